@@ -20,8 +20,11 @@ from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.within import Within
+from ottla.broker.membership.commits import SharedCommits
+from ottla.broker.membership.effects import Effects
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.membership.no_registry import NoRegistry
+from ottla.broker.membership.notifications import Notifications
 from ottla.broker.partitions.cleaning import Cleaner
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -56,7 +59,9 @@ from ottla.broker.topics.producer_ids import ProducerIds
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.registration import Registration
 from ottla.broker.topics.topics import Topics
+from ottla.cluster.announcements import announced
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.layout import FEATURES
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
@@ -105,8 +110,8 @@ class BrokerMachine:
         self.image = ClusterImage()
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
-        self.commits = commits = Commits(registry, self.image, self.changes)
-        self.features = Features(registry, self.image, commits)
+        self.commits = commits = self._commits(cluster)
+        self.features = Features(self._features_epoch, self.image, commits)
         self.configs = DynamicConfigs(self.image, commits, self.settings_in_force, node_id, self.partitions.configure)
         self.quotas = ClientQuotas(self.image, self.settings_in_force, self.scheduler.now)
         self._quota_changes = QuotaChanges(self.image, commits, self.quotas.load)
@@ -118,18 +123,27 @@ class BrokerMachine:
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self._identity = identity = BrokerIdentity(node_id, cluster_id)
         self.membership = None if cluster is None else self._membership(cluster, identity)
+        self.notifications = None if cluster is None else self._notifications(cluster)
         self._describer = PartitionDescriber(self._identity, self.partitions)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         self.credentials = Credentials(self.image, commits)
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes)
-        means = Means(random_bytes, self.credentials, self.tokens, proofs or NoProofs())
-        self.logins = Logins(self.settings_in_force, partial(offered, means), self.later, self.checks)
+        self.logins = self._logins(proofs or NoProofs())
         self._router = self._routed(routes)
         self.quotas.told.append(self._throttle)
         self.receive = self._router.receive
         self.channels = None if cluster is None else self._channels(cluster)
         self.refuse = self._router.refuse
         self.forget = self.later.forget
+
+    def _commits(self, cluster: ClusterPorts | None) -> Commits:
+        if cluster is None:
+            return Commits(self.registry, self.image, self.changes)
+        return SharedCommits(cluster.registry, self.image, self.changes, announced)
+
+    def _notifications(self, cluster: ClusterPorts) -> Notifications:
+        effects = Effects(self.configs, self.quotas, self.features, self.scheduler)
+        return Notifications(cluster.registry, self.image, self.scheduler, effects.follow)
 
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
         return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler)
@@ -199,6 +213,10 @@ class BrokerMachine:
             self.markers,
             coordinators,
         )
+
+    def _logins(self, proofs: Proofs) -> Logins:
+        means = Means(self.random_bytes, self.credentials, self.tokens, proofs)
+        return Logins(self.settings_in_force, partial(offered, means), self.later, self.checks)
 
     def _rights(self, authorizer: Authorizer | None, *, trusts_itself: bool) -> Rights:
         settings = self.settings
@@ -279,6 +297,21 @@ class BrokerMachine:
         self._keep_house(now)
         self.settle(now)
 
+    def prepare(self, prepared: Callable[[str], None]) -> None:
+        """Read the settings and the rights that the cluster has, before anybody is served; they are kept up to date from then on.
+
+        `prepared` is called once, with why they can't be used, as a sentence, or with an empty text.
+        """
+        if self.notifications is None or self.membership is None:
+            prepared("")
+            return
+
+        def failed(failure: Exception) -> None:
+            prepared(f"The registry of the cluster can't be read ({failure}): start this broker again when it is reached.")
+
+        self.membership.entered.append(self.notifications.load_again)
+        self.scheduler.begin("settings of the cluster", self.notifications.load(), prepared, failed)
+
     def close(self) -> bool:
         """Close the logs; nothing may be received afterwards. True if all of them were closed cleanly."""
         self.scheduler.close()
@@ -301,6 +334,12 @@ class BrokerMachine:
 
     def _is_controller(self) -> bool:
         return self.image.controller_id == self.node_id
+
+    def _features_epoch(self) -> int:
+        if self.notifications is not None:
+            return self.notifications.features_epoch
+        entry = self.registry.get(FEATURES)
+        return 0 if entry is None else entry.version + 1
 
     def _changed(self, partition: Partition) -> None:
         if partition.offline is not None:

@@ -16,6 +16,7 @@ from ottla.ports import Change, Entries, RegistryDamaged
 
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
+FEATURES_ENABLED = 1
 READ_AT_ONCE = 500
 """Partitions that are read from an entry between two pauses."""
 
@@ -259,7 +260,10 @@ def _configs(value: bytes | None) -> dict[str, str]:
 def _levels(value: bytes | None) -> dict[str, int]:
     if value is None:
         return dict(features.NEWEST)
-    return {str(name): int(levels["max_version_level"]) for name, levels in layout.read(value)["features"].items()}
+    stored = layout.read(value)
+    if stored.get("status", FEATURES_ENABLED) != FEATURES_ENABLED:
+        return {}
+    return {str(name): int(levels["max_version_level"]) for name, levels in stored["features"].items()}
 
 
 def _endpoint(text: str) -> tuple[str, str, int]:

@@ -77,7 +77,6 @@ def _entry(acl: Acl) -> Entry:
 @serves(
     CreateAclsRequest,
     Need(Operation.ALTER, Resource.CLUSTER),
-    controller_only=True,
     slices=Slices(((("creations",), ("results",)),), things=100),
 )
 def create_acls(request: Request[CreateAclsRequest], rooms: AclRooms) -> Reply:
@@ -104,7 +103,6 @@ def _created(wanted: list[Acl], rooms: AclRooms) -> Steps[Reply]:
 @serves(
     DeleteAclsRequest,
     Need(Operation.ALTER, Resource.CLUSTER),
-    controller_only=True,
     slices=Slices(((("filters",), ("filter_results",)),), things=20),
 )
 def delete_acls(request: Request[DeleteAclsRequest], rooms: AclRooms) -> Reply:

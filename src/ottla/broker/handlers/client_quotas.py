@@ -28,7 +28,7 @@ Value = DescribeClientQuotasResponse.ValueData
 Component = DescribeClientQuotasRequest.ComponentData
 
 
-@serves(AlterClientQuotasRequest, Need(Operation.ALTER_CONFIGS, Resource.CLUSTER), controller_only=True, most=MOST_THINGS)
+@serves(AlterClientQuotasRequest, Need(Operation.ALTER_CONFIGS, Resource.CLUSTER), most=MOST_THINGS)
 def alter_client_quotas(request: Request[AlterClientQuotasRequest], changes: QuotaChanges, later: LaterReplies) -> Reply:
     """Set and remove quotas; each entity has a result of its own."""
     return later.computed(_altered(request.body, changes), to_the_end=True)

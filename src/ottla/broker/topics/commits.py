@@ -93,7 +93,7 @@ class Commits:
             else:
                 self._image.apply_all(changes, read)
                 return decisions
-        return _refused(decide(), UNKNOWN_SERVER_ERROR, "Other brokers change the same things all the time: try again.")
+        return refused(decide(), UNKNOWN_SERVER_ERROR, "Other brokers change the same things all the time: try again.")
 
     def _led(self, states: Sequence[Change], commit: Callable[[Sequence[Change]], CommitSteps]) -> Steps[None]:
         if not states:
@@ -142,8 +142,8 @@ def storage_refused(decisions: Iterable[Decision], failure: StorageFailed) -> li
     """These decisions as refused by the disk."""
     log.error("a change of topics was refused: %s", failure)
     sentence = "The broker's disk refused the change: look at its log, and try again when there is room."
-    return _refused(decisions, KAFKA_STORAGE_ERROR, sentence)
+    return refused(decisions, KAFKA_STORAGE_ERROR, sentence)
 
 
-def _refused(decisions: Iterable[Decision], error_code: int, sentence: str) -> list[Decision]:
+def refused(decisions: Iterable[Decision], error_code: int, sentence: str) -> list[Decision]:
     return [one if one.error_code else replace(one, error_code=error_code, message=sentence) for one in decisions]

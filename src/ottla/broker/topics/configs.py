@@ -5,11 +5,12 @@ Knows which settings there are from their declarations; knows no requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ottla.broker.scheduler import Steps
-from ottla.broker.settings import SettingsInForce, topic_config_error
+from ottla.broker.settings import SettingError, SettingsInForce, topic_config_error
 from ottla.broker.settings.group import group_config_error
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import groups, layout, topics
@@ -17,6 +18,8 @@ from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.log.config import LogConfig
 from ottla.ports import Change, Now
+
+log = logging.getLogger("ottla.broker")
 
 Decide = Callable[[], Decision]
 
@@ -43,6 +46,15 @@ class DynamicConfigs:
         configs = self._image.broker_configs
         if configs:
             self._settings.change(configs.get(None, {}), configs.get(self._node_id, {}))
+
+    def follow(self, topics: Collection[str], now: Now, *, of_brokers: bool) -> Steps[None]:
+        """Other brokers of the cluster have changed the settings of these topics, and `of_brokers` perhaps those of this one."""
+        if of_brokers:
+            try:
+                self.load()
+            except SettingError as error:
+                log.error("what was set for this broker cannot be in force, and stays as it was: %s", error)
+        yield from self._configure_logs(list(self._image.topics) if of_brokers else topics, now)
 
     def of_topic(self, name: str, configs: Mapping[str, str | None]) -> Decision:
         """Decide to replace the settings of a topic that exists."""

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits
-from ottla.cluster import features, layout
+from ottla.cluster import features
 from ottla.cluster.decision import Decision
 from ottla.cluster.features import OFF, Feature, FeatureUpdate
 from ottla.cluster.image import ClusterImage
-from ottla.ports import Entries
 
 log = logging.getLogger("ottla.broker")
 
@@ -19,9 +18,10 @@ log = logging.getLogger("ottla.broker")
 class Features:
     """Tells levels and changes them. `told` are called after each change, for rooms that keep something made of them."""
 
-    def __init__(self, registry: Entries, image: ClusterImage, commits: Commits) -> None:
+    def __init__(self, epoch: Callable[[], int], image: ClusterImage, commits: Commits) -> None:
+        """`epoch` tells how often they have been changed, 0 before the first time."""
         self.told: list[Callable[[], None]] = []
-        self._registry = registry
+        self._epoch = epoch
         self._image = image
         self._commits = commits
 
@@ -32,8 +32,7 @@ class Features:
     @property
     def epoch(self) -> int:
         """Grows with each change; 0 before the first."""
-        entry = self._registry.get(layout.FEATURES)
-        return 0 if entry is None else entry.version + 1
+        return self._epoch()
 
     def update(self, offered: Mapping[str, Feature], updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Steps[Decision]:
         """Let the features `offered` have these levels, all of them or none. The steps must be taken to their end."""

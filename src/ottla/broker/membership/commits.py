@@ -1,0 +1,87 @@
+"""Decisions of `ottla.cluster` committed in the registry that brokers share, then true in this broker's image of it.
+
+Each commit is a compare-and-set on what was read a moment ago: what is decided rests on what other brokers have written. Knows no
+logs and no controller.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
+from ottla.broker.membership.no_registry import NoRegistry
+from ottla.broker.scheduler import Steps
+from ottla.broker.topics.commits import Commits, Decide, refused
+from ottla.cluster.decision import Decision
+from ottla.cluster.image import ClusterImage
+from ottla.ports import NEW, Change, Entry, RegistryAway, SharedRegistry, StorageFailed
+from ottla.wire.errors import REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR
+
+log = logging.getLogger("ottla.broker")
+
+AWAY = "The registry of the cluster is not reached: whether the change was made is unknown; look, and try again."
+REFUSED = "The registry of the cluster refused the change: look at the broker's log, and try again."
+
+Announce = Callable[[Sequence[Change]], Sequence[Change]]
+"""What has to be written besides, so that other brokers hear of these changes."""
+
+
+class SharedCommits(Commits):
+    """Commits for a broker of a cluster. Nothing is committed at once here: a registry over a network has to be waited for."""
+
+    def __init__(self, registry: SharedRegistry, image: ClusterImage, changes: Changes, announce: Announce) -> None:
+        super().__init__(NoRegistry(), image, changes)
+        self._shared = registry
+        self._announce = announce
+
+    def commit_slowly(self, decide: Decide) -> Steps[list[Decision]]:
+        """As of a lone broker; where the registry is not reached, the change may have been made all the same."""
+        return self.in_turn(self._decided(decide))
+
+    def _decided(self, decide: Decide) -> Steps[list[Decision]]:
+        decisions = decide()
+        for _ in range(MOST_RACES):
+            paths = [change.path for change in _changes(decisions)]
+            if not paths:
+                return decisions
+            try:
+                entries = dict(zip(paths, (yield from self._shared.read(paths)), strict=True))
+                self._take_in(entries)
+                decisions = decide()
+                changes = _changes(decisions)
+                if any(change.path not in entries for change in changes):
+                    continue
+                if changes:
+                    yield from self._commit(changes, entries)
+                return decisions
+            except CONFLICTS as conflict:
+                log.info("another broker was quicker to change %s", conflict)
+            except RegistryAway as failure:
+                log.warning("a change of the registry was given up: %s", failure)
+                return refused(decisions, REQUEST_TIMED_OUT, AWAY)
+            except StorageFailed as failure:
+                log.error("the registry refused a change: %s", failure)
+                return refused(decisions, UNKNOWN_SERVER_ERROR, REFUSED)
+        return refused(decisions, UNKNOWN_SERVER_ERROR, "Other brokers change the same things all the time: try again.")
+
+    def _commit(self, changes: Sequence[Change], entries: Mapping[str, Entry | None]) -> Steps[None]:
+        read = yield from self._image.read_slowly(changes)
+        there = [change for change in changes if change.value is not None or entries[change.path] is not None]
+        expected = [change._replace(version=_version(entries[change.path])) for change in there]
+        self._changes.made = True
+        yield from self._shared.commit([*expected, *self._announce(changes)])
+        self._image.apply_all(changes, read)
+
+    def _take_in(self, entries: Mapping[str, Entry | None]) -> None:
+        """Let the image say what the registry says: notifications of it may be under way."""
+        for path, entry in entries.items():
+            self._image.apply(path, None if entry is None else entry.value)
+
+
+def _changes(decisions: Sequence[Decision]) -> list[Change]:
+    return [change for decision in decisions for change in decision.changes if not decision.error_code]
+
+
+def _version(entry: Entry | None) -> int:
+    return NEW if entry is None else entry.version

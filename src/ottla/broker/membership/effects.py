@@ -1,0 +1,35 @@
+"""What a change of the registry means for this broker's rooms: logs follow settings, requests follow quotas. Knows no registry."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.topics.configs import DynamicConfigs
+from ottla.broker.topics.features import Features
+from ottla.cluster import layout
+
+QUOTA_KINDS = (layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS)
+
+
+class Effects:
+    """Has rooms follow. Rules of access, users' credentials and tokens are looked up in the image each time."""
+
+    def __init__(self, configs: DynamicConfigs, quotas: ClientQuotas, features: Features, scheduler: Scheduler) -> None:
+        self._configs = configs
+        self._quotas = quotas
+        self._features = features
+        self._scheduler = scheduler
+
+    def follow(self, paths: Collection[str]) -> Steps[None]:
+        """These entries have changed in the image."""
+        if any(path.startswith(kind) for path in paths for kind in QUOTA_KINDS):
+            self._quotas.load()
+        if layout.FEATURES in paths:
+            for tell in self._features.told:
+                tell()
+        topics = [path.removeprefix(f"{layout.TOPIC_CONFIGS}/") for path in paths if path.startswith(f"{layout.TOPIC_CONFIGS}/")]
+        of_brokers = any(path.startswith(layout.BROKER_CONFIGS) for path in paths)
+        if topics or of_brokers:
+            yield from self._configs.follow(topics, self._scheduler.now(), of_brokers=of_brokers)

@@ -1,0 +1,181 @@
+"""Settings, quotas, users, rules of access, delegation tokens and levels of features, as the registry of the cluster has them.
+
+They are read when this broker comes up and after each new session; between, brokers tell each other which entries to read again
+(`ottla.cluster.announcements`). Knows no rooms: `follow` is told of the entries that changed in the image.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, TypeVar
+
+from ottla.broker.failures import CONFLICTS
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.cluster import announcements, layout
+from ottla.cluster.announcements import Announcements
+from ottla.cluster.image import ClusterImage
+from ottla.ports import Change, Entry, Now, SharedRegistry, StorageFailed
+
+log = logging.getLogger("ottla.broker")
+
+READ_AT_ONCE: Final = 200
+KEPT_MS: Final = 15 * 60 * 1000
+"""So long a notification stays, for brokers that are away for a moment."""
+REMOVED_AT_ONCE: Final = 100
+RETRY_MS: Final = 500
+
+Item = TypeVar("Item")
+Follow = Callable[[Collection[str]], Steps[None]]
+
+
+class Notifications:
+    """Keeps the image up to date. One job at a time reads; what happens meanwhile has it look again."""
+
+    def __init__(self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, follow: Follow) -> None:
+        self._registry = registry
+        self._image = image
+        self._scheduler = scheduler
+        self._follow = follow
+        self.features_epoch = 0
+        """The version of the entry of the features, as Kafka tells it to clients."""
+        self._seen: dict[str, int] = {}
+        """When each notification was seen first, by its path: monotonic ms."""
+        self._known: set[str] = set()
+        """The entries that are in the image."""
+        self._is_due = False
+        self._is_all_due = False
+
+    def load(self) -> Steps[str]:
+        """Read everything, and have later changes noticed. Returns why it can't be used, as a sentence; empty if it can.
+
+        Notifications are listed first: what they tell of may be read twice, and nothing is missed.
+        """
+        yield from self._new()
+        paths = yield from self._paths()
+        return (yield from self._read([*paths, *sorted(self._known.difference(paths))]))
+
+    def load_again(self, now: Now) -> None:
+        """Read everything, in a new session: what was told may be gone."""
+        self._is_all_due = True
+        self._look()
+
+    def _changed(self, path: str) -> None:
+        self._look()
+
+    def _look(self) -> None:
+        self._is_due = True
+        self._scheduler.begin("notifications", self._followed(), failed=self._failed)
+
+    def _failed(self, failure: Exception) -> None:
+        log.info("changes of settings and rights could not be read now: %s", failure)
+        self._scheduler.at("notifications", self._scheduler.now().mono_ms + RETRY_MS, lambda now: self._look())
+
+    def _followed(self) -> Steps[None]:
+        while self._is_due:
+            self._is_due = False
+            if self._is_all_due:
+                yield from self.load()
+                self._is_all_due = False
+            else:
+                told = yield from self._new()
+                yield from self._read(told)
+        yield from self._forget_old()
+
+    def _new(self) -> Steps[list[str]]:
+        """The entries that are told of since the last time, each once."""
+        listed = yield from self._registry.list([each.path for each in announcements.ALL], changed=self._changed)
+        now_ms = self._scheduler.now().mono_ms
+        seen: dict[str, int] = {}
+        new: list[tuple[Announcements, str]] = []
+        for where, names in zip(announcements.ALL, listed, strict=True):
+            for name in names or ():
+                path = f"{where.path}/{name}"
+                if path not in self._seen:
+                    new.append((where, path))
+                seen[path] = self._seen.get(path, now_ms)
+        told: dict[str, None] = {}
+        for some in _pieces(new):
+            entries = yield from self._registry.read([path for _, path in some])
+            for (where, path), entry in zip(some, entries, strict=True):
+                if entry is not None:
+                    self._understand(where, path, entry.value, told)
+        self._seen = seen
+        return [*told, layout.FEATURES]
+
+    def _understand(self, where: Announcements, path: str, value: bytes, told: dict[str, None]) -> None:
+        try:
+            told[announcements.told_by(where, value)] = None
+        except ValueError as error:
+            log.warning("the notification %s can't be understood (%s), and is passed over", path, error)
+
+    def _paths(self) -> Steps[list[str]]:
+        """Every entry of the registry that the image holds, but for topics, brokers and the controller."""
+        found = [layout.FEATURES]
+        kinds = (layout.BROKER_CONFIGS, layout.GROUP_CONFIGS, layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS)
+        found += yield from self._below(kinds)
+        users = [path for path in found if path.startswith(f"{layout.USER_CONFIGS}/")]
+        found += yield from self._below([f"{path}/clients" for path in users])
+        found += yield from self._below((yield from self._below(tuple(layout.ACLS.values()))))
+        found += yield from self._below((layout.DELEGATION_TOKENS,))
+        found += (layout.topic_config_path(name) for name in self._image.topics)
+        return found
+
+    def _below(self, paths: Sequence[str]) -> Steps[list[str]]:
+        found: list[str] = []
+        for some in _pieces(paths):
+            listed = yield from self._registry.list(some)
+            found += (f"{path}/{name}" for path, names in zip(some, listed, strict=True) for name in names or ())
+        return found
+
+    def _read(self, paths: Iterable[str]) -> Steps[str]:
+        """Take in what these entries say. An entry that can't be understood leaves the image as it is, and has a sentence."""
+        changed: list[str] = []
+        fault = ""
+        for some in _pieces(list(paths)):
+            watched = [path for path in some if path == layout.FEATURES]
+            if watched:
+                entries = yield from self._registry.read(watched, changed=self._changed)
+                fault = self._take_in(watched, entries, changed) or fault
+                self.features_epoch = 0 if entries[0] is None else entries[0].version
+            others = [path for path in some if path not in watched]
+            entries = yield from self._registry.read(others)
+            fault = self._take_in(others, entries, changed) or fault
+            yield None
+        if changed:
+            yield from self._follow(changed)
+        return fault
+
+    def _take_in(self, paths: Sequence[str], entries: Sequence[Entry | None], changed: list[str]) -> str:
+        fault = ""
+        for path, entry in zip(paths, entries, strict=True):
+            if entry is None and path not in self._known:
+                continue
+            try:
+                self._image.apply(path, None if entry is None else entry.value)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                fault = (
+                    f"The registry's entry {path} can't be understood ({error}): mend it with ZooKeeper's own tools, or remove it."
+                )
+                log.error("%s", fault)
+                continue
+            (self._known.discard if entry is None else self._known.add)(path)
+            changed.append(path)
+        return fault
+
+    def _forget_old(self) -> Steps[None]:
+        """Remove notifications that all brokers have had time to read. Others do so too, and may be quicker."""
+        before_ms = self._scheduler.now().mono_ms - KEPT_MS
+        old = [path for path, seen_ms in self._seen.items() if seen_ms < before_ms][:REMOVED_AT_ONCE]
+        for path in old:
+            try:
+                yield from self._registry.commit([Change(path, None)])
+            except CONFLICTS:
+                log.debug("another broker has removed %s", path)
+            except StorageFailed as failure:
+                log.info("old notifications stay until the next change: %s", failure)
+                return
+
+
+def _pieces(items: Sequence[Item]) -> Iterable[Sequence[Item]]:
+    return (items[first : first + READ_AT_ONCE] for first in range(0, len(items), READ_AT_ONCE))

@@ -1,0 +1,145 @@
+"""Two brokers of a cluster, and tools beside them: what one changes is in force on the other."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import pytest
+
+from ottla.broker.membership.notifications import KEPT_MS
+from ottla.cluster.acls import Resource
+from ottla.cluster.quotas import QuotaEntity
+from ottla.ports import Change
+from ottla.sim.ensemble import SimEnsemble
+from ottla.sim.world import World
+from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest
+from ottla.wire.api.create_acls import CreateAclsRequest
+from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.support.cluster_members import PreparedBroker
+
+CREATE_ACLS, ALTER_CONFIGS, ALTER_QUOTAS = 30, 44, 49
+FEATURES = b'{"features":{"group.version":{"min_version_level":1,"max_version_level":1}},"version":2,"status":1}'
+KEY = b64encode(bytes(32))
+QUOTA = b'{"version":1,"config":{"producer_byte_rate":"1000"}}'
+SCRAM = b'{"version":1,"config":{"SCRAM-SHA-256":"salt=c2FsdA==,stored_key=%s,server_key=%s,iterations=4096"}}' % (KEY, KEY)
+ALLOWED = b'{"version":1,"acls":[{"principal":"User:a","permissionType":"Allow","operation":"Read","host":"*"}]}'
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@pytest.fixture
+def ensemble() -> SimEnsemble:
+    return SimEnsemble(World(1))
+
+
+def told(entity: str) -> Change:
+    return Change("/config/changes/config_change_", b'{"version":2,"entity_path":"%s"}' % entity.encode(), sequential=True)
+
+
+def test_what_the_registry_holds_is_known_before_anybody_is_served(ensemble: SimEnsemble) -> None:
+    ensemble.put(
+        Change("/config/brokers/<default>", b'{"version":1,"config":{"message.max.bytes":"4711"}}'),
+        Change("/config/brokers/2", b'{"version":1,"config":{"message.max.bytes":"17"}}'),
+        Change("/config/users/alice", SCRAM),
+        Change("/config/users/bob/clients/c", QUOTA),
+        Change("/kafka-acl/Topic/t", ALLOWED),
+        Change("/kafka-acl-extended/prefixed/Group/g", ALLOWED),
+        Change("/feature", FEATURES),
+    )
+    broker = PreparedBroker(ensemble, 1).broker
+    assert broker.settings.message_max_bytes == 4711
+    assert broker.credentials.users() == ["alice"]
+    assert broker.image.quotas == {QuotaEntity("bob", "c"): {"producer_byte_rate": 1000.0}}
+    assert broker.quotas.is_on
+    assert [(acl.resource, acl.name) for acl in broker.image.acls] == [(Resource.TOPIC, "t"), (Resource.GROUP, "g")]
+    assert broker.image.features == {"group.version": 1}
+
+
+def test_a_tool_writes_settings_and_tells_brokers(ensemble: SimEnsemble) -> None:
+    one = PreparedBroker(ensemble, 1)
+    ensemble.put(Change("/config/brokers/1", b'{"version":1,"config":{"message.max.bytes":"17"}}'), told("brokers/1"))
+    assert one.world.run(5_000, lambda: one.broker.settings.message_max_bytes == 17)
+    ensemble.put(Change("/config/users/<default>", QUOTA), told("users/<default>"))
+    assert one.world.run(5_000, lambda: one.broker.quotas.is_on)
+    ensemble.put(Change("/config/users/<default>", None), told("users/<default>"))
+    assert one.world.run(5_000, lambda: not one.broker.quotas.is_on)
+
+
+def test_features_are_followed_without_a_notification_as_kafka_changes_them(ensemble: SimEnsemble) -> None:
+    ensemble.put(Change("/feature", FEATURES))
+    one = PreparedBroker(ensemble, 1)
+    ensemble.put(Change("/feature", b'{"features":{},"version":1,"status":1}'))
+    assert one.world.run(5_000, lambda: one.broker.image.features == {})
+    assert one.broker.features.epoch == 1
+    ensemble.put(Change("/feature", FEATURES.replace(b'"status":1', b'"status":0')))
+    assert one.world.run(5_000, lambda: one.broker.features.epoch == 2)
+    assert one.broker.image.features == {}, "a status of 0 has all features off"
+
+
+def test_quotas_altered_at_one_broker_are_in_force_at_the_others(ensemble: SimEnsemble) -> None:
+    one, two = PreparedBroker(ensemble, 1), PreparedBroker(ensemble, 2)
+    entity = AlterClientQuotasRequest.EntityData(entity_type="client-id", entity_name="c")
+    op = AlterClientQuotasRequest.OpData(key="consumer_byte_rate", value=5000.0, remove=False)
+    response = one.ask(
+        ALTER_QUOTAS, 1, AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData(entity=[entity], ops=[op])])
+    )
+    assert [entry.error_code for entry in response.entries] == [0]
+    assert two.world.run(5_000, lambda: two.broker.image.quotas == {QuotaEntity(None, "c"): {"consumer_byte_rate": 5000.0}})
+
+
+def test_rules_made_at_one_broker_are_in_force_at_the_others(ensemble: SimEnsemble) -> None:
+    given = {"authorizer_class_name": AUTHORIZER, "super_users": "User:ANONYMOUS"}
+    one, two = PreparedBroker(ensemble, 1, **given), PreparedBroker(ensemble, 2, **given)
+    creation = CreateAclsRequest.AclCreation(
+        resource_type=2, resource_name="t", resource_pattern_type=4, principal="User:a", host="*", operation=3, permission_type=3
+    )
+    assert [result.error_code for result in one.ask(CREATE_ACLS, 3, CreateAclsRequest(creations=[creation])).results] == [0]
+    assert two.world.run(5_000, lambda: [acl.name for acl in two.broker.image.acls] == ["t"])
+    [path] = ensemble.children("/kafka-acl-extended-changes")
+    assert path == "acl_changes_0000000000"
+
+
+def test_settings_of_all_brokers_altered_at_one_are_in_force_at_the_others(ensemble: SimEnsemble) -> None:
+    one, two = PreparedBroker(ensemble, 1), PreparedBroker(ensemble, 2)
+    config = IncrementalAlterConfigsRequest.AlterableConfig(name="message.max.bytes", config_operation=0, value="4711")
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type=4, resource_name="", configs=[config])
+    response = one.ask(ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest(resources=[resource]))
+    assert [result.error_code for result in response.responses] == [0]
+    assert one.broker.settings.message_max_bytes == 4711
+    assert two.world.run(5_000, lambda: two.broker.settings.message_max_bytes == 4711)
+
+
+def test_what_was_missed_while_the_registry_was_away_is_read_when_it_is_back(ensemble: SimEnsemble) -> None:
+    one = PreparedBroker(ensemble, 1)
+    one.registry.lose_connection()
+    ensemble.put(Change("/config/users/alice", SCRAM), told("users/alice"))
+    assert one.world.run(30_000, lambda: one.broker.credentials.users() == ["alice"])
+
+
+def test_old_notifications_are_removed(ensemble: SimEnsemble) -> None:
+    one = PreparedBroker(ensemble, 1)
+    ensemble.put(told("users/alice"))
+    one.world.run(KEPT_MS + 1_000)
+    ensemble.put(told("users/bob"))
+    assert one.world.run(5_000, lambda: ensemble.children("/config/changes") == ["config_change_0000000001"])
+
+
+@pytest.mark.expects_errors("can't be understood")
+def test_an_entry_that_is_no_json_keeps_a_broker_from_serving_and_is_named(ensemble: SimEnsemble) -> None:
+    ensemble.put(Change("/kafka-acl/Topic/t", b"\xff"))
+    refused = PreparedBroker(ensemble, 1).refused
+    assert refused.startswith("The registry's entry /kafka-acl/Topic/t can't be understood")
+    assert ensemble.get("/kafka-acl/Topic/t").value == b"\xff"  # type: ignore[union-attr]  # it is there
+
+
+@pytest.mark.expects_errors("can't be understood", "cannot be in force")
+def test_what_makes_no_sense_while_a_broker_runs_changes_nothing(ensemble: SimEnsemble) -> None:
+    ensemble.put(Change("/config/brokers/1", b'{"version":1,"config":{"message.max.bytes":"17"}}'))
+    one = PreparedBroker(ensemble, 1)
+    ensemble.put(Change("/config/brokers/1", b"junk"), told("brokers/1"))
+    one.world.run(5_000)
+    ensemble.put(Change("/config/brokers/1", b'{"version":1,"config":{"message.max.bytes":"many"}}'), told("brokers/1"))
+    one.world.run(5_000)
+    assert one.broker.settings.message_max_bytes == 17
+    ensemble.put(Change("/config/changes/config_change_", b"junk", sequential=True))
+    ensemble.put(Change("/config/brokers/1", b'{"version":1,"config":{"message.max.bytes":"18"}}'), told("brokers/1"))
+    assert one.world.run(5_000, lambda: one.broker.settings.message_max_bytes == 18)
