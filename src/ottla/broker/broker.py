@@ -143,7 +143,7 @@ class BrokerMachine:
 
     def _notifications(self, cluster: ClusterPorts) -> Notifications:
         effects = Effects(self.configs, self.quotas, self.features, self.scheduler)
-        return Notifications(cluster.registry, self.image, self.scheduler, effects.follow)
+        return Notifications(cluster.registry, self.image, self.scheduler, effects.take_effect)
 
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
         return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler)

@@ -22,7 +22,7 @@ class Effects:
         self._features = features
         self._scheduler = scheduler
 
-    def follow(self, paths: Collection[str]) -> Steps[None]:
+    def take_effect(self, paths: Collection[str]) -> Steps[None]:
         """These entries have changed in the image."""
         if any(path.startswith(kind) for path in paths for kind in QUOTA_KINDS):
             self._quotas.load()
@@ -32,4 +32,4 @@ class Effects:
         topics = [path.removeprefix(f"{layout.TOPIC_CONFIGS}/") for path in paths if path.startswith(f"{layout.TOPIC_CONFIGS}/")]
         of_brokers = any(path.startswith(layout.BROKER_CONFIGS) for path in paths)
         if topics or of_brokers:
-            yield from self._configs.follow(topics, self._scheduler.now(), of_brokers=of_brokers)
+            yield from self._configs.changed_elsewhere(topics, self._scheduler.now(), of_brokers=of_brokers)

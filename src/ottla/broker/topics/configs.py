@@ -47,7 +47,7 @@ class DynamicConfigs:
         if configs:
             self._settings.change(configs.get(None, {}), configs.get(self._node_id, {}))
 
-    def follow(self, topics: Collection[str], now: Now, *, of_brokers: bool) -> Steps[None]:
+    def changed_elsewhere(self, topics: Collection[str], now: Now, *, of_brokers: bool) -> Steps[None]:
         """Other brokers of the cluster have changed the settings of these topics, and `of_brokers` perhaps those of this one."""
         if of_brokers:
             try:
