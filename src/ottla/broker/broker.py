@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ottla.broker.controller.controller import Controller
 from ottla.broker.coordination.additions import Additions
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
@@ -58,7 +59,7 @@ from ottla.broker.topics.features import Features
 from ottla.broker.topics.producer_ids import ProducerIds
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.registration import Registration
-from ottla.broker.topics.topics import Topics
+from ottla.broker.topics.topics import Topics, new_topic_id
 from ottla.cluster.announcements import announced
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.layout import FEATURES
@@ -124,6 +125,9 @@ class BrokerMachine:
         self._identity = identity = BrokerIdentity(node_id, cluster_id)
         self.membership = None if cluster is None else self._membership(cluster, identity)
         self.notifications = None if cluster is None else self._notifications(cluster)
+        self.channels: Channels | None
+        self.controller: Controller | None
+        self.channels, self.controller = self._ways(cluster, self.membership)
         self._describer = PartitionDescriber(self._identity, self.partitions)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         self.credentials = Credentials(self.image, commits)
@@ -132,7 +136,6 @@ class BrokerMachine:
         self._router = self._routed(routes)
         self.quotas.told.append(self._throttle)
         self.receive = self._router.receive
-        self.channels = None if cluster is None else self._channels(cluster)
         self.refuse = self._router.refuse
         self.forget = self.later.forget
 
@@ -148,9 +151,20 @@ class BrokerMachine:
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
         return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler)
 
-    def _channels(self, cluster: ClusterPorts) -> Channels:
-        within = Within(self.scheduler, self.changes, self.receive)
-        return Channels(self.node_id, cluster.links, self.image, self.settings_in_force, within)
+    def _ways(
+        self, cluster: ClusterPorts | None, membership: BrokerMembership | None
+    ) -> tuple[Channels, Controller] | tuple[None, None]:
+        """How a broker of a cluster speaks to others, and what it is to them as the controller; a lone one has nothing of it."""
+        if cluster is None or membership is None:
+            return None, None
+        settings, scheduler = self.settings_in_force, self.scheduler
+        within = Within(scheduler, self.changes, lambda *request: self._router.receive(*request))
+        channels = Channels(self.node_id, cluster.links, self.image, settings, within)
+        new_id = partial(new_topic_id, self.random_bytes)
+        controller = Controller(cluster.registry, channels, settings, scheduler, self.node_id, new_id)
+        membership.entered.append(controller.stand)
+        membership.left.append(controller.leave)
+        return channels, controller
 
     def _logs(self, commits: Commits) -> LogReconciler:
         return LogReconciler(
@@ -232,7 +246,8 @@ class BrokerMachine:
 
     def _routed(self, routes: Sequence[Route]) -> Router:
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
-        served = Served(all_routes(), instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
+        here = all_routes(in_cluster=self.membership is not None)
+        served = Served(here, instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
         return Router(served, self._rooms(served), self.changes, self.later, self._is_controller, self.logins, guard)
 
     def _rooms(self, served: Served) -> dict[object, object]:
@@ -270,6 +285,7 @@ class BrokerMachine:
             DelegationTokens: self.tokens,
             Rights: self.rights,
             Commits: self.commits,
+            Controller | None: self.controller,
         }
 
     @property
@@ -333,6 +349,8 @@ class BrokerMachine:
         self._router.encode_by(Throttling(self.quotas, encoded).answer if self.quotas.is_on else encoded)
 
     def _is_controller(self) -> bool:
+        if self.controller is not None:
+            return self.controller.is_active
         return self.image.controller_id == self.node_id
 
     def _features_epoch(self) -> int:

@@ -33,7 +33,8 @@ class Route:
 
     `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller. `slices` says how a request that
     names many things is divided. One that cannot be divided may name no more than `most` things, if that is not 0. Where the
-    setting `switch` is on, all versions of its declaration are served, whatever a release announces.
+    setting `switch` is on, all versions of its declaration are served, whatever a release announces. A lone broker serves none that
+    is `cluster_only`.
     """
 
     api: Api
@@ -45,6 +46,7 @@ class Route:
     slices: Slices | None = None
     most: int = 0
     switch: str = ""
+    cluster_only: bool = False
 
     def whole_bytes(self, version: int) -> int:
         """Up to which size a request of a version cannot name too many things to be read and served at once."""
@@ -76,6 +78,7 @@ def serves(
     slices: Slices | None = None,
     most: int = 0,
     switch: str = "",
+    cluster_only: bool = False,
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
     """Register a handler for an API by its request's class: in all versions of its declaration, or up to `newest`.
 
@@ -87,7 +90,7 @@ def serves(
     versions = valid if newest is None else range(valid.start, newest + 1)
 
     def register(handler: Callable[Concatenate[Request[B], P], Reply]) -> Route:
-        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler, slices, most, switch)
+        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler, slices, most, switch, cluster_only)
 
     return register
 
@@ -131,9 +134,10 @@ def _by_key(routes: Iterable[Route]) -> dict[int, Route]:
 
 
 @cache
-def all_routes() -> tuple[Route, ...]:
-    """What the modules of `ottla.broker.handlers` register."""
+def all_routes(*, in_cluster: bool = False) -> tuple[Route, ...]:
+    """What the modules of `ottla.broker.handlers` register, for a lone broker or for one of a cluster."""
     modules = (
         import_module(f"{ottla.broker.handlers.__name__}.{found.name}") for found in iter_modules(ottla.broker.handlers.__path__)
     )
-    return tuple(thing for module in modules for thing in vars(module).values() if isinstance(thing, Route))
+    found = (thing for module in modules for thing in vars(module).values() if isinstance(thing, Route))
+    return tuple(route for route in found if in_cluster or not route.cluster_only)

@@ -40,7 +40,6 @@ broker.heartbeat.interval.ms int 2000 start
 broker.session.timeout.ms int 9000 start
 client.quota.callback.class class - start
 config.providers list "" all
-controlled.shutdown.enable boolean true start
 controller.quorum.append.linger.ms int 25 start
 controller.quorum.auto.join.enable boolean false start
 controller.quorum.bootstrap.servers list "" start
@@ -52,7 +51,6 @@ controller.quorum.fetch.timeout.ms int 2000 start
 controller.quorum.request.timeout.ms int 2000 start
 controller.quorum.retry.backoff.ms int 20 start
 controller.quorum.voters list "" start
-controller.socket.timeout.ms int 30000 start
 cordoned.log.dirs list "" one
 create.topic.policy.class.name class - start
 delete.records.purgatory.purge.interval.requests int 1 start

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ottla.broker.releases import TODAY, Release, find
 from ottla.broker.settings.broker_access import AccessSettings
+from ottla.broker.settings.broker_controller import ControllerSettings
 from ottla.broker.settings.broker_groups import CoordinatorSettings
 from ottla.broker.settings.broker_log import HOUR_MS, MINUTE_MS, LogSettings
 from ottla.broker.settings.broker_replication import ReplicationSettings
@@ -34,6 +35,7 @@ class BrokerSettings(
     SaslSettings,
     TokenSettings,
     AccessSettings,
+    ControllerSettings,
     LogSettings,
     CoordinatorSettings,
     ReplicationSettings,

@@ -82,7 +82,7 @@ class Topics:
         return [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
 
     def _creation(self, wanted: Sequence[TopicSpec], room: int = cluster_topics.MOST_PARTITIONS) -> list[Decision]:
-        return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error, room)
+        return cluster_topics.create(self._image, wanted, partial(new_topic_id, self._random_bytes), topic_config_error, room)
 
     def _freed(self, decide: Callable[[], list[Decision]], now: Now) -> list[Decision]:
         """What is decided, once nothing is left of former topics of these names."""
@@ -139,13 +139,14 @@ class Topics:
             self._changed([decision.name for decision in made])
         return decisions
 
-    def _new_id(self) -> bytes:
-        """16 random bytes as a version 4 UUID, none of those that Kafka reserves."""
-        while True:
-            raw = bytearray(self._random_bytes(16))
-            raw[6] = raw[6] & 0x0F | 0x40
-            raw[8] = raw[8] & 0x3F | 0x80
-            topic_id = bytes(raw)
-            # Tools read an id on their command line, where one that begins with "-" looks like an option.
-            if topic_id not in _RESERVED_IDS and not layout.uuid_text(topic_id).startswith("-"):
-                return topic_id
+
+def new_topic_id(random_bytes: Callable[[int], bytes]) -> bytes:
+    """16 random bytes as a version 4 UUID, none of those that Kafka reserves."""
+    while True:
+        raw = bytearray(random_bytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        topic_id = bytes(raw)
+        # Tools read an id on their command line, where one that begins with "-" looks like an option.
+        if topic_id not in _RESERVED_IDS and not layout.uuid_text(topic_id).startswith("-"):
+            return topic_id

@@ -1,0 +1,152 @@
+"""Brokers that come, go, stop or lose a log directory, as the controller sees to them. Knows one term of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from ottla.broker.controller.leaders import LeaderChanges, led_by
+from ottla.broker.controller.term import ControllerTerm
+from ottla.broker.scheduler import Steps
+from ottla.cluster.controller import elections
+from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, LiveBroker, TopicPartition
+from ottla.cluster.controller.entries import LOG_DIR_EVENTS, failed_broker
+from ottla.ports import Change
+from ottla.wire.api.leader_and_isr import LeaderAndIsrResponse
+from ottla.wire.errors import BROKER_NOT_AVAILABLE, ERRORS, KAFKA_STORAGE_ERROR, NONE, STALE_BROKER_EPOCH
+
+log = logging.getLogger("ottla.broker")
+
+UNKNOWN_EPOCH = -1
+"""The broker epoch of who does not know it: of brokers before 2.2."""
+
+
+class BrokerChanges:
+    """What it sees to of one term."""
+
+    def __init__(self, term: ControllerTerm, leaders: LeaderChanges) -> None:
+        self._term = term
+        self._context = term.context
+        self._leaders = leaders
+
+    def changed(self, there: Mapping[int, LiveBroker]) -> Steps[set[int]]:
+        """These brokers are registered; returns those that have come, or have come back with another epoch."""
+        known = self._context.brokers
+        lost = {node for node, broker in known.items() if node not in there or there[node].epoch != broker.epoch}
+        joined = {node for node in there if node in lost or node not in known}
+        altered = [broker for node, broker in there.items() if node not in joined and broker != known[node]]
+        if lost:
+            yield from self._lose(lost)
+        for node in sorted(joined):
+            self._context.brokers[node] = there[node]
+            self._term.open_way(node)
+        for broker in altered:
+            self._alter(broker)
+        if joined:
+            yield from self._welcome(joined)
+        if altered:
+            self._term.requests.tell_all()
+            yield from self._term.send()
+        return joined
+
+    def _lose(self, lost: set[int]) -> Steps[None]:
+        log.info("brokers %s are gone", sorted(lost))
+        held = {node: self._context.held_by([node]) for node in lost}
+        for node in lost:
+            self._context.remove_broker(node)
+            self._term.close_way(node)
+            self._term.deletions.failed(node, held[node])
+        yield from self.lose_replicas(set[TopicPartition]().union(*held.values()))
+
+    def lose_replicas(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+        """Replicas of these partitions are offline: others lead, and all brokers hear of it, even if nothing is left to change."""
+        yield from self._leaders.settle(sorted(partitions))
+        self._term.requests.tell_all()
+        yield from self._term.send()
+
+    def _welcome(self, joined: set[int]) -> Steps[None]:
+        """Tell new brokers everything: the cluster first, then all that they hold in one request: it says what is theirs."""
+        log.info("brokers %s have joined", sorted(joined))
+        context, requests = self._context, self._term.requests
+        requests.tell_all()
+        yield from self._term.send()
+        yield from self._leaders.settle(self._leaders.without_leader())
+        for node in joined:
+            for partition in sorted(context.held_by([node])):
+                if partition in context.leaders and partition[0] not in self._term.deletions:
+                    requests.lead((node,), partition)
+        yield None
+        requests.tell(joined, context.leaders)
+        yield from self._term.send()
+
+    def _alter(self, broker: LiveBroker) -> None:
+        before = self._context.brokers[broker.node_id]
+        self._context.brokers[broker.node_id] = broker
+        if broker.endpoints != before.endpoints:
+            self._term.open_way(broker.node_id)
+
+    def stop(self, node_id: int, epoch: int) -> Steps[tuple[int, list[TopicPartition]]]:
+        """A broker is about to stop: others lead in its place. Returns an error code, and what it leads all the same."""
+        context, broker = self._context, self._context.brokers.get(node_id)
+        if broker is None:
+            return BROKER_NOT_AVAILABLE, []
+        if epoch not in (UNKNOWN_EPOCH, broker.epoch):
+            return STALE_BROKER_EPOCH, []
+        log.info("broker %d is about to stop", node_id)
+        context.shutting_down.add(node_id)
+        held = [one for one in sorted(context.held_by([node_id])) if self._can_be_left(one)]
+        led = [one for one in held if context.leaders[one].leader == node_id]
+        followed = [one for one in held if context.leaders[one].leader != node_id]
+        self._leaders.tell((yield from self._term.states.change(led, elections.leader_instead)))
+        yield from self._term.send()
+        for partition in followed:
+            self._term.requests.stop((node_id,), partition, is_deleted=False)
+        self._leaders.tell((yield from self._term.states.change(followed, _without(node_id))))
+        yield from self._term.send()
+        return NONE, [one for one in led_by(context, node_id) if one[0] not in self._term.deletions]
+
+    def _can_be_left(self, partition: TopicPartition) -> bool:
+        context = self._context
+        is_held_by_others = len(context.assignment(partition).replicas) > 1
+        return is_held_by_others and partition in context.leaders and partition[0] not in self._term.deletions
+
+    def log_dirs_failed(self, names: list[str]) -> Steps[None]:
+        """Brokers have told that a log directory of theirs failed: their answers to LeaderAndIsr tell which replicas are lost."""
+        nodes = set((yield from self._term.reader.notifications(LOG_DIR_EVENTS, names, failed_broker)))
+        for node in nodes:
+            for partition in sorted(self._context.held_by([node])):
+                if partition in self._context.leaders:
+                    self._term.requests.lead((node,), partition)
+        yield from self._term.send()
+        yield from self._term.commit([Change(f"{LOG_DIR_EVENTS}/{name}", None) for name in names])
+
+    def roles_answered(self, node_id: int, response: LeaderAndIsrResponse) -> Steps[None]:
+        """A broker has taken on its roles, except for replicas that it can't use."""
+        if response.error_code:
+            log.error("broker %d refused its roles: %s", node_id, ERRORS[response.error_code].name)
+            return
+        if node_id not in self._context.brokers:
+            return
+        errors = list(self._errors(response))
+        failed = self._context.failed.setdefault(node_id, set())
+        before = frozenset(failed)
+        failed.difference_update(one for one, code in errors if code == NONE)
+        failed.update(one for one, code in errors if code == KAFKA_STORAGE_ERROR)
+        if failed - before:
+            log.warning("broker %d can't use %d of its replicas", node_id, len(failed))
+            yield from self.lose_replicas(failed - before)
+
+    def _errors(self, response: LeaderAndIsrResponse) -> Iterable[tuple[TopicPartition, int]]:
+        for one in response.partition_errors:
+            yield (one.topic_name, one.partition_index), one.error_code
+        for topic in response.topics:
+            name = self._context.names.get(topic.topic_id)
+            if name is not None:
+                yield from (((name, one.partition_index), one.error_code) for one in topic.partition_errors)
+
+
+def _without(node_id: int) -> Callable[[ControllerContext, TopicPartition], LeaderAndIsr | None]:
+    def choose(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
+        return elections.without_follower(context, partition, node_id)
+
+    return choose

@@ -1,0 +1,118 @@
+"""The controller's way to one broker: requests in order, one under way, each sent until the broker has answered or is gone.
+
+Metadata that waits is told together. Knows the ways between brokers, and not what the requests mean.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ottla.broker.interbroker.channels import Channels
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster.controller.requests import ControlRequest
+from ottla.ports import Now
+from ottla.wire.api.update_metadata import UpdateMetadataRequest
+
+LANE = "controller"
+RETRY_MS = 100
+"""So long a broker is left alone that is not reached."""
+
+Topic = UpdateMetadataRequest.UpdateMetadataTopicState
+Answered = Callable[[ControlRequest, Any], None]
+"""Called with a request and its response."""
+
+
+class ControllerChannel:
+    """The way to one life of a broker, at its address."""
+
+    def __init__(
+        self,
+        node_id: int,
+        address: tuple[str, int] | None,
+        channels: Channels,
+        scheduler: Scheduler,
+        settings: SettingsInForce,
+        answered: Answered,
+    ) -> None:
+        self._node_id = node_id
+        self._address = address
+        self._channels = channels
+        self._scheduler = scheduler
+        self._settings = settings
+        self._answered = answered
+        self._waiting: deque[ControlRequest] = deque()
+        self._is_busy = False
+        self._is_closed = False
+
+    def send(self, request: ControlRequest) -> None:
+        """Send it after all others."""
+        last = self._waiting[-1] if self._waiting else None
+        before, then = None if last is None else last.message, request.message
+        if isinstance(before, UpdateMetadataRequest) and isinstance(then, UpdateMetadataRequest):
+            self._waiting[-1] = request._replace(message=merged(before, then))
+        else:
+            self._waiting.append(request)
+        self._go_on()
+
+    def close(self) -> None:
+        """Send nothing more: the broker is gone, or this one is not the controller any more."""
+        self._is_closed = True
+        self._waiting.clear()
+        self._scheduler.cancel(self)
+        self._channels.forget(self._node_id, LANE)
+
+    def _go_on(self) -> None:
+        if self._waiting and not self._is_busy:
+            self._is_busy = True
+            self._send(self._waiting.popleft())
+
+    def _send(self, request: ControlRequest) -> None:
+        def answered(response: Any) -> None:
+            self._heard(request, response)
+
+        timeout_ms = self._settings.value.controller_socket_timeout_ms
+        self._channels.ask(
+            self._node_id, request.message, request.version, answered, lane=LANE, timeout_ms=timeout_ms, address=self._address
+        )
+
+    def _heard(self, request: ControlRequest, response: Any) -> None:
+        if self._is_closed:
+            return
+        if response is None:
+
+            def again(now: Now) -> None:
+                self._send(request)
+
+            self._scheduler.at(self, self._scheduler.now().mono_ms + RETRY_MS, again)
+            return
+        self._is_busy = False
+        self._answered(request, response)
+        self._go_on()
+
+
+class _Key(NamedTuple):
+    name: str
+    topic_id: bytes
+
+
+def merged(first: UpdateMetadataRequest, then: UpdateMetadataRequest) -> UpdateMetadataRequest:
+    """One request that says what both say. Neither is changed: others may be sent the same partitions."""
+    states = {(one.topic_name, one.partition_index): one for one in first.ungrouped_partition_states}
+    states |= {(one.topic_name, one.partition_index): one for one in then.ungrouped_partition_states}
+    topics: dict[_Key, dict[int, UpdateMetadataRequest.UpdateMetadataPartitionState]] = {}
+    for topic in (*first.topic_states, *then.topic_states):
+        known = topics.setdefault(_Key(topic.topic_name, topic.topic_id), {})
+        known.update((one.partition_index, one) for one in topic.partition_states)
+    return UpdateMetadataRequest(
+        controller_id=then.controller_id,
+        controller_epoch=then.controller_epoch,
+        broker_epoch=then.broker_epoch,
+        ungrouped_partition_states=list(states.values()),
+        topic_states=[
+            Topic(topic_name=key.name, topic_id=key.topic_id, partition_states=list(some.values())) for key, some in topics.items()
+        ],
+        live_brokers=then.live_brokers,
+    )

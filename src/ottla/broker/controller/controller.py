@@ -1,0 +1,231 @@
+"""The controller of a cluster, on each of its brokers: candidate as long as it is registered, at work once it is elected.
+
+Watches become events; each event is seen to by the rooms of the term at hand, and by nobody where there is none.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from ottla.broker.controller.broker_changes import BrokerChanges
+from ottla.broker.controller.election import ControllerElection, Elected
+from ottla.broker.controller.events import ControllerEvents
+from ottla.broker.controller.isr_changes import IsrChanges
+from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.term import ControllerTerm
+from ottla.broker.controller.topic_changes import TopicChanges
+from ottla.broker.interbroker.channels import Channels
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster import layout
+from ottla.cluster.controller.context import TopicPartition
+from ottla.cluster.controller.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
+from ottla.cluster.controller.requests import ControlRequest
+from ottla.ports import Change, Now, SharedRegistry
+from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest
+from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
+from ottla.wire.api.stop_replica import StopReplicaRequest
+from ottla.wire.errors import ERRORS, NOT_CONTROLLER
+
+log = logging.getLogger("ottla.broker")
+
+T = TypeVar("T")
+
+RETRY_MS = 500
+"""After so long the registry is asked again who is the controller, where it was not reached."""
+
+
+class Reign:
+    """A term, and the rooms that see to what happens in it."""
+
+    def __init__(self, term: ControllerTerm, new_id: Callable[[], bytes], topic_changed: Callable[[str], None]) -> None:
+        self.term = term
+        self.leaders = LeaderChanges(term)
+        self.brokers = BrokerChanges(term, self.leaders)
+        self.topics = TopicChanges(term, self.leaders, new_id, topic_changed)
+        self.isrs = IsrChanges(term, self.leaders)
+
+
+class Controller:
+    """One broker's. It stands for election with `stand`, and is nothing after `leave`."""
+
+    def __init__(
+        self,
+        registry: SharedRegistry,
+        channels: Channels,
+        settings: SettingsInForce,
+        scheduler: Scheduler,
+        node_id: int,
+        new_id: Callable[[], bytes],
+    ) -> None:
+        self._registry = registry
+        self._channels = channels
+        self._settings = settings
+        self._scheduler = scheduler
+        self._node_id = node_id
+        self._new_id = new_id
+        self._reign: Reign | None = None
+        self._is_candidate = False
+        self._events = ControllerEvents(scheduler, self._resign, self._look_again)
+        self._election = ControllerElection(registry, node_id, scheduler, self._may_have_moved)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+        return self._reign is not None
+
+    def stand(self, now: Now) -> None:
+        """This broker is registered: it may be elected."""
+        self._is_candidate = True
+        self._events.soon("election", self._elect)
+
+    def leave(self, now: Now) -> None:
+        """Its registration is over, and with it whatever it was."""
+        self._is_candidate = False
+        self._election.session_over()
+        self._resign()
+
+    def asked(self, work: Callable[[Reign], Steps[T]], instead: T) -> Steps[T]:
+        """What the controller makes of a request, in its turn; `instead` if this broker is not the controller."""
+
+        def see_to_it() -> Steps[T]:
+            reign = self._reign
+            return instead if reign is None else (yield from work(reign))
+
+        return self._events.asked(see_to_it, instead)
+
+    def stop(self, body: ControlledShutdownRequest) -> Steps[tuple[int, list[TopicPartition]]]:
+        """A broker is about to stop: an error code, and the partitions that it leads all the same."""
+        return self.asked(lambda reign: reign.brokers.stop(body.broker_id, body.broker_epoch), (NOT_CONTROLLER, []))
+
+    def alter_partition(self, body: AlterPartitionRequest, version: int) -> Steps[AlterPartitionResponse]:
+        """A leader asks for other in-sync replicas."""
+        return self.asked(lambda reign: reign.isrs.alter(body, version), AlterPartitionResponse(error_code=NOT_CONTROLLER))
+
+    # Elections
+
+    def _may_have_moved(self, path: str) -> None:
+        self._events.soon("election", self._elect)
+
+    def _look_again(self) -> None:
+        """What the registry took is uncertain: once it is reached, all is read anew."""
+        self._resign()
+        if self._is_candidate:
+            self._scheduler.at(self, self._scheduler.now().mono_ms + RETRY_MS, lambda now: self._may_have_moved(""))
+
+    def _elect(self) -> Steps[None]:
+        if not self._is_candidate:
+            return
+        elected = yield from self._election.held()
+        if self._reign is not None and self._reign.term.elected != elected:
+            log.info("this broker is not the controller any more")
+            self._resign()
+        if self._reign is None and elected is not None and self._is_candidate:
+            log.info("elected as the controller, in epoch %d", elected.epoch)
+            yield from self._take_office(elected)
+
+    def _resign(self) -> None:
+        reign, self._reign = self._reign, None
+        if reign is not None:
+            reign.term.close()
+
+    def _take_office(self, elected: Elected) -> Steps[None]:
+        """Read everything, watch it, elect who is to lead, and tell all brokers."""
+        node_id, registry, settings = self._node_id, self._registry, self._settings
+        term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, self._answered)
+        reign = self._reign = Reign(term, self._new_id, self._topic_changed)
+        yield from self._forget(reign, LOG_DIR_EVENTS, self._log_dir_failed)
+        yield from self._forget(reign, ISR_CHANGES, self._isr_changed)
+        term.context.brokers.update((yield from term.reader.brokers(self._brokers_changed, each=self._brokers_changed)))
+        yield from reign.topics.read((yield from term.reader.names(layout.TOPICS, self._topics_changed)))
+        partitions = list(term.context.partitions())
+        term.context.leaders.update((yield from term.reader.states(partitions)))
+        for node in term.context.brokers:
+            term.open_way(node)
+        deleted = yield from term.reader.names(DELETIONS, self._deletions_changed)
+        term.deletions.queue(name for name in deleted if name in term.context.topics)
+        term.requests.tell_all()  # brokers must know each other before they hear whom they follow
+        yield from term.send()
+        yield from reign.leaders.settle(partitions)
+        for partition in partitions:
+            if partition in term.context.leaders and partition[0] not in term.deletions:
+                term.requests.lead(term.context.assignment(partition).replicas, partition)
+        term.requests.tell_all(term.context.leaders)
+        yield from term.send()
+        log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))
+        yield from reign.topics.to_be_deleted(deleted)
+
+    def _forget(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
+        """Remove notifications that were meant for a former controller: all is about to be read."""
+        names = yield from reign.term.reader.names(path, changed)
+        if names:
+            yield from reign.term.commit([Change(f"{path}/{name}", None) for name in names])
+
+    # What has changed in the registry
+
+    def _soon(self, name: str | None, work: Callable[[Reign], Steps[None]]) -> None:
+        def see_to_it() -> Steps[None]:
+            if self._reign is not None:
+                yield from work(self._reign)
+
+        self._events.soon(name, see_to_it)
+
+    def _brokers_changed(self, path: str) -> None:
+        self._soon("brokers", self._see_to_brokers)
+
+    def _see_to_brokers(self, reign: Reign) -> Steps[None]:
+        there = yield from reign.term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
+        joined = yield from reign.brokers.changed(there)
+        yield from reign.topics.resume(reign.term.context.held_by(joined))
+
+    def _topics_changed(self, path: str) -> None:
+        self._soon("topics", self._see_to_topics)
+
+    def _see_to_topics(self, reign: Reign) -> Steps[None]:
+        yield from reign.topics.there((yield from reign.term.reader.names(layout.TOPICS, self._topics_changed)))
+
+    def _topic_changed(self, path: str) -> None:
+        name = path.removeprefix(f"{layout.TOPICS}/")
+        self._soon(path, lambda reign: reign.topics.grown(name))
+
+    def _deletions_changed(self, path: str) -> None:
+        self._soon("deletions", self._see_to_deletions)
+
+    def _see_to_deletions(self, reign: Reign) -> Steps[None]:
+        yield from self._see_to_topics(reign)  # a topic may be noted before it is known that it was made
+        yield from reign.topics.to_be_deleted((yield from reign.term.reader.names(DELETIONS, self._deletions_changed)))
+
+    def _isr_changed(self, path: str) -> None:
+        self._soon("in-sync replicas", self._see_to_isrs)
+
+    def _see_to_isrs(self, reign: Reign) -> Steps[None]:
+        names = yield from reign.term.reader.names(ISR_CHANGES, self._isr_changed)
+        if names:
+            yield from reign.isrs.notified(names)
+
+    def _log_dir_failed(self, path: str) -> None:
+        self._soon("log directories", self._see_to_log_dirs)
+
+    def _see_to_log_dirs(self, reign: Reign) -> Steps[None]:
+        names = yield from reign.term.reader.names(LOG_DIR_EVENTS, self._log_dir_failed)
+        if names:
+            yield from reign.brokers.log_dirs_failed(names)
+
+    # What brokers have answered
+
+    def _answered(self, request: ControlRequest, response: Any) -> None:
+        if isinstance(request.message, LeaderAndIsrRequest):
+            self._soon(None, partial(_roles_answered, request.node_id, response))
+        elif isinstance(request.message, StopReplicaRequest):
+            if request.deleted:
+                self._soon(None, lambda reign: reign.topics.stopped(request, response))
+        elif response.error_code:
+            log.error("broker %d refused metadata: %s", request.node_id, ERRORS[response.error_code].name)
+
+
+def _roles_answered(node_id: int, response: Any, reign: Reign) -> Steps[None]:
+    return reign.brokers.roles_answered(node_id, response)

@@ -1,0 +1,92 @@
+"""What the controller has to see to, one event at a time and in order: nobody else changes its context meanwhile.
+
+Knows the scheduler, and nothing of what events do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from ottla.broker.failures import CONFLICTS
+from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.ports import RegistryAway, RegistryDamaged, StorageFailed
+
+log = logging.getLogger("ottla.broker")
+
+T = TypeVar("T")
+
+
+class ControllerMoved(Exception):
+    """Another broker was elected: what this one was about to do is not its business any more."""
+
+
+class ControllerEvent(NamedTuple):
+    """Something to see to. Two of one `name` that wait are one; `over` is called when it is over, whatever came of it."""
+
+    name: str | None
+    work: Callable[[], Steps[None]]
+    over: Callable[[], None]
+
+
+def _nobody() -> None:
+    """Nobody waits for it."""
+
+
+class ControllerEvents:
+    """A queue of events. `moved` is called when one finds another controller, `uncertain` where the registry failed it."""
+
+    def __init__(self, scheduler: Scheduler, moved: Callable[[], None], uncertain: Callable[[], None]) -> None:
+        self._scheduler = scheduler
+        self._moved = moved
+        self._uncertain = uncertain
+        self._events: deque[ControllerEvent] = deque()
+        self._waiting: set[str] = set()
+
+    def soon(self, name: str | None, work: Callable[[], Steps[None]], over: Callable[[], None] = _nobody) -> None:
+        """See to it when all before are over. One of the same name that has not begun yet sees to both; None is no name."""
+        if name is not None:
+            if name in self._waiting:
+                return
+            self._waiting.add(name)
+        self._events.append(ControllerEvent(name, work, over))
+        self._scheduler.begin(self, self._run(), urgent=True)
+
+    def asked(self, work: Callable[[], Steps[T]], instead: T) -> Steps[T]:
+        """What an event comes to, for a job that waits; `instead` if it is dropped, or fails."""
+        found = [instead]
+
+        def see_to_it() -> Steps[None]:
+            found[0] = yield from work()
+
+        def start(done: Done) -> None:
+            self.soon(None, see_to_it, partial(done, None))
+
+        yield start
+        return found[0]
+
+    def _run(self) -> Steps[None]:
+        while self._events:
+            event = self._events.popleft()
+            if event.name is not None:
+                self._waiting.discard(event.name)
+            try:
+                yield from self._seen_to(event)
+            finally:
+                event.over()
+
+    def _seen_to(self, event: ControllerEvent) -> Steps[None]:
+        try:
+            yield from event.work()
+        except ControllerMoved:
+            log.info("another broker was elected as the controller")
+            self._moved()
+        except RegistryAway as failure:
+            log.warning("the controller lost sight of the registry: %s", failure)
+            self._uncertain()
+        except (StorageFailed, RegistryDamaged, *CONFLICTS) as failure:
+            log.error("the controller could not see to %s: %s", event.name or "a request", failure)
+            self._uncertain()

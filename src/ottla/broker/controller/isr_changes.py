@@ -1,0 +1,93 @@
+"""In-sync replicas that leaders change: asked of the controller (AlterPartition, KIP-497), or written by leaders of before 2.7.
+
+Knows one term of the controller.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.term import ControllerTerm
+from ottla.broker.scheduler import Steps
+from ottla.cluster.controller.alter_partition import asked, fault
+from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.cluster.controller.entries import ISR_CHANGES, changed_isrs
+from ottla.ports import Change
+from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.errors import INVALID_UPDATE_VERSION, NONE, STALE_BROKER_EPOCH, UNKNOWN_TOPIC_ID
+
+PartitionResult = AlterPartitionResponse.PartitionData
+TopicResult = AlterPartitionResponse.TopicData
+
+BY_ID_FROM = 2
+
+
+class IsrChanges:
+    """Both ways of one term."""
+
+    def __init__(self, term: ControllerTerm, leaders: LeaderChanges) -> None:
+        self._term = term
+        self._context = term.context
+        self._leaders = leaders
+
+    def notified(self, names: list[str]) -> Steps[list[TopicPartition]]:
+        """Leaders have written states, and left these notifications: all brokers hear of it. Returns the partitions."""
+        found = yield from self._term.reader.notifications(ISR_CHANGES, names, changed_isrs)
+        partitions = list({one: None for some in found for one in some if self._context.assignment(one).replicas})
+        yield from self._term.states.read_again(partitions)
+        self._term.requests.tell_all(partitions)
+        yield from self._term.send()
+        yield from self._term.commit([Change(f"{ISR_CHANGES}/{name}", None) for name in names])
+        return partitions
+
+    def alter(self, request: AlterPartitionRequest, version: int) -> Steps[AlterPartitionResponse]:
+        """A leader asks for other in-sync replicas. All brokers hear of what was asked about, whatever came of it."""
+        broker = self._context.brokers.get(request.broker_id)
+        if broker is None or broker.epoch != request.broker_epoch:
+            return AlterPartitionResponse(error_code=STALE_BROKER_EPOCH)
+        wanted = dict[TopicPartition, LeaderAndIsr]()
+        for topic in request.topics:
+            name = self._context.names.get(topic.topic_id) if version >= BY_ID_FROM else topic.topic_name
+            if name is not None:
+                wanted.update(((name, one.partition_index), asked(one, request.broker_id, version)) for one in topic.partitions)
+        codes = yield from self._altered(wanted, version)
+        self._term.requests.tell_all(wanted)
+        yield from self._term.send()
+        return AlterPartitionResponse(topics=[self._result(topic, codes, version) for topic in request.topics])
+
+    def _altered(self, wanted: dict[TopicPartition, LeaderAndIsr], version: int) -> Steps[dict[TopicPartition, int]]:
+        """Write what may be written; returns the error code of each, NONE also where a partition is as it was asked to be."""
+        codes = {one: fault(self._context, one, state, version) for one, state in wanted.items()}
+        admitted = [one for one, code in codes.items() if code is None]
+
+        def choose(context: ControllerContext, one: TopicPartition) -> LeaderAndIsr | None:
+            codes[one] = fault(context, one, wanted[one], version)
+            return wanted[one] if codes[one] is None else None
+
+        changed = set((yield from self._term.states.change(admitted, choose)))
+        return {one: (NONE if one in changed else INVALID_UPDATE_VERSION) if code is None else code for one, code in codes.items()}
+
+    def _result(self, topic: AlterPartitionRequest.TopicData, codes: dict[TopicPartition, int], version: int) -> TopicResult:
+        if version < BY_ID_FROM:
+            result = TopicResult(topic_name=topic.topic_name)
+            name: str | None = topic.topic_name
+        else:
+            result = TopicResult(topic_id=topic.topic_id)
+            name = self._context.names.get(topic.topic_id)
+        for one in topic.partitions:
+            key = (name or "", one.partition_index)
+            code = UNKNOWN_TOPIC_ID if name is None else codes[key]
+            result.partitions.append(self._described(key, code))
+        return result
+
+    def _described(self, partition: TopicPartition, code: int) -> PartitionResult:
+        state = self._context.leaders.get(partition)
+        if code or state is None:
+            return PartitionResult(partition_index=partition[1], error_code=code)
+        return PartitionResult(
+            partition_index=partition[1],
+            leader_id=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            leader_recovery_state=state.leader_recovery_state,
+            partition_epoch=state.partition_epoch,
+        )

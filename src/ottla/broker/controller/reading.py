@@ -1,0 +1,101 @@
+"""What the registry holds of brokers, topics and states, read into a context in pieces: others have their turn between two of them.
+
+An entry that can't be understood is named in the log, left as it is, and treated as if it were not there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from ottla.broker.scheduler import Steps
+from ottla.cluster import layout
+from ottla.cluster.controller import entries
+from ottla.cluster.controller.context import LeaderAndIsr, LiveBroker, TopicPartition
+from ottla.ports import Entry, SharedRegistry
+
+log = logging.getLogger("ottla.broker")
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+AT_ONCE = 500
+"""Entries that are asked for in one go."""
+UNDERSTOOD_AT_ONCE = 50
+"""Entries that are understood between two pauses: less than a millisecond's work, unless topics are large."""
+
+Changed = Callable[[str], None]
+
+
+class ControllerReader:
+    """Reads what the controller has to know. `changed` of its methods are watches on what is read."""
+
+    def __init__(self, registry: SharedRegistry) -> None:
+        self._registry = registry
+
+    def names(self, path: str, changed: Changed | None = None) -> Steps[list[str]]:
+        """The children of an entry; none if it is not there."""
+        (names,) = yield from self._registry.list([path], changed=changed)
+        return names or []
+
+    def brokers(self, changed: Changed | None = None, *, each: Changed | None = None) -> Steps[dict[int, LiveBroker]]:
+        """The brokers that are registered. `changed` watches who they are, and `each` what they say of themselves."""
+        numbers = [int(name) for name in (yield from self.names(layout.BROKERS, changed)) if name.isdecimal()]
+        found = dict[int, LiveBroker]()
+        paths = [layout.broker_path(number) for number in numbers]
+        yield from self._each(paths, numbers, each, lambda number, entry: _put(found, number, entries.broker(number, entry)))
+        return found
+
+    def topics(self, names: Sequence[str], changed: Changed | None = None) -> Steps[dict[str, entries.TopicEntry]]:
+        """The entries of these topics, those that are there."""
+        found = dict[str, entries.TopicEntry]()
+        paths = [layout.topic_path(name) for name in names]
+        yield from self._each(paths, names, changed, lambda name, entry: _put(found, name, entries.topic(entry)))
+        return found
+
+    def states(self, partitions: Sequence[TopicPartition]) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
+        """Who leads these partitions, of those that ever had a leader."""
+        found = dict[TopicPartition, LeaderAndIsr]()
+        paths = [layout.state_path(*partition) for partition in partitions]
+        yield from self._each(paths, partitions, None, lambda partition, entry: _put(found, partition, entries.state(entry)))
+        return found
+
+    def notifications(self, path: str, names: Sequence[str], understand: Callable[[bytes], T]) -> Steps[list[T]]:
+        """What the notifications of these names below an entry say."""
+        found = list[T]()
+        paths = [f"{path}/{name}" for name in names]
+        yield from self._each(paths, names, None, lambda _, entry: found.append(understand(entry.value)))
+        return found
+
+    def configs(self, names: Iterable[str]) -> Steps[dict[str, dict[str, str]]]:
+        """What is set for these topics."""
+        found = dict[str, dict[str, str]]()
+        wanted = list(names)
+        paths = [layout.topic_config_path(name) for name in wanted]
+        yield from self._each(paths, wanted, None, lambda name, entry: _put(found, name, dict(layout.read(entry.value)["config"])))
+        return found
+
+    def _each(
+        self, paths: Sequence[str], keys: Sequence[T], changed: Changed | None, take: Callable[[T, Entry], None]
+    ) -> Steps[None]:
+        for first in range(0, len(paths), AT_ONCE):
+            some = paths[first : first + AT_ONCE]
+            read = yield from self._registry.read(some, changed=changed)
+            for _ in _in_pieces(zip(some, keys[first : first + AT_ONCE], read, strict=True), take):
+                yield None
+
+
+def _in_pieces(read: Iterable[tuple[str, T, Entry | None]], take: Callable[[T, Entry], None]) -> Iterator[None]:
+    for number, (path, key, entry) in enumerate(read, 1):
+        if entry is not None:
+            try:
+                take(key, entry)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                log.error("the registry's entry %s can't be understood (%s): mend it or remove it", path, error)
+        if number % UNDERSTOOD_AT_ONCE == 0:
+            yield
+
+
+def _put(found: dict[T, S], key: T, value: S) -> None:
+    found[key] = value

@@ -1,0 +1,102 @@
+"""Who leads partitions, written into the registry: many in one commit, each only if nobody else wrote it meanwhile.
+
+Nothing is written once another broker was elected. Where a leader has written a state meanwhile, it is read again and asked about
+again. Knows no requests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ottla.broker.controller.events import ControllerMoved
+from ottla.broker.controller.reading import ControllerReader
+from ottla.broker.failures import CONFLICTS, MOST_RACES
+from ottla.broker.scheduler import Steps
+from ottla.cluster import layout
+from ottla.cluster.controller import entries
+from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.ports import NEW, Change, Condition, SharedRegistry
+
+log = logging.getLogger("ottla.broker")
+
+WRITTEN_AT_ONCE = 200
+"""States in one commit: some ten kilobytes."""
+
+Choose = Callable[[ControllerContext, TopicPartition], LeaderAndIsr | None]
+"""The state that a partition is to have, or None to leave it as it is."""
+
+
+class PartitionStates:
+    """Writes for one election. What the registry took is in the context when the steps are over."""
+
+    def __init__(self, registry: SharedRegistry, reader: ControllerReader, context: ControllerContext) -> None:
+        self._registry = registry
+        self._reader = reader
+        self._context = context
+
+    def commit(self, changes: Sequence[Change]) -> Steps[None]:
+        """Commit as the controller. Raises `ControllerMoved`, and what a registry raises."""
+        fence = Condition(layout.CONTROLLER_EPOCH, self._context.epoch_version)
+        try:
+            yield from self._registry.commit([fence, *changes])
+        except CONFLICTS:
+            (epoch,) = yield from self._registry.read([layout.CONTROLLER_EPOCH])
+            if epoch is None or epoch.version != self._context.epoch_version:
+                raise ControllerMoved from None
+            raise
+
+    def change(self, partitions: Iterable[TopicPartition], choose: Choose) -> Steps[list[TopicPartition]]:
+        """Let partitions have the states that `choose` says; returns those that have another one now."""
+        changed = list[TopicPartition]()
+        left = deque((some, 0) for some in _pieces(list(partitions)))
+        while left:
+            some, races = left.popleft()
+            wanted = {one: state for one in some if (state := choose(self._context, one)) is not None}
+            yield None
+            if not wanted:
+                continue
+            try:
+                yield from self.commit([self._change(one, state) for one, state in wanted.items()])
+            except CONFLICTS:
+                yield from self.read_again(list(wanted))
+                if races == MOST_RACES:
+                    log.error("the states of %s and %d more change all the time: they stay as they are", some[0], len(some) - 1)
+                else:
+                    left.extend((half, races + 1) for half in _halves(list(wanted)))
+                continue
+            self._take_in(wanted)
+            changed += wanted
+        return changed
+
+    def read_again(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+        """Let the context say what the registry says of these. Raises `ControllerMoved` where a later controller wrote one."""
+        states = yield from self._reader.states(partitions)
+        if any(state.controller_epoch > self._context.epoch for state in states.values()):
+            raise ControllerMoved
+        for partition in partitions:
+            if partition in states:
+                self._context.leaders[partition] = states[partition]
+            else:
+                self._context.leaders.pop(partition, None)
+
+    def _change(self, partition: TopicPartition, state: LeaderAndIsr) -> Change:
+        written = state._replace(controller_epoch=self._context.epoch)
+        expected = NEW if partition not in self._context.leaders else state.partition_epoch
+        return Change(layout.state_path(*partition), entries.state_value(written), expected)
+
+    def _take_in(self, written: Mapping[TopicPartition, LeaderAndIsr]) -> None:
+        context = self._context
+        for partition, state in written.items():
+            epoch = 0 if partition not in context.leaders else state.partition_epoch + 1
+            context.leaders[partition] = state._replace(controller_epoch=context.epoch, partition_epoch=epoch)
+
+
+def _pieces(partitions: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:
+    return [partitions[first : first + WRITTEN_AT_ONCE] for first in range(0, len(partitions), WRITTEN_AT_ONCE)]
+
+
+def _halves(partitions: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:
+    middle = (len(partitions) + 1) // 2
+    return [half for half in (partitions[:middle], partitions[middle:]) if half]

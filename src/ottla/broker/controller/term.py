@@ -1,0 +1,104 @@
+"""What one election gave this broker: all that it knows and uses as the controller, until another one is elected.
+
+Knows the registry, the ways to brokers, and no event by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ottla.broker.controller.channels import ControllerChannel
+from ottla.broker.controller.election import Elected
+from ottla.broker.controller.reading import ControllerReader
+from ottla.broker.controller.states import PartitionStates
+from ottla.broker.interbroker.channels import Channels
+from ottla.broker.interbroker.versions import ProtocolVersion
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.settings import BrokerSettings, SettingsInForce
+from ottla.cluster.controller.context import ControllerContext
+from ottla.cluster.controller.deletions import TopicDeletions
+from ottla.cluster.controller.requests import ControlRequest, ControlRequests, ControlVersions
+from ottla.ports import Change, SharedRegistry
+from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
+from ottla.wire.api.stop_replica import StopReplicaRequest
+from ottla.wire.api.update_metadata import UpdateMetadataRequest
+
+
+class ControllerTerm:
+    """The context of one election, and the ways to read, write and tell. Only events of the controller may use it.
+
+    `answered` is called with each request and its response.
+    """
+
+    def __init__(
+        self,
+        elected: Elected,
+        node_id: int,
+        registry: SharedRegistry,
+        channels: Channels,
+        settings: SettingsInForce,
+        scheduler: Scheduler,
+        answered: Callable[[ControlRequest, Any], None],
+    ) -> None:
+        self.elected = elected
+        self.node_id = node_id
+        self.context = ControllerContext(elected.epoch, elected.epoch_version)
+        self.reader = ControllerReader(registry)
+        self.states = PartitionStates(registry, self.reader, self.context)
+        self.deletions = TopicDeletions(self.context)
+        self.requests = ControlRequests(self.context, node_id, _versions(settings.value))
+        self._settings = settings
+        self._channels = channels
+        self._scheduler = scheduler
+        self._answered = answered
+        self._ways: dict[int, ControllerChannel] = {}
+
+    @property
+    def settings(self) -> BrokerSettings:
+        return self._settings.value
+
+    @property
+    def protocol(self) -> ProtocolVersion:
+        return self._settings.value.inter_broker_protocol_version
+
+    def commit(self, changes: Sequence[Change]) -> Steps[None]:
+        """Commit as the controller. Raises `ControllerMoved`, and what a registry raises."""
+        return self.states.commit(changes)
+
+    def open_way(self, node_id: int) -> None:
+        """A broker is there, or at another address: what is sent from now on reaches it."""
+        self.close_way(node_id)
+        endpoint = self.context.brokers[node_id].endpoint(self.settings.inter_broker_listener)
+        address = None if endpoint is None else (endpoint.host, endpoint.port)
+        channels, scheduler, settings = self._channels, self._scheduler, self._settings
+        self._ways[node_id] = ControllerChannel(node_id, address, channels, scheduler, settings, self._answered)
+
+    def close_way(self, node_id: int) -> None:
+        """A broker is gone."""
+        way = self._ways.pop(node_id, None)
+        if way is not None:
+            way.close()
+
+    def send(self) -> Steps[None]:
+        """Have brokers told what has been gathered in `requests`."""
+        for request in self.requests.take(self.deletions.topics):
+            way = self._ways.get(request.node_id)
+            if way is not None:
+                way.send(request)
+            yield None
+
+    def close(self) -> None:
+        """Another broker may be the controller: nothing more is sent."""
+        for node_id in list(self._ways):
+            self.close_way(node_id)
+
+
+def _versions(settings: BrokerSettings) -> ControlVersions:
+    protocol = settings.inter_broker_protocol_version
+    return ControlVersions(
+        protocol.version(LeaderAndIsrRequest),
+        protocol.version(UpdateMetadataRequest),
+        protocol.version(StopReplicaRequest),
+        settings.inter_broker_listener,
+    )

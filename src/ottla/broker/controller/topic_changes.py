@@ -1,0 +1,149 @@
+"""Topics that come, grow and go, as the controller sees to them. Knows one term of it.
+
+A topic is made by whoever writes its entry, a tool too; the controller gives its partitions their leaders. A topic is deleted by a
+note; its entry goes when every broker has deleted its replicas.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.term import ControllerTerm
+from ottla.broker.failures import CONFLICTS
+from ottla.broker.interbroker.versions import Switch
+from ottla.broker.scheduler import Steps
+from ottla.cluster import layout
+from ottla.cluster.controller.context import TopicPartition
+from ottla.cluster.controller.entries import DELETIONS, TopicEntry, topic_value
+from ottla.cluster.controller.requests import ControlRequest
+from ottla.ports import Change
+from ottla.wire.api.stop_replica import StopReplicaResponse
+from ottla.wire.errors import NONE
+
+log = logging.getLogger("ottla.broker")
+
+REMOVED_AT_ONCE = 200
+"""Partitions whose states are removed in one commit."""
+
+
+class TopicChanges:
+    """Creations and deletions of one term. `new_id` makes the id of a topic that has none."""
+
+    def __init__(
+        self, term: ControllerTerm, leaders: LeaderChanges, new_id: Callable[[], bytes], changed: Callable[[str], None]
+    ) -> None:
+        self._term = term
+        self._context = term.context
+        self._leaders = leaders
+        self._new_id = new_id
+        self._changed = changed
+
+    def there(self, names: Collection[str]) -> Steps[None]:
+        """These are all topics that have an entry: new ones get leaders, and those that are gone are forgotten."""
+        for name in self._context.topics.keys() - names:
+            self._context.remove_topic(name)
+            self._term.deletions.forget(name)
+        new = [name for name in names if name not in self._context.topics]
+        if new:
+            yield from self._leaders.settle((yield from self.read(new)))
+            yield from self._term.send()
+
+    def read(self, names: list[str]) -> Steps[list[TopicPartition]]:
+        """Take in what the entries of these topics say, and watch them; returns the partitions that are new."""
+        topics = yield from self._term.reader.topics(names, self._changed)
+        if self._term.protocol.has(Switch.TOPIC_IDS):
+            yield from self._give_ids({name: topic for name, topic in topics.items() if topic.topic_id is None})
+        new = list[TopicPartition]()
+        for name, topic in topics.items():
+            new += self._context.set_topic(name, topic.topic_id, topic.assignments)
+            yield None
+        return new
+
+    def _give_ids(self, topics: Mapping[str, TopicEntry]) -> Steps[None]:
+        """Topics of before 2.8, and those that older tools make, get their ids (KIP-516)."""
+        for name, topic in topics.items():
+            topic_id = self._new_id()
+            try:
+                value = topic_value(topic_id, topic.assignments)
+                yield from self._term.commit([Change(layout.topic_path(name), value, topic.version)])
+            except CONFLICTS:  # its entry was changed: the watch tells, and it is read again
+                log.info("topic %s was changed while it was to get an id", name)
+            else:
+                self._context.topic_ids[name] = topic_id
+                self._context.names[topic_id] = name
+
+    def grown(self, name: str) -> Steps[None]:
+        """The entry of a topic has changed. What changes in known partitions is the business of reassignments."""
+        if name not in self._context.topics:
+            return
+        topics = yield from self._term.reader.topics([name], self._changed)
+        known = self._context.topics[name]
+        new = {index: one for index, one in topics[name].assignments.items() if index not in known} if name in topics else {}
+        if new and name in self._term.deletions:
+            log.warning("topic %s gets no more partitions: it is being deleted", name)
+        elif new:
+            yield from self._leaders.settle(self._context.set_topic(name, topics[name].topic_id, new))
+            yield from self._term.send()
+
+    def to_be_deleted(self, names: Iterable[str]) -> Steps[None]:
+        """Notes ask for the deletion of these topics. Where nothing is deleted, or there is no such topic, the note goes."""
+        noted = list(names)
+        may = self._term.settings.delete_topic_enable
+        void = [name for name in noted if not may or name not in self._context.topics]
+        for name in void:
+            log.warning("topic %s is not deleted: %s", name, "there is none" if may else "delete.topic.enable is false")
+            yield from self._term.commit([Change(f"{DELETIONS}/{name}", None)])
+        wanted = [name for name in noted if name not in void]
+        self._tell_deleted([name for name in wanted if name not in self._term.deletions])
+        self._term.deletions.queue(wanted)
+        self._term.deletions.halt({name for name, _ in self._context.reassigning})
+        yield from self.go_on()
+
+    def _tell_deleted(self, names: Iterable[str]) -> None:
+        """All brokers forget these topics, also those that hold nothing of them."""
+        partitions = list(self._context.partitions(names))
+        if partitions:
+            self._term.requests.tell_all(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+        """Something that held deletions up is over for these: a broker is back, or a reassignment is done."""
+        self._term.deletions.resume({name for name, _ in partitions})
+        yield from self.go_on()
+
+    def go_on(self) -> Steps[None]:
+        """Have replicas deleted that can be, and end what is over."""
+        for name in self._term.deletions.finished():
+            yield from self._remove(name)
+        beginning = self._term.deletions.begin()
+        if beginning:
+            for partition, nodes in beginning.items():
+                self._term.requests.stop(nodes, partition, is_deleted=True)
+        yield from self._term.send()
+
+    def stopped(self, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
+        """A broker has answered which of its replicas it could not delete."""
+        codes = {(one.topic_name, one.partition_index): one.error_code for one in response.partition_errors}
+        failed = [one for one in request.deleted if codes.get(one, response.error_code) != NONE]
+        if failed:
+            log.warning("broker %d could not delete %d replicas", request.node_id, len(failed))
+        self._term.deletions.failed(request.node_id, failed)
+        self._term.deletions.deleted(request.node_id, request.deleted.difference(failed))
+        yield from self.go_on()
+
+    def _remove(self, name: str) -> Steps[None]:
+        """No replica is left: states first, some at a time, then all else with the note. An early end leaves the note."""
+        partitions = [(name, index) for index in self._context.topics.get(name, ())]
+        for first in range(0, len(partitions), REMOVED_AT_ONCE):
+            some = partitions[first : first + REMOVED_AT_ONCE]
+            states = yield from self._term.reader.states(some)
+            paths = [layout.state_path(*one).removesuffix("/state") for one in some if one in states]
+            if paths:
+                yield from self._term.commit([Change(path, None) for path in paths])
+        configs = yield from self._term.reader.configs([name])
+        paths = [layout.topic_path(name), f"{DELETIONS}/{name}", *([layout.topic_config_path(name)] if name in configs else [])]
+        yield from self._term.commit([Change(path, None) for path in paths])
+        log.info("topic %s is deleted", name)
+        self._context.remove_topic(name)
+        self._term.deletions.forget(name)

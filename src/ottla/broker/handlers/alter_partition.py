@@ -1,0 +1,24 @@
+"""AlterPartition: a leader asks the controller for other in-sync replicas of its partitions (KIP-497)."""
+
+from __future__ import annotations
+
+from ottla.broker.controller.controller import Controller
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.errors import NOT_CONTROLLER
+
+
+@serves(AlterPartitionRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True)
+def alter_partition(request: Request[AlterPartitionRequest], controller: Controller | None, later: LaterReplies) -> Reply:
+    """Answer when the registry has taken what may be; the answer says how each partition is then."""
+    if controller is None or not controller.is_active:
+        return AlterPartitionResponse(error_code=NOT_CONTROLLER)
+    return later.computed(_altered(request, controller), to_the_end=True)
+
+
+def _altered(request: Request[AlterPartitionRequest], controller: Controller) -> Steps[Reply]:
+    return (yield from controller.alter_partition(request.body, request.version))

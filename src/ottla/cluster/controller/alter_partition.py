@@ -1,0 +1,62 @@
+"""Whether a leader may have the in-sync replicas that it asks for (AlterPartition, KIP-497). Reads the context, changes nothing."""
+
+from __future__ import annotations
+
+from ottla.cluster.controller.context import RECOVERED, RECOVERING, ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.wire.api.alter_partition import AlterPartitionRequest
+from ottla.wire.errors import (
+    FENCED_LEADER_EPOCH,
+    INELIGIBLE_REPLICA,
+    INVALID_REQUEST,
+    INVALID_UPDATE_VERSION,
+    NONE,
+    NOT_CONTROLLER,
+    OPERATION_NOT_ATTEMPTED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+EPOCHS_FROM, INELIGIBLE_FROM = 3, 2
+"""The versions that tell epochs of replicas (KIP-903), and whose leaders know that a replica can be refused (KIP-841)."""
+
+
+def asked(partition: AlterPartitionRequest.PartitionData, leader: int, version: int) -> LeaderAndIsr:
+    """The state that a leader asks for."""
+    isr = [one.broker_id for one in partition.new_isr_with_epochs] if version >= EPOCHS_FROM else partition.new_isr
+    recovery, epoch = partition.leader_recovery_state, partition.partition_epoch
+    return LeaderAndIsr(leader, partition.leader_epoch, tuple(isr), recovery, partition_epoch=epoch)
+
+
+def fault(context: ControllerContext, partition: TopicPartition, wanted: LeaderAndIsr, version: int) -> int | None:
+    """Why it is not to be written: an error code, or NONE where it is so already. None if it is to be written."""
+    known = context.leaders.get(partition)
+    if known is None:
+        return UNKNOWN_TOPIC_OR_PARTITION
+    if wanted.partition_epoch > known.partition_epoch or wanted.leader_epoch > known.leader_epoch:
+        return NOT_CONTROLLER  # it has heard from a later controller
+    if wanted.leader_epoch < known.leader_epoch:
+        return FENCED_LEADER_EPOCH
+    if _is_there(known, wanted):
+        return NONE
+    if wanted.partition_epoch < known.partition_epoch:
+        return INVALID_UPDATE_VERSION
+    if wanted.leader != known.leader or not wanted.isr or not _recovers(known, wanted):
+        return INVALID_REQUEST
+    if not set(wanted.isr) <= context.live():
+        return INELIGIBLE_REPLICA if version >= INELIGIBLE_FROM else OPERATION_NOT_ATTEMPTED
+    return None
+
+
+def _is_there(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
+    return (
+        known.leader == wanted.leader
+        and known.isr == wanted.isr
+        and known.leader_recovery_state == wanted.leader_recovery_state
+        and known.leader_epoch == wanted.leader_epoch
+    )
+
+
+def _recovers(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
+    """Whether a leader that recovers leads alone, and none begins to recover by itself."""
+    if wanted.leader_recovery_state == RECOVERING:
+        return known.leader_recovery_state == RECOVERING and len(wanted.isr) == 1
+    return wanted.leader_recovery_state == RECOVERED

@@ -1,0 +1,102 @@
+"""Topics that are to be deleted: when a broker is asked to delete its replicas, and when all have done so. Knows the context only.
+
+A deletion that can't go on, because a broker is gone or refused, or a reassignment is under way, waits until it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ottla.cluster.controller.context import ControllerContext, TopicPartition
+
+
+@dataclass(slots=True)
+class Deletion:
+    """One topic's: the (partition, broker) that were asked and have not answered, and those that are deleted."""
+
+    asked: set[tuple[int, int]] = field(default_factory=set)
+    deleted: set[tuple[int, int]] = field(default_factory=set)
+    is_halted: bool = False
+
+
+class TopicDeletions:
+    """All that were asked for and are not over. While a topic is one of them, nobody leads its partitions."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._deletions: dict[str, Deletion] = {}
+
+    @property
+    def topics(self) -> frozenset[str]:
+        return frozenset(self._deletions)
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._deletions
+
+    def queue(self, topics: Iterable[str]) -> None:
+        """These topics are to be deleted."""
+        for name in topics:
+            self._deletions.setdefault(name, Deletion())
+
+    def halt(self, topics: Iterable[str]) -> None:
+        """Leave these alone until they are resumed."""
+        for name in topics:
+            if name in self._deletions:
+                self._deletions[name].is_halted = True
+
+    def resume(self, topics: Iterable[str]) -> None:
+        """Try again: a broker is back, or a reassignment is over."""
+        for name in topics:
+            if name in self._deletions:
+                self._deletions[name].is_halted = False
+
+    def forget(self, topic: str) -> None:
+        """The topic is gone, or is not to be deleted after all."""
+        self._deletions.pop(topic, None)
+
+    def finished(self) -> list[str]:
+        """The topics of which no replica is left."""
+        return [name for name, deletion in self._deletions.items() if not deletion.asked and not self._left(name, deletion)]
+
+    def begin(self) -> dict[TopicPartition, list[int]]:
+        """The replicas that are to be deleted now, of all topics that nothing holds up. They count as asked.
+
+        A topic with a replica that is offline is halted: the others are deleted all the same.
+        """
+        beginning: dict[TopicPartition, list[int]] = {}
+        for name, deletion in self._deletions.items():
+            if deletion.asked or deletion.is_halted:
+                continue
+            for index, node in self._left(name, deletion):
+                if self._context.is_online(node, (name, index), is_stopping_counted=True):
+                    deletion.asked.add((index, node))
+                    beginning.setdefault((name, index), []).append(node)
+                else:
+                    deletion.is_halted = True
+        return beginning
+
+    def deleted(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """A broker has deleted its replicas of these."""
+        for name, index in partitions:
+            deletion = self._deletions.get(name)
+            if deletion is not None:
+                deletion.asked.discard((index, node_id))
+                deletion.deleted.add((index, node_id))
+
+    def failed(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """A broker could not delete its replicas of these, or is gone: their topics wait."""
+        for name, index in partitions:
+            deletion = self._deletions.get(name)
+            if deletion is not None:
+                deletion.asked.discard((index, node_id))
+                deletion.is_halted = True
+
+    def _left(self, name: str, deletion: Deletion) -> list[tuple[int, int]]:
+        assignments = self._context.topics.get(name, {})
+        return [
+            (index, node)
+            for index, assignment in assignments.items()
+            for node in assignment.replicas
+            if (index, node) not in deletion.deleted
+        ]

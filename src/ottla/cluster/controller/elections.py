@@ -1,0 +1,69 @@
+"""Who is to lead a partition: one function for each reason to ask. Reads the context, changes nothing.
+
+Each returns the state that is to be written, or None where nobody can be elected or nothing would change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.cluster.controller.context import RECOVERING, ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.cluster.image import NO_LEADER
+
+
+def first_leader(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
+    """Of a new partition: its first replica that is online; all that are online are in sync."""
+    online = context.online(partition)
+    return LeaderAndIsr(online[0], 0, online, controller_epoch=context.epoch) if online else None
+
+
+def offline_leader(
+    context: ControllerContext, partition: TopicPartition, *, is_unclean: bool, tells_recovery: bool
+) -> LeaderAndIsr | None:
+    """Of a partition without a leader: the first replica in sync that is online; `is_unclean` lets any other one lead after those.
+
+    An unclean leader may lack records: where `tells_recovery` (from 3.2 on, KIP-704), it recovers first.
+    """
+    state = context.leaders[partition]
+    online = context.online(partition)
+    leader = next((node for node in online if node in state.isr), None)
+    if leader is not None:
+        return state.led(leader, _kept(state.isr, online))
+    if not is_unclean or not online:
+        return None
+    elected = state.led(online[0], online[:1])
+    return elected._replace(leader_recovery_state=RECOVERING) if tells_recovery else elected
+
+
+def leader_instead(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
+    """Another leader than one that is about to stop, which leaves the in-sync replicas; None if there is no other."""
+    state = context.leaders[partition]
+    leader = next((node for node in context.online(partition) if node in state.isr), None)
+    return None if leader is None else state.led(leader, _others(state.isr, context.shutting_down))
+
+
+def without_offline(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
+    """The state once replicas that are offline have left the in-sync ones. A leader that is offline leaves nobody in its place.
+
+    Where all of them are offline, they stay: each has all that was acknowledged, so that any of them may lead when it is back.
+    """
+    state = context.leaders[partition]
+    there = context.online(partition, is_stopping_counted=True)
+    leader = state.leader if state.leader in there else NO_LEADER
+    isr = _kept(state.isr, there) or state.isr
+    return None if (leader, isr) == (state.leader, state.isr) else state.led(leader, isr)
+
+
+def without_follower(context: ControllerContext, partition: TopicPartition, node_id: int) -> LeaderAndIsr | None:
+    """The state once a follower that is about to stop has left the in-sync replicas."""
+    state = context.leaders[partition]
+    isr = _others(state.isr, {node_id})
+    return None if isr == state.isr or not isr else state.led(state.leader, isr)
+
+
+def _kept(nodes: Iterable[int], kept: Iterable[int]) -> tuple[int, ...]:
+    return tuple(node for node in nodes if node in kept)
+
+
+def _others(nodes: Iterable[int], gone: Iterable[int]) -> tuple[int, ...]:
+    return tuple(node for node in nodes if node not in gone)

@@ -1,0 +1,277 @@
+"""What the controller has to tell brokers: gathered while it decides, then taken as requests for each of them.
+
+Knows the context and the messages; sends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from ottla.cluster.controller.context import (
+    EPOCH_DURING_DELETE,
+    LEADER_DURING_DELETE,
+    NO_EPOCH,
+    ControllerContext,
+    Endpoint,
+    LeaderAndIsr,
+    LiveBroker,
+    TopicPartition,
+)
+from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
+from ottla.wire.api.stop_replica import StopReplicaRequest
+from ottla.wire.api.update_metadata import UpdateMetadataRequest
+from ottla.wire.schema import Message
+
+NO_TOPIC_ID = bytes(16)
+RECOVERY_FROM, TOPIC_STATES_FROM = 6, 2
+"""The versions of LeaderAndIsr that tell a leader's recovery, and that group partitions by topic."""
+METADATA_BY_TOPIC_FROM, SEVERAL_ENDPOINTS_FROM = 5, 1
+EPOCHS_FROM, STOPPED_BY_TOPIC_FROM = 3, 1
+"""The versions of StopReplica that tell for each partition whether it is deleted, and that group partitions by topic."""
+
+S = TypeVar("S")
+
+_Led = LeaderAndIsrRequest.LeaderAndIsrPartitionState
+_Told = UpdateMetadataRequest.UpdateMetadataPartitionState
+
+
+class ControlVersions(NamedTuple):
+    """In which versions the controller speaks, and how its cluster calls the listener between brokers."""
+
+    leader_and_isr: int
+    update_metadata: int
+    stop_replica: int
+    listener: str
+
+
+class ControlRequest(NamedTuple):
+    """A request for one broker. `deleted` are the replicas that it is to delete, if it is a StopReplica."""
+
+    node_id: int
+    message: Message
+    version: int
+    deleted: frozenset[TopicPartition] = frozenset()
+
+
+class ControlRequests:
+    """Who is to hear what. Everything is told as the context says when the requests are taken."""
+
+    def __init__(self, context: ControllerContext, node_id: int, versions: ControlVersions) -> None:
+        self._context = context
+        self._node_id = node_id
+        self._versions = versions
+        self._roles: dict[int, dict[TopicPartition, bool]] = {}
+        self._stopped: dict[int, dict[TopicPartition, bool]] = {}
+        self._hearing: set[int] = set()
+        self._told: dict[TopicPartition, None] = {}
+        self._deleted_topics: frozenset[str] = frozenset()
+
+    def lead(self, nodes: Iterable[int], partition: TopicPartition, *, is_new: bool = False) -> None:
+        """Have brokers hear who leads and follows a partition (LeaderAndIsr), and every broker of its state."""
+        for node in nodes:
+            roles = self._roles.setdefault(node, {})
+            roles[partition] = is_new or roles.get(partition, False)
+        self.tell_all((partition,))
+
+    def stop(self, nodes: Iterable[int], partition: TopicPartition, *, is_deleted: bool) -> None:
+        """Have brokers stop their replicas of a partition, and delete them if `is_deleted` (StopReplica)."""
+        for node in nodes:
+            stopped = self._stopped.setdefault(node, {})
+            stopped[partition] = is_deleted or stopped.get(partition, False)
+
+    def tell(self, nodes: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
+        """Have these brokers hear the live brokers, and the state of these partitions (UpdateMetadata)."""
+        self._hearing.update(nodes)
+        self._told.update(dict.fromkeys(partitions))
+
+    def tell_all(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """The same for all brokers."""
+        self.tell(self._context.brokers, partitions)
+
+    def take(self, deleting: frozenset[str]) -> Iterator[ControlRequest]:
+        """The requests, in the order in which each broker has to hear them; `deleting` are the topics that are to be deleted.
+
+        Nothing is left afterwards. Brokers that are not registered hear nothing.
+        """
+        roles, stopped = self._roles, self._stopped
+        hearing, told = self._hearing & self._context.brokers.keys(), self._told
+        self._roles, self._stopped, self._hearing, self._told = {}, {}, set(), {}
+        yield from self._all_roles(roles)
+        yield from self._all_metadata(hearing, told, deleting)
+        yield from self._all_stopped(stopped, deleting)
+
+    def _all_roles(self, roles: dict[int, dict[TopicPartition, bool]]) -> Iterator[ControlRequest]:
+        made: dict[tuple[TopicPartition, bool], _Led] = {}
+        for node, partitions in roles.items():
+            broker = self._context.brokers.get(node)
+            if broker is None:
+                continue
+            for key in partitions.items():
+                if key not in made and key[0] in self._context.leaders:
+                    made[key] = self._role(*key)
+            states = {key[0]: made[key] for key in partitions.items() if key in made}
+            if states:
+                yield ControlRequest(node, self._leader_and_isr(broker, states), self._versions.leader_and_isr)
+
+    def _role(self, partition: TopicPartition, is_new: bool) -> _Led:
+        state, assignment = self._context.leaders[partition], self._context.assignment(partition)
+        recovery = state.leader_recovery_state if self._versions.leader_and_isr >= RECOVERY_FROM else 0
+        return _Led(
+            topic_name=partition[0],
+            partition_index=partition[1],
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            partition_epoch=state.partition_epoch,
+            replicas=list(assignment.replicas),
+            adding_replicas=list(assignment.adding),
+            removing_replicas=list(assignment.removing),
+            is_new=is_new,
+            leader_recovery_state=recovery,
+        )
+
+    def _leader_and_isr(self, broker: LiveBroker, states: dict[TopicPartition, _Led]) -> LeaderAndIsrRequest:
+        context, listener = self._context, self._versions.listener
+        leaders = {state.leader for state in states.values()} & context.brokers.keys()
+        addresses = [(leader, context.brokers[leader].endpoint(listener)) for leader in sorted(leaders)]
+        request = LeaderAndIsrRequest(
+            controller_id=self._node_id,
+            controller_epoch=context.epoch,
+            broker_epoch=broker.epoch,
+            live_leaders=[
+                LeaderAndIsrRequest.LeaderAndIsrLiveLeader(broker_id=leader, host_name=address.host, port=address.port)
+                for leader, address in addresses
+                if address is not None
+            ],
+        )
+        if self._versions.leader_and_isr < TOPIC_STATES_FROM:
+            request.ungrouped_partition_states = list(states.values())
+            return request
+        for name, some in _by_topic(states).items():
+            topic_id = context.topic_ids.get(name, NO_TOPIC_ID)
+            request.topic_states.append(
+                LeaderAndIsrRequest.LeaderAndIsrTopicState(topic_name=name, topic_id=topic_id, partition_states=some)
+            )
+        return request
+
+    def _all_metadata(
+        self, hearing: set[int], told: Iterable[TopicPartition], deleting: frozenset[str]
+    ) -> Iterator[ControlRequest]:
+        if not hearing:
+            return
+        context, version = self._context, self._versions.update_metadata
+        states = {one: self._state(one, one[0] in deleting) for one in told if one in context.leaders}
+        brokers = [self._described(broker) for broker in context.brokers.values()]
+        topics = [
+            UpdateMetadataRequest.UpdateMetadataTopicState(
+                topic_name=name, topic_id=context.topic_ids.get(name, NO_TOPIC_ID), partition_states=some
+            )
+            for name, some in _by_topic(states).items()
+        ]
+        for node in sorted(hearing):
+            request = UpdateMetadataRequest(
+                controller_id=self._node_id,
+                controller_epoch=context.epoch,
+                broker_epoch=context.brokers[node].epoch,
+                live_brokers=brokers,
+            )
+            if version < METADATA_BY_TOPIC_FROM:
+                request.ungrouped_partition_states = list(states.values())
+            else:
+                request.topic_states = topics
+            yield ControlRequest(node, request, version)
+
+    def _state(self, partition: TopicPartition, is_deleted: bool) -> _Told:
+        context = self._context
+        state, replicas = context.leaders[partition], context.assignment(partition).replicas
+        if is_deleted:
+            state = LeaderAndIsr(LEADER_DURING_DELETE, 0, state.isr, controller_epoch=state.controller_epoch)
+        return _Told(
+            topic_name=partition[0],
+            partition_index=partition[1],
+            controller_epoch=state.controller_epoch,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            zk_version=state.partition_epoch,
+            replicas=list(replicas),
+            offline_replicas=[node for node in replicas if not context.is_online(node, partition)],
+        )
+
+    def _described(self, broker: LiveBroker) -> UpdateMetadataRequest.UpdateMetadataBroker:
+        described = UpdateMetadataRequest.UpdateMetadataBroker(id=broker.node_id, rack=broker.rack)
+        if self._versions.update_metadata < SEVERAL_ENDPOINTS_FROM:
+            plain = broker.endpoint("PLAINTEXT") or Endpoint("PLAINTEXT", "", -1)
+            described.v0_host, described.v0_port = plain.host, plain.port
+            return described
+        described.endpoints = [
+            UpdateMetadataRequest.UpdateMetadataEndpoint(
+                port=one.port, host=one.host, listener=one.listener, security_protocol=one.security_protocol
+            )
+            for one in broker.endpoints
+        ]
+        return described
+
+    def _all_stopped(self, stopped: dict[int, dict[TopicPartition, bool]], deleting: frozenset[str]) -> Iterator[ControlRequest]:
+        for node, partitions in stopped.items():
+            broker = self._context.brokers.get(node)
+            if broker is None:
+                continue
+            if self._versions.stop_replica >= EPOCHS_FROM:
+                yield self._stopped_by_epoch(broker, partitions, deleting)
+                continue
+            for is_deleted in (True, False):
+                some = [partition for partition, one in partitions.items() if one == is_deleted]
+                if some:
+                    yield self._stopped_alike(broker, some, is_deleted=is_deleted)
+
+    def _stopped_by_epoch(
+        self, broker: LiveBroker, partitions: dict[TopicPartition, bool], deleting: frozenset[str]
+    ) -> ControlRequest:
+        request = self._stop_replica(broker)
+        states = {
+            partition: StopReplicaRequest.StopReplicaPartitionState(
+                partition_index=partition[1],
+                leader_epoch=EPOCH_DURING_DELETE if partition[0] in deleting else self._leader_epoch(partition),
+                delete_partition=is_deleted,
+            )
+            for partition, is_deleted in partitions.items()
+        }
+        request.topic_states = [
+            StopReplicaRequest.StopReplicaTopicState(topic_name=name, partition_states=some)
+            for name, some in _by_topic(states).items()
+        ]
+        deleted = frozenset(partition for partition, is_deleted in partitions.items() if is_deleted)
+        return ControlRequest(broker.node_id, request, self._versions.stop_replica, deleted)
+
+    def _stopped_alike(self, broker: LiveBroker, partitions: list[TopicPartition], *, is_deleted: bool) -> ControlRequest:
+        request = self._stop_replica(broker)
+        request.delete_partitions = is_deleted
+        if self._versions.stop_replica >= STOPPED_BY_TOPIC_FROM:
+            request.topics = [
+                StopReplicaRequest.StopReplicaTopicV1(name=name, partition_indexes=indexes)
+                for name, indexes in _by_topic({one: one[1] for one in partitions}).items()
+            ]
+        else:
+            request.ungrouped_partitions = [
+                StopReplicaRequest.StopReplicaPartitionV0(topic_name=name, partition_index=index) for name, index in partitions
+            ]
+        deleted = frozenset(partitions) if is_deleted else frozenset[TopicPartition]()
+        return ControlRequest(broker.node_id, request, self._versions.stop_replica, deleted)
+
+    def _stop_replica(self, broker: LiveBroker) -> StopReplicaRequest:
+        context = self._context
+        return StopReplicaRequest(controller_id=self._node_id, controller_epoch=context.epoch, broker_epoch=broker.epoch)
+
+    def _leader_epoch(self, partition: TopicPartition) -> int:
+        state = self._context.leaders.get(partition)
+        return NO_EPOCH if state is None else state.leader_epoch
+
+
+def _by_topic(states: dict[TopicPartition, S]) -> dict[str, list[S]]:
+    topics: dict[str, list[S]] = {}
+    for (name, _), state in states.items():
+        topics.setdefault(name, []).append(state)
+    return topics

@@ -1,0 +1,57 @@
+"""When the replicas of a topic are deleted, and when that is over."""
+
+from __future__ import annotations
+
+from ottla.cluster.controller.context import ControllerContext, LiveBroker, ReplicaAssignment
+from ottla.cluster.controller.deletions import TopicDeletions
+
+
+def two_partitions(*live: int) -> ControllerContext:
+    context = ControllerContext()
+    context.brokers = {node: LiveBroker(node, node, ()) for node in live}
+    context.set_topic("t", None, {0: ReplicaAssignment((1, 2)), 1: ReplicaAssignment((2, 1))})
+    return context
+
+
+def test_a_topic_is_deleted_when_each_broker_has_deleted_its_replicas() -> None:
+    deletions = TopicDeletions(two_partitions(1, 2))
+    deletions.queue(["t"])
+    assert deletions.begin() == {("t", 0): [1, 2], ("t", 1): [2, 1]}
+    assert deletions.begin() == {}
+    deletions.deleted(1, [("t", 0), ("t", 1)])
+    assert deletions.finished() == []
+    deletions.deleted(2, [("t", 0), ("t", 1)])
+    assert deletions.finished() == ["t"]
+
+
+def test_a_broker_that_is_gone_holds_a_deletion_up_until_it_is_back() -> None:
+    context = two_partitions(1)
+    deletions = TopicDeletions(context)
+    deletions.queue(["t"])
+    assert deletions.begin() == {("t", 0): [1], ("t", 1): [1]}
+    deletions.deleted(1, [("t", 0), ("t", 1)])
+    assert deletions.finished() == []
+    assert deletions.begin() == {}
+    context.brokers[2] = LiveBroker(2, 9, ())
+    deletions.resume(["t"])
+    assert deletions.begin() == {("t", 0): [2], ("t", 1): [2]}
+
+
+def test_a_broker_that_refuses_or_dies_is_asked_again() -> None:
+    deletions = TopicDeletions(two_partitions(1, 2))
+    deletions.queue(["t"])
+    deletions.begin()
+    deletions.deleted(1, [("t", 0), ("t", 1)])
+    deletions.failed(2, [("t", 0), ("t", 1)])
+    assert deletions.begin() == {}
+    deletions.resume(["t"])
+    assert deletions.begin() == {("t", 0): [2], ("t", 1): [2]}
+
+
+def test_a_topic_that_is_being_reassigned_waits() -> None:
+    deletions = TopicDeletions(two_partitions(1, 2))
+    deletions.queue(["t"])
+    deletions.halt(["t"])
+    assert deletions.begin() == {}
+    deletions.resume(["t"])
+    assert deletions.begin()
