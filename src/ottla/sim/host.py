@@ -11,7 +11,7 @@ from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.coord.group_machine import GroupMachine
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Clock, Now, StorageFailed
 from ottla.registry.journal import JournalRegistry
 from ottla.sim.power import FaultyDisk, PowerCut
 from ottla.sim.world import World
@@ -32,8 +32,9 @@ class Host:
     many syncs are slow is for `slow_syncs` to say.
     """
 
-    def __init__(self, world: World, settings: Mapping[str, str]) -> None:
+    def __init__(self, world: World, settings: Mapping[str, str], *, clock: Clock | None = None) -> None:
         self.world = world
+        self.clock: Clock = clock or world.clock
         self.settings = BrokerSettings(settings)
         self.disk = FaultyDisk()
         self.broker: BrokerMachine | None = None
@@ -61,19 +62,20 @@ class Host:
         clean, self.was_clean = self.was_clean, False
         self._stamp()
         try:
-            registry = JournalRegistry.open(self.disk)
-            broker = self._machine(registry)
+            broker = self._machine()
             broker.start(clean=clean, was_killed=self._ran_on and not clean)
             self._ran_on |= broker.partitions.are_all_online
-            self.broker, self._registry = broker, registry
+            self.broker = broker
             self._settle()
         except PowerCut:
             self.die(power_cut=self.cuts_power)
 
-    def _machine(self, registry: JournalRegistry) -> BrokerMachine:
+    def _machine(self) -> BrokerMachine:
+        """A broker that has not started."""
+        self._registry = registry = JournalRegistry.open(self.disk)
         return BrokerMachine(
             settings=self.settings,
-            clock=self.world.clock,
+            clock=self.clock,
             disk=self.disk,
             registry=registry,
             node_id=1,
@@ -119,7 +121,7 @@ class Host:
 
     def _stamp(self) -> None:
         """Stamp files with the present time from now on."""
-        self.disk.wall_ms = self.world.clock.now().wall_ms
+        self.disk.wall_ms = self.clock.now().wall_ms
 
     def coordinators(self) -> list[GroupMachine]:
         """The coordinators of loaded offsets partitions; none while the broker is down."""
@@ -136,7 +138,7 @@ class Host:
         frame = memoryview(bytearray(b"".join(encode_request(FrameHeader(key, version, number, "sim"), body))))[4:]
         self._stamp()
         try:
-            answer = self.broker.receive(frame, peer, self.world.clock.now())
+            answer = self.broker.receive(frame, peer, self.clock.now())
             if isinstance(answer, Promise):
                 self._await(answer, number, key, version)
             else:
@@ -181,13 +183,16 @@ class Host:
     def _settle(self) -> None:
         if self.broker is None or self._syncing:
             return
-        self.broker.settle(self.world.clock.now())
+        self.broker.settle(self.clock.now())
         if self.world.chance(self.slow_syncs):
             self._syncing = True
             life = self.lives
-            self.world.after(self.world.random.randrange(1, SLOWEST_SYNC_MS), lambda: self._synced(life))
+            self._later(self.world.random.randrange(1, SLOWEST_SYNC_MS), lambda: self._synced(life))
         else:
             self._sync()
+
+    def _later(self, ms: int, call: Callable[[], None]) -> None:
+        self.world.after(ms, call)
 
     def _synced(self, life: int) -> None:
         if life == self.lives and self._syncing:
@@ -199,6 +204,6 @@ class Host:
 
     def _sync(self) -> None:
         if self.broker is not None:
-            self.broker.settle(self.world.clock.now())
+            self.broker.settle(self.clock.now())
         while self.broker is not None and self.disk.run_syncs():
-            self.broker.settle(self.world.clock.now())
+            self.broker.settle(self.clock.now())

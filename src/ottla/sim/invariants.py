@@ -23,9 +23,9 @@ READ_BYTES = 1 << 20
 INDEX_ENTRY = Struct(">ii")
 
 
-def stored_batches(log: Log) -> Iterator[memoryview]:
-    """Return every batch from the log's start to its end, as fetches do."""
-    offset = log.log_start_offset
+def stored_batches(log: Log, offset: int = 0) -> Iterator[memoryview]:
+    """Return every batch from the log's start, or from an offset, to its end, as fetches do."""
+    offset = max(offset, log.log_start_offset)
     while (part := log.read(offset, READ_BYTES, until_offset=log.log_end_offset, min_one_batch=True)) is not None:
         view = memoryview(part.read())
         for position, header in batches(view):

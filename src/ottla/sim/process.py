@@ -31,6 +31,13 @@ class DriftingClock:
         true = self._world.clock.now()
         return Now(true.wall_ms + self.wall_ahead_ms, int(true.mono_ms * self._rate))
 
+    def true_ms(self, mono_ms: int) -> int:
+        """When, by the world's clock, this one will show `mono_ms`."""
+        true_ms = int(mono_ms / self._rate)
+        while int(true_ms * self._rate) < mono_ms:
+            true_ms += 1
+        return true_ms
+
 
 def _at_once(call: Call) -> None:
     call()

@@ -1,0 +1,187 @@
+"""A broker of a cluster in a simulated world: one that shares its registry and its network with others.
+
+It can be stopped, killed, lose its power, stand still, and have a clock that drifts. Knows how a broker is started and reached.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ottla.broker.broker import BrokerMachine
+from ottla.broker.membership.membership import NotAMember
+from ottla.broker.serving.later import Promise
+from ottla.broker.serving.request import Answer, Close, Peer, Throttled
+from ottla.broker.settings import Listener
+from ottla.ports import ClusterPorts, Now, StorageFailed
+from ottla.sim.ensemble import SimEnsemble
+from ottla.sim.host import Answered, Host
+from ottla.sim.links import SimNetwork
+from ottla.sim.power import PowerCut
+from ottla.sim.process import DriftingClock, SimProcess
+from ottla.sim.shared_registry import RegistryWeather, SimSharedRegistry
+from ottla.sim.world import World
+from ottla.wire.schema import Message
+
+PORT = 9092
+SIZE_BYTES = 4
+
+
+class ClusterHost(Host):
+    """One broker of a cluster, on a machine of its own; the disk is what its lives share.
+
+    `refused` is why it may not be a member of the cluster, if it was told so.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        settings: Mapping[str, str],
+        node_id: int,
+        ensemble: SimEnsemble,
+        network: SimNetwork,
+        *,
+        drift: float = 0.0,
+        weather: RegistryWeather | None = None,
+    ) -> None:
+        self.node_id = node_id
+        self.name = f"broker-{node_id}"
+        self.weather = weather or RegistryWeather()
+        self.refused: NotAMember | None = None
+        self.session: SimSharedRegistry
+        self.process: SimProcess
+        self._ensemble = ensemble
+        self._network = network
+        self._drift = DriftingClock(world, drift)
+        self._peers = 0
+        super().__init__(world, {"broker.id": str(node_id)} | dict(settings), clock=self._drift)
+
+    def start(self) -> None:
+        super().start()
+        if self.broker is not None:
+            self._network.listen(self.name, PORT, self.process, self._accept)
+            assert self.broker.membership is not None, "it is one of a cluster"
+            self.broker.membership.join([Listener("PLAINTEXT", self.name, PORT)], self._joined)
+            self._settle()
+
+    def _machine(self) -> BrokerMachine:
+        self.process = SimProcess(self.world, self.name, clock=self._drift, around=self._around)
+        self.session = SimSharedRegistry(self._ensemble, self.process, cuts=self._network.cuts, weather=self.weather)
+        return BrokerMachine(
+            settings=self.settings,
+            clock=self.clock,
+            disk=self.disk,
+            cluster=ClusterPorts(self.session, self._network.links(self.process)),
+            node_id=self.node_id,
+            cluster_id="simulated-cluster-id-0",
+            random_bytes=self.world.random.randbytes,
+        )
+
+    def _joined(self, refusal: NotAMember | None) -> None:
+        self.refused = refusal
+
+    def _close_registry(self) -> None:
+        self.session.close()
+
+    def _end(self) -> None:
+        super()._end()
+        self.process.end()
+        if not self.was_power_cut:  # or nobody is left to say so
+            self._network.reset(self.process)
+
+    # Time and what happens
+
+    def next_ms(self) -> int | None:
+        due_ms = super().next_ms()
+        return None if due_ms is None or self.process.stands_still else self._drift.true_ms(due_ms)
+
+    def run_due(self, now: Now) -> None:
+        if not self.process.stands_still:
+            super().run_due(self.clock.now())
+
+    def set_weather(self, weather: RegistryWeather) -> None:
+        """How the way to the registry is from now on."""
+        self.weather = self.session.weather = weather
+
+    def stand_still(self, ms: int) -> None:
+        """Do nothing for so long, as under SIGSTOP; what comes meanwhile waits."""
+        self.process.stand_still(ms)
+
+    def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
+        """Hand a client's request to the broker, when its process goes on."""
+        if self.process.stands_still:
+            self._later(0, partial(self.receive, key, version, body, peer, answered))
+        else:
+            super().receive(key, version, body, peer, answered)
+
+    def _later(self, ms: int, call: Callable[[], None]) -> None:
+        process = self.process
+        self.world.after(ms, lambda: process.post(call))
+
+    def _around(self, call: Callable[[], None]) -> None:
+        """Do something on the broker's thread."""
+        self._stamp()
+        try:
+            call()
+            self._settle()
+        except PowerCut:
+            self.die(power_cut=self.cuts_power)
+
+    # Other brokers
+
+    def _accept(self) -> SimConnection:
+        self._peers += 1
+        return SimConnection(self, Peer(1_000_000 + self._peers, "10.1.0.1", 40_000, self.name, PORT))
+
+
+class SimConnection:
+    """A connection from another broker, served as a real one is: the next request begins when the last one lets it."""
+
+    def __init__(self, host: ClusterHost, peer: Peer) -> None:
+        self._host = host
+        self._peer = peer
+        self._frames: deque[tuple[memoryview, Callable[[memoryview | None], None]]] = deque()
+        self._open: list[Promise] = []
+
+    def serve(self, frame: memoryview, answered: Callable[[memoryview | None], None]) -> None:
+        self._frames.append((frame, answered))
+        self._go_on()
+
+    def gone(self) -> None:
+        """Nobody waits for answers."""
+        self._frames.clear()
+        if self._host.broker is not None:
+            for promise in self._open:
+                self._host.broker.forget(promise)
+        self._open.clear()
+
+    def _go_on(self) -> None:
+        while self._frames and not any(promise.blocking for promise in self._open):
+            frame, answered = self._frames.popleft()
+            broker = self._host.broker
+            assert broker is not None, "what is posted to a process that has ended is not called"
+            answer = broker.receive(frame, self._peer, self._host.clock.now())
+            if isinstance(answer, Promise) and not answer.done:
+                self._open.append(answer)
+                answer.ready = partial(self._ready, answer, answered)
+            else:
+                answered(_frame_of(answer.answer if isinstance(answer, Promise) else answer))
+
+    def _ready(self, promise: Promise, answered: Callable[[memoryview | None], None]) -> None:
+        if promise.done and promise in self._open:
+            self._open.remove(promise)
+            answered(_frame_of(promise.answer))
+        self._go_on()
+
+
+def _frame_of(answer: Answer) -> memoryview | None:
+    """The frame of an answer without its size; None closes the connection."""
+    parts = answer.parts if isinstance(answer, Throttled) else answer
+    if parts is None or isinstance(parts, Close):
+        return None
+    try:
+        whole = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
+    except StorageFailed:  # what cannot be read for the socket ends its connection
+        return None
+    return memoryview(whole)[SIZE_BYTES:]

@@ -1,0 +1,379 @@
+"""One seed of a cluster: brokers, producers and readers live through trouble, then peace; then everything is checked.
+
+Everything comes from the seed. Knows how bad it gets and when all must be well again; `cluster_ledger` knows what must be true.
+Brokers are killed, lose power, stand still, lose their sessions and each other; the registry loses its quorum. Power fails only
+where another in-sync replica of each partition lives, and who lost it comes back when the controller has noticed: of what is
+acknowledged `ottla.acks.all.sync` promises that it is on stable storage of the leader, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
+
+from ottla.broker.partitions.partition import LEADER, Partition
+from ottla.client.types import TopicPartition
+from ottla.sim.cluster_clients import SimAppender, SimFollowingReader
+from ottla.sim.cluster_host import ClusterHost
+from ottla.sim.cluster_ledger import ClusterLedger
+from ottla.sim.cluster_links import RoutedLink
+from ottla.sim.ensemble import SimEnsemble
+from ottla.sim.links import LinkWeather, SimNetwork
+from ottla.sim.network import Weather
+from ottla.sim.process import MOST_DRIFT
+from ottla.sim.seeds import Violation
+from ottla.sim.shared_registry import REGISTRY, RegistryWeather
+from ottla.sim.world import World
+from ottla.wire import errors as codes
+from ottla.wire.api.create_topics import CreateTopicsRequest
+
+CREATE_TOPICS = 19
+TOPIC = "log"
+REPLICAS = 3
+LOOK_MS = 500
+SESSION_MS = 3_000
+START_MS = 20_000
+"""So long may it take until there is a controller and the topic has leaders; nothing has gone wrong until then."""
+PATIENCE_MS = 90_000
+"""So long, in simulated time and in peace, may it take until all is well: sessions and timeouts pass several times."""
+SETTINGS = {
+    "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "replica.lag.time.max.ms": "3000",
+    "replica.fetch.wait.max.ms": "300",
+    "replica.socket.timeout.ms": "3000",
+    "controller.socket.timeout.ms": "3000",
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "2",
+    "min.insync.replicas": "2",
+    "unclean.leader.election.enable": "false",
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class ClusterPlan(NamedTuple):
+    """What a seed is about. `calm` ones have only brokers that are killed and stopped."""
+
+    brokers: int
+    partitions: int
+    appenders: int
+    batches: int
+    trouble_ms: int
+    calm: bool
+    drifts: bool
+    power: bool
+    cuts: bool
+    weather: Weather
+    links: LinkWeather
+    registry: RegistryWeather
+
+
+class ClusterLifeResult(NamedTuple):
+    """The result of a seed."""
+
+    seed: int
+    plan: ClusterPlan
+    happened: int
+    frames: int
+    lives: int
+    acknowledged: int
+    controllers: int
+    healed_ms: int
+
+
+def plan(world: World) -> ClusterPlan:
+    """What a seed is about: each has its own share of bad luck."""
+    random = world.random
+    calm = random.random() < 0.2
+    bad = 0.0 if calm else random.choice((0.0, 0.02, 0.1))
+    return ClusterPlan(
+        brokers=random.choice((3, 3, 3, 4, 5)),
+        partitions=random.choice((1, 2, 4)),
+        appenders=random.choice((1, 2, 4)),
+        batches=random.choice((10, 30)),
+        trouble_ms=random.choice((10_000, 30_000, 60_000)),
+        calm=calm,
+        drifts=not calm and random.random() < 0.5,
+        power=not calm and random.random() < 0.5,
+        cuts=not calm and random.random() < 0.7,
+        weather=Weather(lose_request=bad, lose_answer=bad, repeat=0.0, delay=bad, longest_ms=2_000),
+        links=LinkWeather(longest_ms=1_500, delay=bad, lose=bad / 4),
+        registry=RegistryWeather(longest_ms=800, delay=bad, lose_answer=bad / 4),
+    )
+
+
+class ClusterLife:
+    """One seed."""
+
+    def __init__(self, seed: int, *, tell: bool = False) -> None:
+        self.world = World(seed)
+        self.tell = tell
+        self.plan = plan(self.world)
+        self.ensemble = SimEnsemble(self.world, timeout_ms=SESSION_MS)
+        self.network = SimNetwork(self.world)
+        self.hosts = {node_id: self._host(node_id) for node_id in range(1, self.plan.brokers + 1)}
+        self.ledger = ClusterLedger(self.hosts, ignored=("__consumer_offsets", "__transaction_state"))
+        self.places = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
+        self._numbers = count(1)
+        self._is_over = False
+        self._lost_power: set[int] = set()
+        self.appenders: list[SimAppender] = []
+        self.readers: list[SimFollowingReader] = []
+
+    def _host(self, node_id: int) -> ClusterHost:
+        drift = self.world.random.uniform(-MOST_DRIFT, MOST_DRIFT) if self.plan.drifts else 0.0
+        return ClusterHost(self.world, SETTINGS, node_id, self.ensemble, self.network, drift=drift)
+
+    def live(self) -> ClusterLifeResult:
+        """Live through trouble, then peace. Raises `Violation`."""
+        self._make_topic()
+        self.network.weather = self.plan.links
+        for host in self.hosts.values():
+            host.set_weather(self.plan.registry)
+        self._begin_clients()
+        self.world.after(0, self._trouble)
+        self.world.after(LOOK_MS, self._look)
+        self.world.run(self.plan.trouble_ms)
+        self._make_peace()
+        began_ms = self.world.now_ms
+        if not self.world.run(PATIENCE_MS, self._is_well):
+            raise Violation(f"heals: not in {PATIENCE_MS} ms of peace: {self._what_is_not_well()}")
+        healed_ms = self.world.now_ms - began_ms
+        self.world.run(2_000)
+        self._check_all()
+        epoch = self.ensemble.get("/controller_epoch")
+        return ClusterLifeResult(
+            self.world.seed,
+            self.plan,
+            self.world.happened,
+            self.network.frames,
+            sum(host.lives for host in self.hosts.values()),
+            self.ledger.acknowledged,
+            int(epoch.value) if epoch else 0,
+            healed_ms,
+        )
+
+    def _say(self, what: str) -> None:
+        if self.tell:
+            print(f"{self.world.now_ms / 1000:9.3f} s  {what}")
+
+    def _link(self) -> RoutedLink:
+        return RoutedLink(self.world, self.hosts, self.plan.weather, self._numbers)
+
+    # Before it begins
+
+    def _make_topic(self) -> None:
+        """Wait for a controller, and for leaders of the topic's partitions."""
+        answers: list[Any] = []
+        admin = RoutedLink(self.world, self.hosts, Weather(), self._numbers)
+        topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=self.plan.partitions, replication_factor=REPLICAS)
+        body = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
+
+        def asked(response: Any) -> None:
+            code = codes.REQUEST_TIMED_OUT if response is None else response.topics[0].error_code
+            answers.append(code)
+            if code not in (codes.NONE, codes.TOPIC_ALREADY_EXISTS):
+                self.world.after(500, ask)
+
+        def ask() -> None:
+            admin.ask(CREATE_TOPICS, 4, body, asked, 6_000)
+
+        ask()
+        if not self.world.run(START_MS, self._is_led):
+            told = [codes.error_name(code) for code in answers]
+            raise Violation(f"heals: no leaders in {START_MS} ms after the start; CreateTopics was answered with {told}")
+
+    def _begin_clients(self) -> None:
+        for number in range(self.plan.appenders):
+            is_idempotent = self.world.chance(0.7)
+            self.appenders.append(
+                SimAppender(
+                    self.world,
+                    f"appender-{number}",
+                    self._link,
+                    self.ledger,
+                    self.places,
+                    most=self.plan.batches,
+                    is_idempotent=is_idempotent,
+                )
+            )
+        self.readers = [SimFollowingReader(self.world, self._link, place) for place in self.places]
+
+    # Trouble
+
+    def _trouble(self) -> None:
+        if self._is_over:
+            return
+        acts: list[tuple[float, Callable[[], None]]] = [(3, self._kill), (2, self._stop)]
+        if not self.plan.calm:
+            acts += [(3, self._stand_still), (2, self._expire), (2, self._lose_session_connection), (1, self._lose_quorum)]
+        if self.plan.cuts:
+            acts += [(4, self._cut), (2, self._cut_from_registry)]
+        if self.plan.power:
+            acts.append((3, self._cut_power))
+        self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
+        self.world.after(self.world.random.randrange(500, 6_000), self._trouble)
+
+    def _somebody(self) -> ClusterHost | None:
+        up = [host for host in self.hosts.values() if host.broker is not None]
+        return self.world.random.choice(up) if up else None
+
+    def _kill(self) -> None:
+        host = self._somebody()
+        if host is not None:
+            self._say(f"{host.name} is killed")
+            host.die(power_cut=False)
+            self.world.after(self.world.random.choice((100, 1_000, 5_000, 12_000)), partial(self._start, host))
+
+    def _stop(self) -> None:
+        host = self._somebody()
+        if host is not None:
+            self._say(f"{host.name} stops")
+            host.stop()
+            self.world.after(self.world.random.choice((100, 1_000, 5_000)), partial(self._start, host))
+
+    def _cut_power(self) -> None:
+        host = self._somebody()
+        if host is None or not self._may_lose_power(host):
+            return
+        self._say(f"the power of {host.name} fails")
+        self._lost_power.add(host.node_id)
+        host.die(power_cut=True)
+        self.world.after(1_000, partial(self._start, host))
+
+    def _may_lose_power(self, host: ClusterHost) -> bool:
+        """Whether others that live have all that it has: in-sync sets without it and without any other that has lost its power."""
+        if self._lost_power:
+            return False
+        for _, _, state in self._states():
+            others = [node for node in state["isr"] if node != host.node_id and self.hosts[node].broker is not None]
+            if host.node_id in state["isr"] and not others:
+                return False
+        return True
+
+    def _start(self, host: ClusterHost) -> None:
+        if host.broker is not None:
+            return
+        if host.node_id in self._lost_power:
+            if any(host.node_id in state["isr"] for _, _, state in self._states()):
+                self.world.after(500, partial(self._start, host))
+                return
+            self._lost_power.discard(host.node_id)
+        self._say(f"{host.name} starts")
+        host.start()
+
+    def _stand_still(self) -> None:
+        host = self._somebody()
+        if host is not None:
+            ms = self.world.random.choice((200, 1_000, 3_000, 8_000))
+            self._say(f"{host.name} stands still for {ms} ms")
+            host.stand_still(ms)
+
+    def _expire(self) -> None:
+        host = self._somebody()
+        if host is not None:
+            self._say(f"the session of {host.name} expires")
+            host.session.expire()
+
+    def _lose_session_connection(self) -> None:
+        host = self._somebody()
+        if host is not None:
+            self._say(f"{host.name} loses its connection to the registry")
+            host.session.lose_connection()
+
+    def _lose_quorum(self) -> None:
+        ms = self.world.random.choice((500, 2_000, 6_000))
+        self._say(f"the registry has no quorum for {ms} ms")
+        self.ensemble.is_down = True
+        self.world.after(ms, self.ensemble.come_back)
+
+    def _cut(self) -> None:
+        one, other = self.world.random.sample(sorted(self.hosts), 2)
+        self._cut_for_a_while(self.hosts[one].name, self.hosts[other].name)
+
+    def _cut_from_registry(self) -> None:
+        self._cut_for_a_while(self.hosts[self.world.random.choice(sorted(self.hosts))].name, REGISTRY)
+
+    def _cut_for_a_while(self, one: str, other: str) -> None:
+        both = self.world.chance(0.5)
+        ms = self.world.random.choice((500, 2_000, 6_000, 12_000))
+        self._say(f"{one} and {other} are cut{'' if both else ' one way'} for {ms} ms")
+        self.network.cuts.cut(one, other, both=both)
+        self.world.after(ms, lambda: self.network.cuts.heal(one, other))
+
+    # Peace
+
+    def _make_peace(self) -> None:
+        self._is_over = True
+        self._say("peace")
+        self.network.cuts.heal_all()
+        for weather in (self.plan.weather, self.plan.links, self.plan.registry):
+            weather.clear_up()
+        if self.ensemble.is_down:
+            self.ensemble.come_back()
+        for host in self.hosts.values():
+            self._start(host)
+
+    def _look(self) -> None:
+        self.ledger.look()
+        self.world.after(LOOK_MS, self._look)
+
+    def _states(self) -> Iterator[tuple[str, str, Any]]:
+        """(topic, partition, what the registry says of it)"""
+        for topic in self.ensemble.children("/brokers/topics"):
+            for index in self.ensemble.children(f"/brokers/topics/{topic}/partitions"):
+                entry = self.ensemble.get(f"/brokers/topics/{topic}/partitions/{index}/state")
+                if entry is not None:
+                    yield topic, index, json.loads(entry.value)
+
+    def _leading(self, place: TopicPartition) -> Partition | None:
+        """The replica that leads, if the registry says so too."""
+        for topic, index, state in self._states():
+            if (topic, index) == (place.topic, str(place.partition)) and state["leader"] in self.hosts:
+                broker = self.hosts[state["leader"]].broker
+                partition = None if broker is None else broker.partitions.get(place.topic, place.partition)
+                if partition is not None and partition.role is LEADER and partition.leader_epoch == state["leader_epoch"]:
+                    return partition
+        return None
+
+    def _is_led(self) -> bool:
+        return all(self._leading(place) is not None for place in self.places)
+
+    def _is_well(self) -> bool:
+        return not self._what_is_not_well()
+
+    def _what_is_not_well(self) -> list[str]:
+        found = [f"{host.name} is down" for host in self.hosts.values() if host.broker is None]
+        found += [f"{each.name} goes on" for each in self.appenders if each.alive]
+        isrs = {(topic, index): state["isr"] for topic, index, state in self._states()}
+        for place in self.places:
+            leading = self._leading(place)
+            isr = isrs.get((place.topic, str(place.partition)), [])
+            if leading is None:
+                found.append(f"{place.topic}-{place.partition} has no leader")
+            elif len(isr) < REPLICAS:
+                found.append(f"in sync of {place.topic}-{place.partition} are {isr}")
+            else:
+                found += self._unread(place, leading)
+        return found
+
+    def _unread(self, place: TopicPartition, leading: Partition) -> list[str]:
+        reader = next(each for each in self.readers if each.place == place)
+        end = leading.log.log_end_offset
+        if leading.high_watermark < end:
+            return [f"the high watermark of {place.topic}-{place.partition} is {leading.high_watermark}, and its end {end}"]
+        return [f"{reader.name} is at {reader.position} of {end}"] if reader.position < end else []
+
+    def _check_all(self) -> None:
+        self.ledger.look()
+        self.ledger.check_replicas(dict.fromkeys(self.places, REPLICAS))
+        for reader in self.readers:
+            leading = self._leading(reader.place)
+            if leading is None:
+                raise Violation(f"heals: {reader.place} has no leader any more")
+            self.ledger.check_log(reader.place, leading)
+            self.ledger.check_read(reader.place, reader.read, leading)

@@ -1,0 +1,70 @@
+"""Clusters in a bad world: brokers that die, stand still and lose each other, then peace, then what must be true.
+
+    python -m ottla.sim.clusters --seeds 1000     seeds 0 to 999 on all processors
+    python -m ottla.sim.clusters --seed 17        one seed again, with what happens in it
+
+Everything comes from the seed. A violation is printed with the command that shows it again; `ottla.sim.cluster_ledger` names what
+is checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+
+from ottla.sim.cluster_life import ClusterLife, ClusterLifeResult
+from ottla.sim.seeds import Violation, in_chunks
+
+
+def live(seed: int, *, tell: bool = False) -> ClusterLifeResult:
+    """Live one seed. Raises `Violation`, or any other fault, with the command that repeats it."""
+    try:
+        return ClusterLife(seed, tell=tell).live()
+    except Exception as failure:
+        again = f"python -m ottla.sim.clusters --seed {seed}"
+        raise Violation(f"seed {seed}: {type(failure).__name__}: {failure}. See it again: {again}") from failure
+
+
+def _try(seed: int) -> ClusterLifeResult | str:
+    logging.disable(logging.CRITICAL)
+    try:
+        return live(seed)
+    except Violation as violation:
+        return str(violation)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
+    parser = argparse.ArgumentParser(prog="python -m ottla.sim.clusters", description="Clusters in a bad world.")
+    parser.add_argument("--seeds", type=int, default=1_000, help="how many seeds to live")
+    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
+    parser.add_argument("--seconds", type=float, default=1_200, help="stop after so long, and say so")
+    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
+    parser.add_argument("--seed", type=int, help="live this seed alone, and tell what happens")
+    chosen = parser.parse_args(arguments)
+    if chosen.seed is not None:
+        logging.basicConfig(level=logging.INFO, format="             %(message)s")
+        print(live(chosen.seed, tell=True))
+        return 0
+    began = time.monotonic()
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    lived, violations = in_chunks(seeds, _try, chosen.seconds, chosen.jobs)
+    for violation in violations:
+        print(violation)
+    print(_summary(lived, time.monotonic() - began))
+    return 1 if violations else 0 if len(lived) == chosen.seeds else 2
+
+
+def _summary(lived: list[ClusterLifeResult], took_s: float) -> str:
+    return (
+        f"lived {len(lived)} seeds in {took_s:.0f} s, {len(lived) / took_s:.1f} a second: "
+        f"{sum(each.lives for each in lived)} lives of brokers, {sum(each.controllers for each in lived)} controllers, "
+        f"{sum(each.frames for each in lived)} requests between brokers, {sum(each.acknowledged for each in lived)} records "
+        f"acknowledged; well after {max((each.healed_ms for each in lived), default=0)} ms of peace at most"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Simulated brokers of a cluster: they register, are missed when they are gone, and reach each other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.sim.cluster_host import PORT, ClusterHost
+from ottla.sim.ensemble import SimEnsemble
+from ottla.sim.links import SimNetwork
+from ottla.sim.process import MOST_DRIFT
+from ottla.sim.world import World
+from ottla.wire.api.api_versions import ApiVersionsRequest
+
+SESSION_MS = 3_000
+
+
+class Cluster:
+    """Three brokers, the last of which has a fast clock."""
+
+    def __init__(self) -> None:
+        self.world = World(0)
+        self.ensemble = SimEnsemble(self.world, timeout_ms=SESSION_MS)
+        self.network = SimNetwork(self.world)
+        self.hosts = [
+            ClusterHost(self.world, {}, node_id, self.ensemble, self.network, drift=MOST_DRIFT * (node_id == 3))
+            for node_id in (1, 2, 3)
+        ]
+        self.world.run(2_000)
+
+    @property
+    def registered(self) -> list[str]:
+        return self.ensemble.children("/brokers/ids")
+
+    def ask(self, asking: int, asked: int) -> Any:
+        """What a broker hears from another one."""
+        broker = self.hosts[asking - 1].broker
+        assert broker is not None
+        assert broker.channels is not None
+        heard: list[Any] = []
+        address = (f"broker-{asked}", PORT)
+        broker.channels.ask(asked, ApiVersionsRequest(), 0, heard.append, lane="test", timeout_ms=1_000, address=address)
+        self.world.run(5_000, lambda: bool(heard))
+        return heard[0]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    logging.disable(logging.CRITICAL)
+    yield Cluster()
+    logging.disable(logging.NOTSET)
+
+
+def test_brokers_register_and_reach_each_other(cluster: Cluster) -> None:
+    assert cluster.registered == ["1", "2", "3"]
+    assert cluster.ask(1, 2).api_keys
+
+
+def test_a_killed_broker_is_missed_and_comes_back(cluster: Cluster) -> None:
+    cluster.hosts[0].die(power_cut=False)
+    cluster.world.run(2 * SESSION_MS)
+    assert cluster.registered == ["2", "3"]
+    assert cluster.ask(2, 1) is None
+    cluster.hosts[0].start()
+    cluster.world.run(SESSION_MS)
+    assert cluster.registered == ["1", "2", "3"]
+    assert cluster.ask(2, 1).api_keys
+
+
+def test_a_broker_that_stands_still_answers_afterwards(cluster: Cluster) -> None:
+    cluster.hosts[1].stand_still(500)
+    assert cluster.ask(1, 2).api_keys
+    assert cluster.world.now_ms >= 2_500
+
+
+def test_a_broker_that_stands_still_for_long_registers_anew(cluster: Cluster) -> None:
+    first = cluster.ensemble.get("/brokers/ids/2")
+    cluster.hosts[1].stand_still(2 * SESSION_MS)
+    cluster.world.run(2 * SESSION_MS - 10)
+    assert cluster.registered == ["1", "3"]
+    cluster.world.run(SESSION_MS)
+    second = cluster.ensemble.get("/brokers/ids/2")
+    assert first is not None
+    assert second is not None
+    assert second.created > first.created
+
+
+def test_a_cut_keeps_brokers_from_each_other_and_nobody_from_the_registry(cluster: Cluster) -> None:
+    cluster.network.cuts.cut("broker-1", "broker-2", both=False)
+    assert cluster.ask(1, 2) is None
+    assert cluster.ask(3, 2).api_keys
+    assert cluster.registered == ["1", "2", "3"]
