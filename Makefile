@@ -1,8 +1,8 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
 # Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
-# torture-spark | suites | asan;
+# torture-cluster | torture-spark | suites | asan;
 # of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-connections
-.PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-spark suites asan
+.PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-spark suites asan
 .PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
@@ -73,6 +73,12 @@ torture-transactions: .venv/ready
 # Each of archive, replay and mirror killed ten times: some twelve minutes on two cores with nothing else to do.
 torture-pipelines: .venv/ready
 	$(BIN)/python -m tests.torture.pipelines --kills 10
+
+# Brokers over a real ZooKeeper, killed, paused and cut off: two hundred faults take some forty minutes. Java is needed.
+torture-cluster: .venv/ready
+	$(BIN)/python -m tests.torture.cluster --faults 200
+	$(BIN)/python -m tests.torture.cluster --faults 40 --members ottla,3.9.1,ottla
+	$(BIN)/python -m tests.torture.cluster --faults 40 --members ottla,2.8.2,3.9.1
 
 # A query on a cluster of executors, its processes and the broker killed at random and at each step of the exactly-once sink.
 torture-spark: .venv/ready

@@ -11,7 +11,7 @@ import pytest
 from bench.apache_kafka import free_port
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import TopicPartition as Where
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.spark.streams.polls import Polls
 from ottla.wire.api.metadata import MetadataResponse
 from tests.spark.conftest import Topics
@@ -38,9 +38,9 @@ def sites(peer_name: str, tmp_path: Path) -> Iterator[list[Recorder]]:
             yield [left, right]
 
 
-def cluster_of(sites: list[Recorder]) -> Cluster:
+def cluster_of(sites: list[Recorder]) -> ClusterLinks:
     """What a client knows of a cluster in which the first leads partition 0 and the second partition 1."""
-    cluster = Cluster(ConsumerSettings(bootstrap_servers=sites[0].address, request_timeout_ms=120_000))
+    cluster = ClusterLinks(ConsumerSettings(bootstrap_servers=sites[0].address, request_timeout_ms=120_000))
     ports = [int(site.address.rpartition(":")[2]) for site in sites]
     partition = MetadataResponse.MetadataResponsePartition
     topic = MetadataResponse.MetadataResponseTopic(

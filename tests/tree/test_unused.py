@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import ottla
+import ottla.testing
 from tests.tree.exceptions import FOR_TESTS
 from tests.tree.source import Source, sources
 
@@ -139,14 +140,14 @@ def unused(files: Mapping[str, ast.Module], uses: Uses, public: set[str]) -> lis
 
 
 def is_public(one: Defined, public: set[str]) -> bool:
-    """Whether Python or users of `ottla` may use it: `public` is what that exports."""
+    """Whether Python or users of `ottla` may use it: `public` is what that and `ottla.testing` export."""
     return one.name.startswith("__") or ((one.owner.rstrip(".") or one.name) in public and not one.name.startswith("_"))
 
 
 def project() -> tuple[list[Defined], list[Defined]]:
     """(what nobody uses, what only tests, benchmarks and examples use)"""
     files = {source.path: source.tree for source in sources("src") if not source.is_declaration}
-    left = unused(files, Uses({source.path: source.tree for source in sources("src")}), set(ottla.__all__))
+    left = unused(files, Uses({source.path: source.tree for source in sources("src")}), {*ottla.__all__, *ottla.testing.__all__})
     others = Uses({source.path: source.tree for source in sources("tests", "bench", "examples", "tools") if not is_this(source)})
     in_tests = [one for one in left if others.has(one, {one.owner.rstrip(".")})]
     return [one for one in left if one not in in_tests], in_tests

@@ -15,7 +15,7 @@ from ottla.client.offsets import NOTHING_COMMITTED, fetch_offsets_request, read_
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from ottla.client.versions import LIST_OFFSETS, OFFSET_FETCH
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.net.client.leaders import ask_leaders
 from ottla.spark.errors import OptionError
@@ -39,7 +39,7 @@ class Brokers:
     def __init__(self, settings: ConsumerSettings) -> None:
         self._settings = settings
         try:
-            self._cluster = Cluster(settings, whole_tries=True)
+            self._cluster = ClusterLinks(settings, whole_tries=True)
         except SettingError as error:
             raise OptionError(spelled(str(error))) from None
         self._runner = asyncio.Runner()

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
 from ottla.client.settings import ClientSettings
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 
 
 def give_up(*outcomes: Exception) -> None:
@@ -21,7 +21,7 @@ def give_up(*outcomes: Exception) -> None:
         await asyncio.Event().wait()
 
     async def tried() -> None:
-        await Cluster(ClientSettings(bootstrap_servers="localhost:1", retry_backoff_ms=1)).retried(call, timeout_ms=200)
+        await ClusterLinks(ClientSettings(bootstrap_servers="localhost:1", retry_backoff_ms=1)).retried(call, timeout_ms=200)
 
     asyncio.run(tried())
 

@@ -72,7 +72,7 @@ from ottla.client.versions import (
     UPDATE_FEATURES,
 )
 from ottla.net.client import transaction_admin
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, find_coordinator
 from ottla.net.client.leaders import ask_leaders
 from ottla.net.client.replica_admin import log_dirs, reassignments
@@ -115,7 +115,7 @@ class AsyncAdmin:
 
     async def start(self) -> Self:
         """Begin, without a `with` statement; nothing is sent before the first call."""
-        self._cluster = Cluster(self._settings)
+        self._cluster = ClusterLinks(self._settings)
         return self
 
     async def __aenter__(self) -> Self:

@@ -11,7 +11,7 @@ from ottla.client.lane import Outgoing
 from ottla.client.settings import ProducerSettings
 from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.net.client.batch_sender import BatchSender
-from ottla.net.client.cluster import Cluster, now_ms
+from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.tasks import Tasks
 from ottla.records.batch import read_header
 
@@ -34,7 +34,7 @@ class BatchProducer:
     async def start(self) -> Self:
         """Begin; connections are opened when first needed."""
         self._tasks = Tasks(self._fail)
-        self._cluster = Cluster(self._settings, self._tasks, whole_tries=True)
+        self._cluster = ClusterLinks(self._settings, self._tasks, whole_tries=True)
         self._sender = BatchSender(self._cluster, self._settings, self._tasks, self._pump)
         self._settled = asyncio.Event()
         return self

@@ -15,7 +15,7 @@ from ottla.client.settings import ProducerSettings
 from ottla.client.transactions import ProducerTransactions
 from ottla.client.types import TopicPartition
 from ottla.client.versions import INIT_PRODUCER_ID, PRODUCE
-from ottla.net.client.cluster import Cluster, now_ms
+from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.tasks import Tasks
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -25,7 +25,7 @@ class BatchSender:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterLinks,
         settings: ProducerSettings,
         tasks: Tasks,
         pump: Callable[[], None],

@@ -42,7 +42,7 @@ def now_ms() -> int:
     return int(time.monotonic() * 1000)
 
 
-class Cluster:
+class ClusterLinks:
     """Links by lane and node id, opened when first needed."""
 
     def __init__(self, settings: ClientSettings, tasks: Tasks | None = None, *, whole_tries: bool = False) -> None:

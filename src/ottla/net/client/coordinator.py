@@ -8,7 +8,7 @@ from ottla.client.connection import AnswerBody
 from ottla.client.errors import KafkaError, raise_for
 from ottla.client.types import Node
 from ottla.client.versions import FIND_COORDINATOR
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.link import Link
 from ottla.wire import errors as codes
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
@@ -19,13 +19,13 @@ NOUNS = {GROUP: "Group", TRANSACTION: "Transactional id"}
 COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
 
 
-async def find_coordinator(cluster: Cluster, key: str, key_type: int) -> int:
+async def find_coordinator(cluster: ClusterLinks, key: str, key_type: int) -> int:
     """The node id of the coordinator of a key, which is a group's id or a transactional id. Raises `KafkaError`."""
     (node_id,) = await find_coordinators(cluster, [key], key_type)
     return node_id
 
 
-async def find_coordinators(cluster: Cluster, keys: Sequence[str], key_type: int) -> dict[int, list[str]]:
+async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type: int) -> dict[int, list[str]]:
     """Keys by the node ids of their coordinators. Raises `KafkaError`: `NotSupported` for several where Kafka is older than 3.0."""
     answer = await cluster.ask_any(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
     grouped: dict[int, list[str]] = {}
@@ -39,7 +39,7 @@ async def find_coordinators(cluster: Cluster, keys: Sequence[str], key_type: int
 class Coordinator:
     """The coordinator of one key. Nothing is tried again here: an error that is retriable may be gone at the next call."""
 
-    def __init__(self, cluster: Cluster, key: str, key_type: int) -> None:
+    def __init__(self, cluster: ClusterLinks, key: str, key_type: int) -> None:
         self._cluster = cluster
         self._key, self._key_type = key, key_type
         self._node_id: int | None = None

@@ -12,7 +12,7 @@ from ottla.client.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
 from ottla.client.versions import FETCH, LIST_OFFSETS
-from ottla.net.client.cluster import FETCH_LANE, Cluster, now_ms
+from ottla.net.client.cluster import FETCH_LANE, ClusterLinks, now_ms
 from ottla.net.client.leaders import ask_leaders
 from ottla.net.client.tasks import Tasks
 from ottla.wire.api.list_offsets import ListOffsetsRequest
@@ -23,7 +23,7 @@ RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": No
 class FetchDriver:
     """Fetches what the partitions of `fetcher` need. Belongs to the event loop it was made on."""
 
-    def __init__(self, cluster: Cluster, settings: ConsumerSettings, tasks: Tasks) -> None:
+    def __init__(self, cluster: ClusterLinks, settings: ConsumerSettings, tasks: Tasks) -> None:
         self.fetcher = Fetcher(
             cluster.metadata,
             FetchLimits(

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ottla.client.errors import BrokerError, broker_error, raise_for
 from ottla.client.types import TopicPartition
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
 from ottla.wire.schema import Message
 
@@ -17,7 +17,7 @@ Response = TypeVar("Response", bound=Message)
 
 
 async def ask_leaders(
-    cluster: Cluster,
+    cluster: ClusterLinks,
     wanted: Mapping[TopicPartition, Wanted],
     api_key: int,
     request: Callable[[Mapping[TopicPartition, Wanted]], Message],
@@ -65,7 +65,7 @@ def _error(where: TopicPartition, error_code: int, doing: str) -> BrokerError:
 
 
 async def _by_leader(
-    cluster: Cluster, partitions: list[TopicPartition]
+    cluster: ClusterLinks, partitions: list[TopicPartition]
 ) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
     """Partitions by their leaders, and those that have none by the newest metadata either."""
     grouped, leaderless = cluster.metadata.by_leader(partitions)

@@ -14,7 +14,7 @@ from ottla.client.offsets import commit_request, fetch_offsets_request, read_com
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.client.versions import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
-from ottla.net.client.cluster import CONTROL, GROUP_LANE, Cluster, now_ms
+from ottla.net.client.cluster import CONTROL, GROUP_LANE, ClusterLinks, now_ms
 from ottla.net.client.coordinator import COORDINATOR_GONE, GROUP, find_coordinator
 from ottla.net.client.tasks import Tasks
 from ottla.wire import errors as codes
@@ -41,7 +41,7 @@ class MembershipDriver:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterLinks,
         settings: ConsumerSettings,
         tasks: Tasks,
         *,

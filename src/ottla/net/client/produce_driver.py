@@ -21,7 +21,7 @@ from ottla.client.settings import COMPRESSIONS, ProducerSettings
 from ottla.client.transactions import ProducerTransactions
 from ottla.client.types import TopicPartition
 from ottla.net.client.batch_sender import BatchSender
-from ottla.net.client.cluster import Cluster, now_ms
+from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.delivery import Delivery, arrival
 from ottla.net.client.tasks import Tasks
 from ottla.net.client.transaction_driver import TransactionDriver
@@ -53,7 +53,7 @@ class ProduceDriver:
         settings = self.settings
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks(self._give_up)
-        self._cluster = Cluster(settings, self._tasks)
+        self._cluster = ClusterLinks(settings, self._tasks)
         self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump, self._machine)
         self._transactions = self._new_transactions(self._machine) if self._machine is not None else None
         self._waiting_for_room: list[asyncio.Future[None]] = []

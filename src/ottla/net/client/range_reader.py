@@ -27,7 +27,7 @@ from ottla.client.settings import ConsumerSettings
 from ottla.client.types import TopicPartition
 from ottla.client.versions import FETCH
 from ottla.client.visible import visible
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.link import Link
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_SERVER_ERROR
@@ -58,7 +58,7 @@ class RangeReader:
             fetch_max_wait_ms=settings.fetch_max_wait_ms,
             read_committed=settings.read_committed,
         )
-        self._cluster = Cluster(settings, whole_tries=True)
+        self._cluster = ClusterLinks(settings, whole_tries=True)
         self._ahead: FetchAhead | None = None
         self._fetched_bytes = self._passed_offsets = 0
         self._idle_answers = self._missed = 0

@@ -9,11 +9,11 @@ from ottla.client import replica_admin as asked
 from ottla.client.replica_admin import LogDir, PartitionReassignment
 from ottla.client.types import TopicPartition
 from ottla.client.versions import DESCRIBE_LOG_DIRS, LIST_PARTITION_REASSIGNMENTS
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 
 
 async def reassignments(
-    cluster: Cluster, partitions: Iterable[TopicPartition] | None
+    cluster: ClusterLinks, partitions: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, PartitionReassignment]:
     """What the controller says of partitions, or (None) of all: those that are on the move."""
     wanted = None if partitions is None else list(partitions)
@@ -30,7 +30,7 @@ async def reassignments(
 
 
 async def log_dirs(
-    cluster: Cluster, node_ids: Iterable[int] | None, partitions: Iterable[TopicPartition] | None
+    cluster: ClusterLinks, node_ids: Iterable[int] | None, partitions: Iterable[TopicPartition] | None
 ) -> dict[int, list[LogDir]]:
     """The directories of brokers, or (None) of all that are up, with what they hold of these partitions, or (None) of all."""
     request = asked.log_dirs_request(None if partitions is None else list(partitions))

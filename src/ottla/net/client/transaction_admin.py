@@ -24,7 +24,7 @@ from ottla.client.versions import (
     LIST_TRANSACTIONS,
     WRITE_TXN_MARKERS,
 )
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import TRANSACTION, find_coordinator, find_coordinators
 from ottla.net.client.leaders import ask_leaders
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
@@ -35,7 +35,7 @@ AT_A_TIME: Final = 500
 
 
 async def listed(
-    cluster: Cluster, states: Iterable[str], producer_ids: Iterable[int], min_duration_ms: int, pattern: str | None
+    cluster: ClusterLinks, states: Iterable[str], producer_ids: Iterable[int], min_duration_ms: int, pattern: str | None
 ) -> list[TransactionListing]:
     """The transactional ids of all brokers, sorted."""
     request = asked.list_transactions_request(states, producer_ids, min_duration_ms, pattern)
@@ -52,7 +52,7 @@ async def listed(
 
 
 async def described(
-    cluster: Cluster, transactional_ids: Iterable[str], *, must_exist: bool = True
+    cluster: ClusterLinks, transactional_ids: Iterable[str], *, must_exist: bool = True
 ) -> dict[str, TransactionDescription]:
     """The states of transactional ids, in their order; unless they `must_exist`, those are left out that no coordinator knows."""
     wanted = list(dict.fromkeys(transactional_ids))
@@ -63,7 +63,7 @@ async def described(
 
 
 async def _some_described(
-    cluster: Cluster, transactional_ids: Sequence[str], *, must_exist: bool
+    cluster: ClusterLinks, transactional_ids: Sequence[str], *, must_exist: bool
 ) -> dict[str, TransactionDescription]:
     answered: dict[str, TransactionDescription | None] = {}
 
@@ -90,7 +90,7 @@ async def _some_described(
     return {name: known for name in transactional_ids if (known := answered[name]) is not None}
 
 
-async def fenced(cluster: Cluster, transactional_id: str) -> FencedProducer:
+async def fenced(cluster: ClusterLinks, transactional_id: str) -> FencedProducer:
     """Fence the producer of a transactional id; what it has open is aborted. Asked again while a retriable error says so."""
 
     async def ask() -> FencedProducer:
@@ -102,7 +102,7 @@ async def fenced(cluster: Cluster, transactional_id: str) -> FencedProducer:
     return await cluster.retried(ask)
 
 
-async def producers(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
+async def producers(cluster: ClusterLinks, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
     """The producers that each partition knows."""
     wanted = sorted(set(partitions))
     found: dict[TopicPartition, list[ActiveProducer]] = {}
@@ -114,7 +114,7 @@ async def producers(cluster: Cluster, partitions: Iterable[TopicPartition]) -> d
 
 
 async def aborted(
-    cluster: Cluster, where: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int | None
+    cluster: ClusterLinks, where: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int | None
 ) -> None:
     """Have the leader of a partition write the end of a transaction."""
     request = asked.abort_request(where, producer_id, producer_epoch, coordinator_epoch)
@@ -122,7 +122,7 @@ async def aborted(
     await ask_leaders(cluster, {where: None}, WRITE_TXN_MARKERS, lambda wanted: request, asked.read_markers, doing)
 
 
-async def hanging(cluster: Cluster, topics: Iterable[str] | None, min_open_ms: int) -> list[HangingTransaction]:
+async def hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_open_ms: int) -> list[HangingTransaction]:
     """The transactions of these topics, or (None) of all, that are open for so long, and that no coordinator will end.
 
     A transaction may end between two questions, so those found are looked at once more.

@@ -23,7 +23,7 @@ from ottla.client.transactions import (
 )
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.client.versions import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, TRANSACTION, Coordinator
 from ottla.net.client.tasks import Tasks
 from ottla.wire import errors as codes
@@ -43,7 +43,7 @@ class TransactionDriver:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterLinks,
         settings: ProducerSettings,
         tasks: Tasks,
         machine: ProducerTransactions,

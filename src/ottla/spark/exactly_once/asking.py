@@ -14,7 +14,7 @@ from ottla.client.transaction_admin import ANY_DURATION
 from ottla.client.transactions import EXPLICIT_END_TXN, IMPLICIT_FROM, TRANSACTION_VERSION
 from ottla.client.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN, INIT_PRODUCER_ID, LIST_TRANSACTIONS
 from ottla.net.client import transaction_admin
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import TRANSACTION, Coordinator
 from ottla.once.decisions import Handed
 from ottla.once.steps import SeenId
@@ -44,7 +44,7 @@ USUAL_MAX_TIMEOUT_MS: Final = 900_000
 class HandedCoordinators:
     """The coordinators of many transactional ids, each looked for once. For one event loop."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterLinks) -> None:
         self._cluster = cluster
         self._known: dict[str, Coordinator] = {}
         self._max_timeout_ms: int | None = None

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ottla.client.settings import ProducerSettings
 from ottla.net.client.background import BackgroundLoop
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.tasks import Tasks
 from ottla.once.steps import (
     DescribeIds,
@@ -49,7 +49,7 @@ class OnceCluster:
 
     async def _start(self) -> None:
         self._tasks = Tasks(lambda closed: None)
-        cluster = Cluster(self.settings, self._tasks, whole_tries=True)
+        cluster = ClusterLinks(self.settings, self._tasks, whole_tries=True)
         self.coordinators = HandedCoordinators(cluster)
         self.decisions = DecisionLog(cluster, self._topic)
         self._cluster = cluster

@@ -15,7 +15,7 @@ from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, 
 from ottla.client.types import TopicPartition
 from ottla.client.versions import CREATE_TOPICS, FETCH
 from ottla.client.visible import visible
-from ottla.net.client.cluster import Cluster, now_ms
+from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.once.decisions import BatchDecision, decode
 from ottla.records.columns import open_batches
 from ottla.wire.errors import TOPIC_ALREADY_EXISTS
@@ -34,7 +34,7 @@ LIMITS: Final = FetchLimits(fetch_max_wait_ms=0, max_partition_fetch_bytes=4 << 
 class DecisionLog:
     """Remembers how far it has read: the next look asks for what is new alone. For one event loop."""
 
-    def __init__(self, cluster: Cluster, topic: str) -> None:
+    def __init__(self, cluster: ClusterLinks, topic: str) -> None:
         self.where = TopicPartition(topic, 0)
         self._cluster = cluster
         self._offset = 0

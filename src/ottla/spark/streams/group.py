@@ -12,7 +12,7 @@ from ottla.client.errors import KafkaError
 from ottla.client.offsets import commit_request, read_commit
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.client.versions import OFFSET_COMMIT
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.spark.errors import OptionError
 from ottla.spark.planning import PartitionOffsets
@@ -28,7 +28,7 @@ REPEAT_S, REPEAT_FAILED_S = 3600.0, 60.0
 class GroupOffsets:
     """The offsets of one group; at most one commit is under way."""
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(self, cluster: ClusterLinks, group_id: str) -> None:
         self._cluster = cluster
         self._group_id = group_id
         self._coordinator = Coordinator(cluster, group_id, GROUP)

@@ -10,7 +10,7 @@ from ottla.client.errors import KafkaError
 from ottla.client.fetching import FetchLimits, FetchPosition, fetch_request
 from ottla.client.types import TopicPartition
 from ottla.client.versions import FETCH
-from ottla.net.client.cluster import FETCH_LANE, Cluster
+from ottla.net.client.cluster import FETCH_LANE, ClusterLinks
 from ottla.net.client.link import Link
 from ottla.spark.planning import PartitionOffsets
 from ottla.wire.api.fetch import FetchResponse
@@ -34,7 +34,7 @@ class Poll(NamedTuple):
 class Polls:
     """One `Poll` for each broker that leads partitions, on a connection of its own: others would wait behind it."""
 
-    def __init__(self, cluster: Cluster, *, read_committed: bool) -> None:
+    def __init__(self, cluster: ClusterLinks, *, read_committed: bool) -> None:
         self._cluster = cluster
         self._wait_ms = min(WAIT_MS, cluster.settings.request_timeout_ms // 2)
         self._limits = FetchLimits(1, 1, fetch_max_wait_ms=self._wait_ms, read_committed=read_committed)

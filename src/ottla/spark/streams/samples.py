@@ -9,12 +9,12 @@ from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, 
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import TopicPartition
 from ottla.client.versions import FETCH
-from ottla.net.client.cluster import Cluster
+from ottla.net.client.cluster import ClusterLinks
 from ottla.records.batch import batches
 
 
 async def record_bytes(
-    cluster: Cluster, settings: ConsumerSettings, begin: Mapping[TopicPartition, int], bytes_each: int
+    cluster: ClusterLinks, settings: ConsumerSettings, begin: Mapping[TopicPartition, int], bytes_each: int
 ) -> dict[TopicPartition, float]:
     """Bytes for each offset, as the topic stores them, in the first `bytes_each` bytes of each partition from `begin` on.
 

@@ -1,0 +1,257 @@
+"""Several brokers as processes of their own over one ZooKeeper: killed, paused, cut from each other, and started again.
+
+Knows the command line of `ottla serve` and what any client can ask. A cluster may have other brokers than Ottla's among its
+members: whoever starts one gives what a `ClusterMember` can do.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+
+from ottla.testing.process import BrokerProcess
+from ottla.testing.wiring import REGISTRY, Wiring
+
+if TYPE_CHECKING:
+    from ottla import Admin
+    from ottla.client.metadata import PartitionInfo
+
+INTERNAL: Final = "INTERNAL"
+"""The name of the listener that brokers use among themselves."""
+NOBODY: Final = -1
+_SCHEME: Final = "zookeeper://"
+_LOOK_AGAIN_S: Final = 0.05
+
+
+class NotYet(Exception):
+    """What was waited for did not come in time; the text says what, and how the cluster looked."""
+
+
+class ClusterMember(Protocol):
+    """A broker of a cluster, as a process. `address` is for clients and stays the same over restarts."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    @property
+    def is_running(self) -> bool: ...
+    @property
+    def log(self) -> str: ...
+    def start(self) -> Self: ...
+    def stop(self, timeout_s: float = ...) -> int: ...
+    def kill(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class ClusterSeat(NamedTuple):
+    """A place in a cluster: what a broker has to be started with.
+
+    Clients reach it at `port`, brokers at `internal_port` by way of `told_port`, which it has to advertise; `registry` is the
+    address of ZooKeeper, HOST:PORT or HOST:PORT/CHROOT.
+    """
+
+    node_id: int
+    home: Path
+    registry: str
+    port: int
+    internal_port: int
+    told_port: int
+    settings: Mapping[str, object]
+
+    def listeners(self) -> dict[str, object]:
+        """The settings of its listeners, by Kafka's names."""
+        return {
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port},{INTERNAL}://127.0.0.1:{self.told_port}",
+            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT",
+            "inter.broker.listener.name": INTERNAL,
+        }
+
+
+def ottla_member(seat: ClusterSeat) -> ClusterMember:
+    """One of Ottla's own brokers."""
+    internal = f"127.0.0.1:{seat.internal_port},name={INTERNAL}"
+    return BrokerProcess(
+        seat.home,
+        {**seat.listeners(), **seat.settings},
+        port=seat.port,
+        arguments=["--listen", internal, "--registry", _SCHEME + seat.registry, "--node-id", str(seat.node_id)],
+        start_timeout_s=60,
+    )
+
+
+class Cluster:
+    """Brokers 1, 2, 3 … over the ZooKeeper at `registry` (zookeeper://HOST:PORT/CHROOT). Entering starts them, leaving stops them.
+
+        with Cluster("zookeeper://127.0.0.1:2181/test", brokers=3) as cluster:
+            producer = ottla.Producer(cluster.address)
+            cluster.kill(cluster.leader("flights", 0))
+
+    Everything is kept below `home` (a temporary directory unless given). `settings` are Kafka's, for every broker; `members` make
+    the brokers of some numbers, which may be others than Ottla's. The ways between brokers, and those to ZooKeeper, can be cut.
+    """
+
+    def __init__(
+        self,
+        registry: str,
+        brokers: int = 3,
+        settings: Mapping[str, object] | None = None,
+        *,
+        home: Path | str | None = None,
+        members: Mapping[int, Callable[[ClusterSeat], ClusterMember]] | None = None,
+    ) -> None:
+        self.members: dict[int, ClusterMember] = {}
+        self._registry = registry.removeprefix(_SCHEME)
+        self._count = brokers
+        self._settings = {"default.replication.factor": brokers, "offsets.topic.replication.factor": brokers, **(settings or {})}
+        self._given_home = Path(home) if home else None
+        self._made_by = dict(members or {})
+        self._wiring = Wiring()
+        self._stack = ExitStack()
+        self._cuts: set[tuple[int, int]] = set()
+
+    # ------------------------------------------------------------------ its life
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            home = self._given_home or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-cluster-")))
+            stack.enter_context(self._wiring)
+            stack.callback(self._kill_all)
+            for node_id in range(1, self._count + 1):
+                self.members[node_id] = self._seated(node_id, home)
+            for member in self.members.values():
+                member.start()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with self._stack:
+            self.mend()
+            for member in self.members.values():
+                if member.is_running:
+                    member.resume()
+                    member.stop(60)
+
+    def _seated(self, node_id: int, home: Path) -> ClusterMember:
+        servers, slash, chroot = self._registry.partition("/")
+        ways = []
+        for server in servers.split(","):
+            host, _, number = server.rpartition(":")
+            ways.append(f"127.0.0.1:{self._wiring.lead(REGISTRY, host, int(number), source=node_id)}")
+        port, internal_port = free_port(), free_port()
+        told_port = self._wiring.lead(node_id, "127.0.0.1", internal_port)
+        registry = ",".join(ways) + slash + chroot
+        seat = ClusterSeat(node_id, home / str(node_id), registry, port, internal_port, told_port, self._settings)
+        return self._made_by.get(node_id, ottla_member)(seat)
+
+    def _kill_all(self) -> None:
+        for member in self.members.values():
+            member.kill()
+
+    # -------------------------------------------------------------------- faults
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL a broker: nothing in its memory survives."""
+        self.members[node_id].kill()
+
+    def stop(self, node_id: int) -> int:
+        """Stop a broker in order: it hands over what it leads first. Returns its exit code."""
+        return self.members[node_id].stop(60)
+
+    def start(self, node_id: int) -> None:
+        """Start a broker that was killed or stopped; returns once it answers. Raises `DidNotStart`."""
+        self.members[node_id].start()
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP a broker: it neither answers nor closes anything, and its session runs out meanwhile."""
+        self.members[node_id].pause()
+
+    def resume(self, node_id: int) -> None:
+        """Let a paused broker go on."""
+        self.members[node_id].resume()
+
+    def cut(self, source: int, target: int, *, both: bool = True) -> None:
+        """Let nothing of what one broker sends arrive at another, and unless `both` is false, nothing the other way either.
+
+        0 stands for ZooKeeper. Clients are not cut off.
+        """
+        for way in ((source, target), (target, source))[: 2 if both else 1]:
+            self._wiring.cut(*way)
+            self._cuts.add(way)
+
+    def mend(self) -> None:
+        """Let everything through again between all of them."""
+        while self._cuts:
+            self._wiring.mend(*self._cuts.pop())
+
+    # ---------------------------------------------------------------- what it is
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of all brokers, for any client's `bootstrap.servers`."""
+        return ",".join(member.address for member in self.members.values())
+
+    def controller(self) -> int:
+        """The controller's number, or -1 while there is none."""
+        with self.admin() as admin:
+            return admin.describe_cluster().controller_id
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The number of a partition's leader, or -1 while there is none."""
+        with self.admin() as admin:
+            found = admin.describe_topics(topic)[topic].partitions.get(partition)
+        return NOBODY if found is None else found.leader
+
+    def admin(self) -> Admin:
+        """A client that asks the brokers that run."""
+        import ottla
+
+        return ottla.Admin([member.address for member in self.members.values() if member.is_running])
+
+    def wait_in_sync(self, *topics: str, timeout_s: float = 60.0) -> None:
+        """Return once every replica of these topics is in sync, and every partition has a leader. Raises `NotYet`."""
+
+        def all_in_sync() -> str:
+            with self.admin() as admin:
+                found = admin.describe_topics(*topics)
+            return ", ".join(f"{name}-{part.partition} {part.leader} {part.isr}" for name, part in lagging(found))
+
+        self.wait_until(lambda: not all_in_sync(), lambda: f"not in sync: {all_in_sync()}", timeout_s)
+
+    def wait_until(self, happened: Callable[[], bool], told: Callable[[], str] = str, timeout_s: float = 60.0) -> None:
+        """Return once `happened` says so; errors that go by count as no. Raises `NotYet` with what `told` returns."""
+        from ottla import KafkaError
+
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until:
+            with suppress(KafkaError):
+                if happened():
+                    return
+            time.sleep(_LOOK_AGAIN_S)
+        raise NotYet(f"after {timeout_s:g} s: {told()}")
+
+
+def lagging(topics: Mapping[str, object]) -> Iterator[tuple[str, PartitionInfo]]:
+    """The partitions that have no leader, or a replica that is not in sync."""
+    from ottla.client.metadata import TopicInfo
+
+    for name, topic in topics.items():
+        assert isinstance(topic, TopicInfo)
+        for part in topic.partitions.values():
+            if part.leader == NOBODY or set(part.isr) != set(part.replicas):
+                yield name, part
+
+
+def free_port() -> int:
+    """A port of this host that nobody listens on now."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

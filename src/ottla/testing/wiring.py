@@ -1,0 +1,144 @@
+"""Ways between brokers that can be cut: each leads from a port of its own to another one, in a thread of their own.
+
+Knows TCP and, of Kafka, only how a request begins: brokers name themselves in the client id of what they ask ("1",
+"broker-1-fetcher-0"). While a way is cut nothing gets through and nothing is refused, as when packets are lost; bytes that were
+sent meanwhile arrive once it is mended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import struct
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final, Self
+
+REGISTRY: Final = 0
+"""The number that stands for the registry among those of the brokers."""
+UNKNOWN: Final = -1
+"""Who does not name itself as a broker does: a client."""
+
+_HEAD: Final = struct.Struct(">ihhih")
+_SPEAKERS: Final = re.compile(r"(\d+)|broker-(\d+)-.*|AddPartitionsManager-client-(\d+)", re.ASCII)
+_CHUNK_BYTES: Final = 1 << 16
+_MOST_HEAD_BYTES: Final = 512
+
+
+def speaker(begin: bytes) -> int | None:
+    """The broker that sent a connection's first bytes, `UNKNOWN` if it is none; None where more bytes are needed to tell."""
+    if len(begin) < _HEAD.size:
+        return None
+    length = _HEAD.unpack_from(begin)[-1]
+    end = _HEAD.size + length
+    if not 0 < length <= _MOST_HEAD_BYTES:
+        return UNKNOWN
+    if len(begin) < end:
+        return None
+    found = _SPEAKERS.fullmatch(begin[_HEAD.size : end].decode(errors="replace"))
+    return int(next(number for number in found.groups() if number)) if found else UNKNOWN
+
+
+class Wiring:
+    """All ways of a cluster. A context manager: entering begins the thread, leaving breaks every connection."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-wiring", daemon=True)
+        self._servers: list[asyncio.Server] = []
+        self._ways: set[asyncio.Task[None]] = set()
+        self._open: dict[tuple[int, int], asyncio.Event] = {}
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._run(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def lead(self, target: int, host: str, port: int, *, source: int | None = None) -> int:
+        """Open a port that leads to `host`:`port`, where broker `target` (or the registry) listens, and return it.
+
+        `source` is who uses it; without it, the first request on each connection tells.
+        """
+        opened: int = self._run(self._listen(target, host, port, source))
+        return opened
+
+    def cut(self, source: int, target: int) -> None:
+        """From now on nothing that `source` sends arrives at `target`; the other direction is left as it is."""
+        self._run(self._set((source, target), open_=False))
+
+    def mend(self, source: int, target: int) -> None:
+        """Let everything through again."""
+        self._run(self._set((source, target), open_=True))
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def _way(self, direction: tuple[int, int]) -> asyncio.Event:
+        if direction not in self._open:
+            self._open[direction] = asyncio.Event()
+            self._open[direction].set()
+        return self._open[direction]
+
+    async def _set(self, direction: tuple[int, int], *, open_: bool) -> None:
+        way = self._way(direction)
+        if open_:
+            way.set()
+        else:
+            way.clear()
+
+    async def _listen(self, target: int, host: str, port: int, source: int | None) -> int:
+        async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._ways.add(task)
+            task.add_done_callback(self._ways.discard)
+            with suppress(OSError, asyncio.CancelledError):
+                await self._join(reader, writer, target, host, port, source)
+            writer.close()
+
+        server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+        self._servers.append(server)
+        opened: int = server.sockets[0].getsockname()[1]
+        return opened
+
+    async def _join(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int, host: str, port: int, source: int | None
+    ) -> None:
+        """Pass on what either side sends, until one of them ends."""
+        begin = b""
+        while source is None:
+            begin += (chunk := await reader.read(_CHUNK_BYTES))
+            source = speaker(begin) if chunk else UNKNOWN
+        await self._way((source, target)).wait()
+        there, back = await asyncio.open_connection(host, port)
+        back.write(begin)
+        sides = [
+            asyncio.ensure_future(self._pass(reader, back, (source, target))),
+            asyncio.ensure_future(self._pass(there, writer, (target, source))),
+        ]
+        try:
+            await asyncio.wait(sides, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for side in sides:
+                side.cancel()
+            await asyncio.gather(*sides, return_exceptions=True)
+            back.close()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, direction: tuple[int, int]) -> None:
+        while data := await reader.read(_CHUNK_BYTES):
+            await self._way(direction).wait()
+            writer.write(data)
+            await writer.drain()
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for way in list(self._ways):
+            way.cancel()
+        await asyncio.gather(*self._ways, return_exceptions=True)
