@@ -9,8 +9,6 @@ FILES: dict[str, int] = {}
 """path -> lines, for files at or above the limit."""
 
 FOR_TESTS: dict[str, str] = {
-    "src/ottla/net/links.py::BrokerLinks": "what starts a broker of a cluster takes it",
-    "src/ottla/net/links.py::BrokerLinks.follow": "what starts a broker of a cluster calls it",
     "src/ottla/records/kafka07.py::message_set": "what clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
     "src/ottla/sim/registry.py::MemoryRegistry": "a registry for tests of several brokers, and of commits that lose a race",

@@ -17,6 +17,15 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
         help="where to listen, which release of Kafka to be there, and which security protocol to speak (PLAINTEXT, SSL, "
         "SASL_PLAINTEXT, SASL_SSL); may be given several times (default: the setting listeners, 127.0.0.1:9092)",
     )
+    command.add_argument(
+        "--registry",
+        metavar="ADDRESS",
+        help="the registry of the cluster that this broker belongs to: zookeeper://HOST:PORT,HOST:PORT/PATH (default: the setting "
+        "zookeeper.connect, or a registry of its own in DIR, for one broker alone)",
+    )
+    command.add_argument(
+        "--node-id", type=int, metavar="N", help="the broker's number in its cluster (default: the setting node.id)"
+    )
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="how log lines are written (default text)")
@@ -25,6 +34,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from ottla.broker.membership.membership import NotAMember
     from ottla.broker.settings import BrokerSettings, SettingError
     from ottla.cli.exits import BROKEN, MISUSED, fail
     from ottla.net import logs
@@ -37,6 +47,8 @@ def run(options: argparse.Namespace) -> int:
     logs.set_up(options.log_format, options.log_level)
     try:
         wanted = _wanted(options.config, options.set)
+        in_cluster = {"zookeeper.connect": options.registry, "node.id": options.node_id}
+        wanted |= {name: str(value) for name, value in in_cluster.items() if value is not None}
         settings = BrokerSettings.parse(wanted)
         listen = [Listen.parse(text) for text in options.listen or ()]
         strangers = dict(settings.ottla_listener_releases).keys() - {listener.name for listener in settings.listeners}
@@ -59,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
         serve(options.data_dir, listen, settings, lambda line: print(line, flush=True))
     except SettingError as error:
         return fail(str(error), MISUSED)
-    except (DataDirectoryError, CannotListen) as error:
+    except (DataDirectoryError, CannotListen, NotAMember) as error:
         return fail(str(error))
     except BrokerFailed as failed:
         return fail(str(failed), BROKEN)

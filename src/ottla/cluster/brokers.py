@@ -21,23 +21,19 @@ class BrokerSpec(NamedTuple):
 
 def register(broker: BrokerSpec, cluster_id: str, controller_epoch: int, wall_ms: int) -> tuple[Change, ...]:
     """This broker is up, and the controller of this epoch. Both entries are ephemeral: they go when its session ends."""
+    described = layout.broker_json(broker.host, broker.port, broker.endpoints, broker.rack, wall_ms)
     return (
         Change(layout.CLUSTER_ID, layout.cluster_id_json(cluster_id)),
-        Change(layout.broker_path(broker.node_id), registered(broker, wall_ms), ephemeral=True),
+        Change(layout.broker_path(broker.node_id), described, ephemeral=True),
         Change(layout.CONTROLLER, layout.controller_json(broker.node_id, wall_ms), ephemeral=True),
         Change(layout.CONTROLLER_EPOCH, str(controller_epoch).encode()),
     )
-
-
-def registered(broker: BrokerSpec, wall_ms: int) -> bytes:
-    """What stands in the registry while this broker is up."""
-    return layout.broker_json(broker.host, broker.port, broker.endpoints, broker.rack, wall_ms)
 
 
 def address_in(value: bytes) -> str:
     """Where the broker with this entry says it is, for people to read."""
     try:
         stored = layout.read(value)
-        return f"{stored['host']}:{stored['port']}"
-    except (ValueError, LookupError, TypeError):
+        return ", ".join(stored.get("endpoints") or [f"{stored['host']}:{stored['port']}"])
+    except (ValueError, LookupError, TypeError, AttributeError):
         return "an address that cannot be read"

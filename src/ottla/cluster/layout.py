@@ -29,6 +29,13 @@ DELEGATION_TOKENS = "/delegation_token/tokens"
 DELEGATION_TOKEN_VERSION = 3
 ACLS = {3: "/kafka-acl", 4: "/kafka-acl-extended/prefixed"}
 """Rules of access, by Kafka's number of their pattern: literal and prefixed."""
+BROKER_SEQUENCE = "/brokers/seqid"
+PERSISTENT = (
+    CONSUMERS, BROKERS, TOPICS, "/config/changes", "/admin/delete_topics", BROKER_SEQUENCE, "/isr_change_notification",
+    PRODUCER_ID_BLOCK, "/log_dir_event_notification", TOPIC_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, BROKER_CONFIGS, IP_CONFIGS,
+)  # fmt: skip
+"""Entries without a value that are there from the start."""
+
 SEPARATORS = (",", ":")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _PLAIN_IN_ACLS = _PLAIN | frozenset("*:")
@@ -146,6 +153,30 @@ def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None
     if rack is not None:
         value["rack"] = rack
     return _json(value)
+
+
+def member_json(endpoints: Sequence[tuple[str, str, int, str]], rack: str | None, wall_ms: int, version: int) -> bytes:
+    """A broker of a cluster in JSON version 2 to 5. `endpoints` are (listener, host, port, security protocol).
+
+    Clients of long ago read host and port alone, and speak no security: those are of the first listener without any.
+    """
+    plain = ((host, port) for _, host, port, security in endpoints if security == "PLAINTEXT")
+    host, port = next(plain, (None, -1))
+    shown = [f"{name}://{f'[{host}]' if ':' in host else host}:{port}" for name, host, port, _ in endpoints]
+    value: dict[str, Any] = {
+        "features": {},
+        "listener_security_protocol_map": {name: security for name, _, _, security in endpoints},
+        "endpoints": shown,
+        "rack": rack,
+        "jmx_port": -1,
+        "port": port,
+        "host": host,
+        "version": version,
+        "timestamp": str(wall_ms),
+    }
+    since = {"features": 5, "listener_security_protocol_map": 4, "rack": 3}
+    left_out = {name for name, first in since.items() if version < first} | ({"rack"} if rack is None else set())
+    return _json({name: one for name, one in value.items() if name not in left_out})
 
 
 def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:

@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from zlib import crc32
 
@@ -28,6 +28,9 @@ BOOT = ".boot-id"
 """Under which boot of the machine all logs were last known to be good; the broker runs, or ended without a stop, since then."""
 
 VERSION = 1
+
+OF_ZOOKEEPER = {"node.id": "broker.id"}
+"""How a property is called in version 0, which Kafka's brokers over ZooKeeper write and read."""
 
 _held: set[str] = set()
 """Directories held by this process: a POSIX lock keeps out other processes (Apache Kafka's too), but not this one."""
@@ -60,8 +63,13 @@ class DataDirectory:
         self._lock = lock
 
     @classmethod
-    def open(cls, path: str, *, node_id: int | None = None, cluster_id: str | None = None) -> DataDirectory:
+    def open(
+        cls, path: str, *, node_id: int | None = None, cluster_id: str | None = None, is_shared: bool = False
+    ) -> DataDirectory:
         """Take the directory, creating it if needed; `node_id` and `cluster_id` must be those it was created with.
+
+        `is_shared`: the registry is one that brokers share, so that `meta.properties` are as Kafka's brokers over ZooKeeper have
+        them.
 
         Raises `DataDirectoryError` if it is held by another broker, not writable, of a newer format, or another node's.
         """
@@ -69,7 +77,7 @@ class DataDirectory:
         try:
             reserve = Reserve(path)
             reserve.make_room()
-            properties = _identify(path, node_id, cluster_id)
+            properties = _identify(path, node_id, cluster_id, is_shared=is_shared)
             clean = _take_marker(Path(path))
         except OSError as error:
             _let_go(path, lock)
@@ -183,7 +191,25 @@ def _unusable(path: str, error: OSError) -> DataDirectoryError:
     return DataDirectoryError(f"The data directory {path} cannot be used ({reason}): let this user write there, or choose another.")
 
 
-def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[str, str]:
+def known_of(path: str) -> dict[str, str]:
+    """What the `meta.properties` of a directory say that nobody has taken; empty if there are none. Raises `DataDirectoryError`."""
+    try:
+        known = _parse(Path(path, META).read_text(errors="replace"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise _unusable(path, error) from error
+    _check_version(path, known)
+    return known
+
+
+def node_id_in(known: Mapping[str, str]) -> int | None:
+    """The number of the broker whose `meta.properties` these are."""
+    text = known.get("node.id") or known.get("broker.id")
+    return None if text is None else int(text)
+
+
+def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shared: bool) -> dict[str, str]:
     """Read `meta.properties`, or write it in a new directory; add what an older format lacks."""
     file = Path(path, META)
     data = file.read_bytes() if file.exists() else b""
@@ -205,7 +231,9 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None) -> dict[st
             raise DataDirectoryError(
                 f"The data directory {path} belongs to {name} {properties[name]}, not {wanted}: set that or choose another."
             )
-    content = "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
+    written = properties | {"version": "0"} if is_shared else properties
+    lines = (f"{OF_ZOOKEEPER.get(name, name) if is_shared else name}={value}\n" for name, value in written.items())
+    content = "".join(lines).encode()
     content += _sum_line(content)
     if content != data:
         _replace(file, content)

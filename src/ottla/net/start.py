@@ -11,15 +11,16 @@ import gc
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from typing import Protocol
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
 from ottla.coord.consumer.assign import Assignor
-from ottla.net import logs
+from ottla.net import joining, logs
 from ottla.net.assignors import assignors as named
 from ottla.net.authorizers import own_authorizer
 from ottla.net.clock import RealClock
@@ -29,6 +30,7 @@ from ottla.net.door import BrokerFailed
 from ottla.net.files import MOST_CONNECTIONS, Shares, shares
 from ottla.net.listen import PLAINTEXT, Listen
 from ottla.net.old_registry import open_registry
+from ottla.net.posts import Posts
 from ottla.net.proofs import SystemProofs
 from ottla.net.server import Server
 from ottla.net.threads import RealWorkers
@@ -44,6 +46,12 @@ class CannotListen(Exception):
     """An address that cannot be listened on: one sentence that says which and what to do."""
 
 
+class Closable(Protocol):
+    """A registry, as far as a stop is concerned."""
+
+    def close(self) -> None: ...
+
+
 class Running:
     """A running broker. `addresses` are the real ones of its listeners, in the order they were asked for."""
 
@@ -52,7 +60,7 @@ class Running:
         server: Server,
         directory: DataDirectory,
         disk: RealDisk,
-        registry: JournalRegistry,
+        registry: Closable,
         workers: RealWorkers,
         proofs: SystemProofs,
     ) -> None:
@@ -121,7 +129,8 @@ async def start(
     """Start a broker on the running loop. `assignors` take precedence over those that the settings name.
 
     Raises `SettingError` (an assignor or an authorizer not found, an advertised address without a listener),
-    `DataDirectoryError` (locked, not writable, of a newer format) and `CannotListen`, each with one sentence.
+    `DataDirectoryError` (locked, not writable, of a newer format), `CannotListen` and, in a cluster, `NotAMember`, each with one
+    sentence.
     """
     began = time.perf_counter()
     logs.limit()
@@ -131,10 +140,15 @@ async def start(
         log.warning("without effect in Ottla, and ignored: %s", ", ".join(settings.idle))
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
     authorizer = own_authorizer(settings.authorizer_class_name)
-    running = _revive(DataDirectory.open(data_dir, node_id=settings.node_id), settings, found, authorizer)
+    posts = Posts(asyncio.get_running_loop())
+    place = None if settings.zookeeper_connect is None else await joining.found(data_dir, settings, posts)
+    directory = DataDirectory.open(data_dir, node_id=settings.node_id) if place is None else place.directory
+    running = _revive(directory, settings, found, authorizer, posts, place)
     try:
         for where in listen:
             await running.listen(where)
+        if place is not None:
+            await joining.registered(running.broker, running.addresses)
     except BaseException:
         await running.stop()
         raise
@@ -174,30 +188,30 @@ def secured(where: Listen, settings: BrokerSettings) -> Listen:
 
 
 def _revive(
-    directory: DataDirectory, settings: BrokerSettings, assignors: tuple[Assignor, ...], authorizer: Authorizer | None
+    directory: DataDirectory,
+    settings: BrokerSettings,
+    assignors: tuple[Assignor, ...],
+    authorizer: Authorizer | None,
+    posts: Posts,
+    place: joining.ClusterPlace | None,
 ) -> Running:
     """Start the machine on what the directory holds, without listeners. On failure everything taken is released."""
-    loop = asyncio.get_running_loop()
-    server: Server | None = None
-
-    def post(call: Callable[[], None]) -> None:
-        if server is not None:
-            loop.call_soon_threadsafe(server.completed, call)
-
     try:
         with ExitStack() as held:
             held.callback(directory.release)
             share = shares(settings.ottla_max_open_files)
-            disk = RealDisk(directory.path, post, max_open_files=share.files, reserve=directory.reserve)
+            disk = RealDisk(directory.path, posts, max_open_files=share.files, reserve=directory.reserve)
             held.callback(disk.close)
-            registry = open_registry(directory.path, disk)
+            own = open_registry(directory.path, disk) if place is None else None
+            registry = _either(own, place)
             held.callback(registry.close)
-            workers, proofs = RealWorkers(post), SystemProofs()
+            workers, proofs = RealWorkers(posts), SystemProofs()
             broker = BrokerMachine(
                 settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}, found=_found(share)),
                 clock=RealClock(),
                 disk=disk,
-                registry=registry,
+                registry=own,
+                cluster=None if place is None else place.ports,
                 node_id=directory.node_id,
                 cluster_id=directory.cluster_id,
                 random_bytes=os.urandom,
@@ -206,7 +220,10 @@ def _revive(
                 proofs=proofs,
                 authorizer=authorizer,
             )
-            server = Server(broker, loop, share.connections)
+            server = Server(broker, asyncio.get_running_loop(), share.connections)
+            posts.reach(server.completed)
+            if place is not None:
+                place.links.follow(broker.settings_in_force)
             with _uncollected():
                 server.start(clean=directory.clean, was_killed=directory.was_killed)
             if broker.partitions.are_all_online:  # or one of them may still be as a power cut left it
@@ -221,6 +238,14 @@ def _revive(
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry, workers, proofs)
+
+
+def _either(own: JournalRegistry | None, place: joining.ClusterPlace | None) -> Closable:
+    """The registry of the broker, be it its own or the cluster's."""
+    if own is not None:
+        return own
+    assert place is not None, "a broker has one registry or the other"
+    return place.registry
 
 
 def _found(share: Shares) -> dict[str, str]:

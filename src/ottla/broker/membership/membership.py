@@ -12,16 +12,20 @@ from contextlib import suppress
 
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.interbroker.versions import Switch
 from ottla.broker.membership.event import Event
 from ottla.broker.scheduler import Scheduler, Steps
-from ottla.broker.settings import Listener, SettingsInForce
+from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce
 from ottla.cluster import layout
-from ottla.cluster.brokers import BrokerSpec, address_in, registered
+from ottla.cluster.brokers import address_in
 from ottla.ports import NEW, Change, Entry, Now, RegistryAway, SessionEvent, SharedRegistry
 
 log = logging.getLogger("ottla.broker")
 
 NO_EPOCH = -1
+LISTENER_NAMES = "0.10.0-IV1"
+"""The protocol version that introduced racks and the names of listeners."""
+
 RETRY_MS = 500
 """After so long a registration is tried again, where the registry was not reached or refused."""
 
@@ -105,12 +109,15 @@ class BrokerMembership:
 
     def _begin(self) -> None:
         """Register with a value of its own: by that an entry is known as made in this session, also where the answer got lost."""
-        self._value = registered(self._described(), self._scheduler.now().wall_ms)
+        self._scheduler.cancel("registration")
+        self._scheduler.drop("registration")
+        self._value = self._described()
         self._register(self._scheduler.now())
 
     def _register(self, now: Now) -> None:
         deadline_ms = now.mono_ms + self._registry.timeout_ms * 5 // 4
-        self._scheduler.begin("registration", self._registered(deadline_ms), self._ended, self._failed)
+        if self.broker_epoch == NO_EPOCH:
+            self._scheduler.begin("registration", self._registered(deadline_ms), self._ended, self._failed)
 
     def _failed(self, failure: Exception) -> None:
         level = logging.INFO if isinstance(failure, RegistryAway) else logging.ERROR
@@ -158,7 +165,13 @@ class BrokerMembership:
             while not gone.has_happened:
                 yield gone.wait
 
-    def _described(self) -> BrokerSpec:
-        first = self._listeners[0]
-        endpoints = [str(listener) for listener in self._listeners]
-        return BrokerSpec(self._identity.node_id, first.host, first.port, endpoints, self._settings.value.broker_rack)
+    def _described(self) -> bytes:
+        """This broker as its entry says it, in the version that the oldest release of the cluster reads."""
+        settings = self._settings.value
+        protocol = settings.inter_broker_protocol_version
+        version = 5 if protocol.has(Switch.FEATURES) else 4 if protocol.is_at_least(LISTENER_NAMES) else 2
+        endpoints = [
+            (name, host, port, (settings.security_of(name) or SecurityProtocol.PLAINTEXT).value)
+            for name, host, port in self._listeners
+        ]
+        return layout.member_json(endpoints, settings.broker_rack, self._scheduler.now().wall_ms, version)

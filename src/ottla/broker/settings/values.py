@@ -18,6 +18,7 @@ from ottla.broker.settings.broker_security import PREFIX, SecurityProtocol, Secu
 from ottla.broker.settings.broker_server import ServerSettings
 from ottla.broker.settings.broker_share_streams import ShareStreamsSettings
 from ottla.broker.settings.broker_tokens import TokenSettings
+from ottla.broker.settings.broker_zookeeper import ZooKeeperSettings
 from ottla.broker.settings.group import broker_bounds_error
 from ottla.broker.settings.others import OtherSettings, is_relied_on
 from ottla.broker.settings.setting import Setting
@@ -39,6 +40,7 @@ class BrokerSettings(
     LogSettings,
     CoordinatorSettings,
     ReplicationSettings,
+    ZooKeeperSettings,
     ShareStreamsSettings,
     OtherSettings,
 ):

@@ -1,0 +1,70 @@
+"""What a broker finds out before it starts in a cluster: the cluster's id, its own number, whether its disk is the right one.
+
+Knows the registry that brokers share; no broker runs yet. Each refusal is a `NotAMember` of one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ottla.broker.failures import CONFLICTS, MOST_RACES
+from ottla.broker.membership.membership import NotAMember
+from ottla.cluster import layout
+from ottla.ports import NEW, Change, RegistrySteps, SharedRegistry
+
+
+def cluster_id(registry: SharedRegistry, own: str) -> RegistrySteps[str]:
+    """The id in the registry. Where there is none, the cluster begins with this broker: its id becomes that of all."""
+    with suppress(*CONFLICTS):
+        yield from registry.commit([Change(layout.CLUSTER_ID, layout.cluster_id_json(own), NEW)])
+    (entry,) = yield from registry.read([layout.CLUSTER_ID])
+    try:
+        found = layout.read(entry.value if entry else b"")["id"]
+    except (ValueError, LookupError, TypeError):
+        found = None
+    if not isinstance(found, str):
+        raise NotAMember(f"The registry's entry {layout.CLUSTER_ID} can't be understood: put back what Kafka or Ottla wrote there.")
+    return found
+
+
+def make_persistent(registry: SharedRegistry) -> RegistrySteps[None]:
+    """Make the entries that brokers and tools expect from the start."""
+    found = yield from registry.read(layout.PERSISTENT)
+    for path, entry in zip(layout.PERSISTENT, found, strict=True):
+        if entry is None:
+            with suppress(*CONFLICTS):
+                yield from registry.commit([Change(path, b"", NEW)])
+
+
+def generated_node_id(registry: SharedRegistry, reserved: int) -> RegistrySteps[int]:
+    """A number larger than `reserved` that no broker had before: the version of an entry that each broker changes once."""
+    for _ in range(MOST_RACES):
+        (entry,) = yield from registry.read([layout.BROKER_SEQUENCE])
+        with suppress(*CONFLICTS):
+            yield from registry.commit([Change(layout.BROKER_SEQUENCE, b"", NEW if entry is None else entry.version)])
+            if entry is not None:
+                return reserved + entry.version + 1
+    raise NotAMember("Many brokers ask the registry for a number at once: start this one again, or give it one with --node-id.")
+
+
+def alone_in_sync(registry: SharedRegistry, node_id: int) -> RegistrySteps[list[str]]:
+    """The partitions of which only this broker has all records: it must not come with an empty disk."""
+    (topics,) = yield from registry.list([layout.TOPICS])
+    names = topics or []
+    indexes = yield from registry.list([layout.partitions_path(name) for name in names])
+    places = [(name, index) for name, some in zip(names, indexes, strict=True) for index in some or ()]
+    states = yield from registry.read([layout.state_path(name, int(index)) for name, index in places])
+    alone = []
+    for (name, index), state in zip(places, states, strict=True):
+        if state is not None and _in_sync(state.value) == [node_id]:
+            alone.append(f"{name}-{index}")
+    return alone
+
+
+def _in_sync(value: bytes) -> Sequence[int]:
+    """A state that cannot be read is for the controller to tell of."""
+    try:
+        return list(layout.read(value)["isr"])
+    except (ValueError, LookupError, TypeError):
+        return ()

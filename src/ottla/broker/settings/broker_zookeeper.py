@@ -1,0 +1,59 @@
+"""The settings of a broker of a cluster for its registry, by Kafka's names. Declarations only; a lone broker needs none."""
+
+from __future__ import annotations
+
+from ottla.broker.settings.kinds import BOOLEAN, INT, LIST, PASSWORD, STRING, at_least, one_of
+from ottla.broker.settings.setting import Setting, SettingsOf, unset
+
+NETTY = "org.apache.zookeeper.ClientCnxnSocketNetty"
+NIO = "org.apache.zookeeper.ClientCnxnSocketNIO"
+STORES = ("JKS", "PKCS12", "PEM")
+
+
+class ZooKeeperSettings(SettingsOf):
+    """ZooKeeper, and the number that a broker without one gets there."""
+
+    broker_id_generation_enable = Setting(
+        BOOLEAN, True, "Whether a broker of a cluster that was given no number gets one from the registry.", hidden=True
+    )
+    reserved_broker_max_id = Setting(
+        INT, 1000, "Numbers that the registry gives to brokers are larger than this.", check=at_least(0), hidden=True
+    )
+    zookeeper_clientCnxnSocket = unset(  # Kafka spells it so
+        STRING,
+        "Of Java's client; given with zookeeper.ssl.client.enable it has to be Netty's.",
+        check=one_of(NETTY, NIO),
+        hidden=True,
+    )
+    zookeeper_connect = unset(
+        STRING, "The ZooKeeper of the cluster, as HOST:PORT,HOST:PORT/PATH; --registry overrides it.", hidden=True
+    )
+    zookeeper_connection_timeout_ms = unset(
+        INT, "How long a start waits for ZooKeeper; without it, for zookeeper.session.timeout.ms.", check=at_least(1), hidden=True
+    )
+    zookeeper_max_in_flight_requests = Setting(
+        INT, 10, "Of Kafka's client; Ottla has up to 512 requests under way.", check=at_least(1), hidden=True, idle=True
+    )
+    zookeeper_session_timeout_ms = Setting(
+        INT, 18_000, "After so long without a word a broker counts as gone.", check=at_least(1), hidden=True
+    )
+    zookeeper_set_acl = Setting(
+        BOOLEAN, False, "Whether only the login of brokers can change what they keep in ZooKeeper.", hidden=True
+    )
+    zookeeper_ssl_cipher_suites = unset(LIST, "Cipher suites that may be used with ZooKeeper.", hidden=True)
+    zookeeper_ssl_client_enable = Setting(BOOLEAN, False, "Whether TLS is spoken with ZooKeeper.", hidden=True)
+    zookeeper_ssl_crl_enable = Setting(BOOLEAN, False, "Whether revoked certificates of ZooKeeper are looked up.", hidden=True)
+    zookeeper_ssl_enabled_protocols = unset(LIST, "Versions of TLS that may be used with ZooKeeper.", hidden=True)
+    zookeeper_ssl_endpoint_identification_algorithm = Setting(
+        STRING, "HTTPS", "Whether the name in ZooKeeper's certificate is checked: HTTPS, or empty for no.", hidden=True
+    )
+    zookeeper_ssl_keystore_location = unset(STRING, "The file of this broker's key and certificate for ZooKeeper.", hidden=True)
+    zookeeper_ssl_keystore_password = unset(PASSWORD, "What opens the key store for ZooKeeper.", hidden=True)
+    zookeeper_ssl_keystore_type = unset(STRING, "Its kind.", check=one_of(*STORES), hidden=True)
+    zookeeper_ssl_ocsp_enable = Setting(BOOLEAN, False, "Whether ZooKeeper's certificate is asked about by OCSP.", hidden=True)
+    zookeeper_ssl_protocol = Setting(
+        STRING, "TLSv1.2", "The version of TLS for ZooKeeper, if none is enabled by name.", hidden=True
+    )
+    zookeeper_ssl_truststore_location = unset(STRING, "The file of the certificates that ZooKeeper's is to be from.", hidden=True)
+    zookeeper_ssl_truststore_password = unset(PASSWORD, "What opens that file.", hidden=True)
+    zookeeper_ssl_truststore_type = unset(STRING, "Its kind.", check=one_of(*STORES), hidden=True)

@@ -1,0 +1,144 @@
+"""How a broker starts in a cluster: it finds its place by the registry, is told what the cluster agreed on, listens, and registers.
+
+Knows the registry's real port. Each refusal is one sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from ottla.broker.broker import BrokerMachine
+from ottla.broker.membership import place
+from ottla.broker.membership.membership import NotAMember
+from ottla.broker.settings import BrokerSettings, Listener, SettingError
+from ottla.net.datadir import META, DataDirectory, known_of, new_id, node_id_in
+from ottla.net.links import BrokerLinks
+from ottla.net.listen import Listen
+from ottla.net.posts import Posts
+from ottla.ports import ClusterPorts, RegistrySteps, StorageFailed
+
+if TYPE_CHECKING:
+    from ottla.net.zookeeper.registry import ZooKeeperRegistry
+
+T = TypeVar("T")
+ANYWHERE = ("0.0.0.0", "::")  # nobody listens here: these cannot be told to others
+
+
+class ClusterPlace:
+    """The place of a broker in its cluster: the session that is its own, its data directory, and how it reaches the others.
+
+    Raises `SettingError` where the settings of the listener between brokers cannot be used.
+    """
+
+    def __init__(self, registry: ZooKeeperRegistry, directory: DataDirectory, settings: BrokerSettings, posts: Posts) -> None:
+        self.registry = registry
+        self.directory = directory
+        self.links = BrokerLinks(directory.node_id, settings, posts.tell)
+        self.ports = ClusterPorts(registry, self.links)
+
+
+async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> ClusterPlace:
+    """Begin a session, and take the data directory of this broker of this cluster.
+
+    Raises `SettingError`, `DataDirectoryError` and `NotAMember`.
+    """
+    registry = await _opened(settings, posts)
+    try:
+        known = known_of(data_dir)
+        await completed(place.make_persistent(registry))
+        cluster_id = await completed(place.cluster_id(registry, known.get("cluster.id") or new_id()))
+        node_id = settings.node_id if settings.node_id is not None else node_id_in(known)
+        if node_id is None and settings.broker_id_generation_enable:
+            node_id = await completed(place.generated_node_id(registry, settings.reserved_broker_max_id))
+        if node_id is None:
+            raise SettingError("A broker of a cluster needs a number: give it one with --node-id.")
+        if not known:
+            await _check_empty(registry, data_dir, node_id)
+        directory = DataDirectory.open(data_dir, node_id=node_id, cluster_id=cluster_id, is_shared=True)
+        try:
+            return ClusterPlace(registry, directory, settings, posts)
+        except BaseException:
+            directory.release()
+            raise
+    except StorageFailed as failure:
+        await asyncio.to_thread(registry.close)
+        raise NotAMember(
+            f"The registry of the cluster can't be used ({failure}): start this broker again when it can."
+        ) from failure
+    except BaseException:
+        await asyncio.to_thread(registry.close)
+        raise
+
+
+async def _opened(settings: BrokerSettings, posts: Posts) -> ZooKeeperRegistry:
+    try:
+        from ottla.net.zookeeper.opening import opened
+    except ImportError as missing:
+        if (missing.name or "").partition(".")[0] != "kazoo":
+            raise
+        raise SettingError("A cluster over ZooKeeper needs kazoo: pip install 'ottla[zookeeper]'.") from None
+    return await opened(settings, posts)
+
+
+async def _check_empty(registry: ZooKeeperRegistry, data_dir: str, node_id: int) -> None:
+    """Refuse a disk that came back empty where that loses records: others would follow a leader that has none."""
+    alone = await completed(place.alone_in_sync(registry, node_id))
+    if alone:
+        raise NotAMember(
+            f"{data_dir} has no {META}, but broker {node_id} alone has all records of {len(alone)} partitions, such as {alone[0]}: "
+            "give it back its data directory, or delete their topics, or start with another --node-id."
+        )
+
+
+async def registered(broker: BrokerMachine, addresses: Sequence[Listen]) -> None:
+    """Return when the broker is a member. Raises `NotAMember` and `SettingError`."""
+    listeners = [_advertised(where, broker.settings) for where in addresses]
+    membership = broker.membership
+    assert membership is not None, "this broker is one of a cluster"
+
+    def join(told: Callable[[str], None]) -> None:
+        membership.join(listeners, lambda refusal: told("" if refusal is None else str(refusal)))
+
+    await _told(join)
+
+
+async def _told(start: Callable[[Callable[[str], None]], None]) -> None:
+    refusal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    start(refusal.set_result)
+    if sentence := await refusal:
+        raise NotAMember(sentence)
+
+
+def _advertised(where: Listen, settings: BrokerSettings) -> Listener:
+    """Where clients and other brokers reach a listener: as the settings say, else where it listens."""
+    for listener in settings.advertised_listeners or ():
+        if listener.name == where.name:
+            return listener
+    if where.host in ANYWHERE:
+        raise SettingError(
+            f"Listener {where.name} listens at every address, and other brokers need one to reach it: name it with "
+            f"advertised.listeners={where.name}://HOST:{where.port}."
+        )
+    return Listener(where.name, where.host or socket.getfqdn(), where.port)
+
+
+async def completed(steps: RegistrySteps[T]) -> T:
+    """What steps of the registry come to, on the loop and before any broker runs. Raises what they raise."""
+    loop = asyncio.get_running_loop()
+    resumed: StorageFailed | None = None
+    while True:
+        try:
+            start = steps.send(resumed)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        resumed = None
+        if start is None:
+            await asyncio.sleep(0)
+            continue
+        waiting: asyncio.Future[StorageFailed | None] = loop.create_future()
+        start(waiting.set_result)
+        resumed = await waiting

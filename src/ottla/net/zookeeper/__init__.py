@@ -1,0 +1,1 @@
+"""A real ZooKeeper as the registry that brokers share, by kazoo. Nothing outside this package knows of either."""

@@ -1,0 +1,56 @@
+"""Requests that are sent one behind another without waiting for each answer, as a job of the broker's scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ottla.net.zookeeper.handler import ZooKeeperAnswer
+from ottla.ports import RegistrySteps, StorageFailed
+
+AT_ONCE = 64
+"""Requests that are sent between two pauses."""
+
+UNDER_WAY = 512
+"""Requests that are under way at most."""
+
+Ask = Callable[[], ZooKeeperAnswer]
+Done = Callable[[StorageFailed | None], None]
+
+
+class RequestBatch:
+    """Some requests, and what waits until few enough of them are under way."""
+
+    def __init__(self, asks: Sequence[Ask]) -> None:
+        self._asks = asks
+        self._under_way = 0
+        self._enough = 0
+        self._done: Done | None = None
+
+    def steps(self) -> RegistrySteps[list[ZooKeeperAnswer]]:
+        """Send all; return the answers in the order of the requests, whatever they are."""
+        answers: list[ZooKeeperAnswer] = []
+        for start in range(0, len(self._asks), AT_ONCE):
+            if start:
+                yield None
+            while self._under_way > UNDER_WAY - AT_ONCE:
+                yield self._until(UNDER_WAY // 2)
+            for ask in self._asks[start : start + AT_ONCE]:
+                answer = ask()
+                answer.told = self._told
+                self._under_way += 1
+                answers.append(answer)
+        while self._under_way:
+            yield self._until(0)
+        return answers
+
+    def _until(self, under_way: int) -> Callable[[Done], None]:
+        def start(done: Done) -> None:
+            self._enough, self._done = under_way, done
+
+        return start
+
+    def _told(self, answer: ZooKeeperAnswer) -> None:
+        self._under_way -= 1
+        if self._done is not None and self._under_way <= self._enough:
+            done, self._done = self._done, None
+            done(None)

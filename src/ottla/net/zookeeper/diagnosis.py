@@ -1,0 +1,43 @@
+"""Why no session with ZooKeeper begins: each server is looked at from outside, and one sentence says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ottla.net.zookeeper.address import ZooKeeperAddress
+
+LOOK_S = 2.0
+QUESTION = b"srvr"
+"""A word that every ZooKeeper answers unless it was told not to."""
+
+
+async def why(address: ZooKeeperAddress, timeout_ms: int, *, has_tls: bool) -> str:
+    """A sentence for people, after no session began within `timeout_ms`."""
+    looks = await asyncio.gather(*(_look(host, port, has_tls=has_tls) for host, port in address.hosts))
+    told = "; ".join(f"{host}:{port} {look}" for (host, port), look in zip(address.hosts, looks, strict=True))
+    return (
+        f"No session with ZooKeeper began within {timeout_ms} ms: {told}. Start ZooKeeper, or name the right one with --registry."
+    )
+
+
+async def _look(host: str, port: int, *, has_tls: bool) -> str:
+    try:
+        reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), LOOK_S)
+    except TimeoutError:
+        return "does not answer"
+    except OSError as error:
+        return f"is not reached ({error.strerror or error})"
+    try:
+        if has_tls:
+            return "is reached, and speaks no TLS that this broker trusts, or is no ZooKeeper"
+        writer.write(QUESTION)
+        said = await asyncio.wait_for(reader.read(4096), LOOK_S)
+    except (OSError, TimeoutError):
+        return "answers, but not as a ZooKeeper"
+    finally:
+        writer.close()
+    if b"not currently serving requests" in said:
+        return "serves nobody: most servers of its ensemble have to run"
+    if b"Zookeeper version" in said or b"not in the whitelist" in said:
+        return "is a ZooKeeper that begins no session: look at its log"
+    return "answers, but not as a ZooKeeper"

@@ -1,0 +1,77 @@
+"""How kazoo hands over what it hears: at once on its connection's thread, in the order in which the server said it.
+
+Kazoo's own handler has two more threads, one for watches and one for answers, which lose that order and cost each answer a lock.
+Knows kazoo; knows no paths.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any
+
+from kazoo.handlers.threading import SequentialThreadingHandler
+
+
+class ZooKeeperAnswer:
+    """What one request came to: `value`, or `error`. `asked_ms` is the monotonic time before which it was not sent.
+
+    Whoever sent the request sets `told` before anybody else of the broker's thread runs: it is called there, later.
+    """
+
+    __slots__ = ("_hand_over", "asked_ms", "error", "told", "value")
+
+    def __init__(self, hand_over: Callable[[ZooKeeperAnswer], None]) -> None:
+        self.asked_ms = monotonic_ns() // 1_000_000
+        self.value: Any = None
+        self.error: Exception | None = None
+        self.told: Callable[[ZooKeeperAnswer], None] | None = None
+        self._hand_over = hand_over
+
+    def set(self, value: object = None) -> None:
+        """Called by kazoo, once."""
+        self.value = value
+        self._hand_over(self)
+
+    def set_exception(self, error: Exception) -> None:
+        """Called by kazoo, once, instead of `set`."""
+        self.error = error
+        self._hand_over(self)
+
+
+class InOrder(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """Implements kazoo's IHandler without threads of its own. `answered` is called on kazoo's thread."""
+
+    def __init__(
+        self, answered: Callable[[ZooKeeperAnswer], None], secure: Callable[[], ssl.SSLContext] | None, timeout_s: float
+    ) -> None:
+        super().__init__()
+        self._answered = answered
+        self._secure = secure
+        self._timeout_s = timeout_s
+
+    def start(self) -> None:
+        self._running = True
+
+    def stop(self) -> None:
+        self._running = False
+
+    def async_result(self) -> ZooKeeperAnswer:
+        return ZooKeeperAnswer(self._answered)
+
+    def dispatch_callback(self, callback: Any) -> None:
+        callback.func(*callback.args)
+
+    def create_connection(self, address: tuple[str, int], hostname: str, **options: Any) -> socket.socket:
+        """A connection, with TLS where it is to be spoken. After an OSError kazoo tries the next server."""
+        plain = socket.create_connection(address, self._timeout_s)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._secure is None:
+            return plain
+        try:
+            return self._secure().wrap_socket(plain, server_hostname=hostname)
+        except BaseException:
+            plain.close()
+            raise

@@ -1,0 +1,78 @@
+"""A registry in ZooKeeper by a broker's settings: its address, its timeouts, TLS and the login. Raises sentences for people."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+from ottla.broker.membership.membership import NotAMember
+from ottla.broker.settings import BrokerSettings
+from ottla.net.stores import load_key, load_trust
+from ottla.net.zookeeper.address import ZooKeeperAddress
+from ottla.net.zookeeper.client import Access
+from ottla.net.zookeeper.diagnosis import why
+from ottla.net.zookeeper.registry import ZooKeeperRegistry
+from ottla.net.zookeeper.session import Post, ZooKeeperSession
+from ottla.ports import SessionEvent
+
+LEAST = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
+    """A registry whose session has begun. Raises `SettingError` and `NotAMember`."""
+    access = access_by(settings)
+    session = ZooKeeperSession(access, asyncio.get_running_loop(), post, are_secured=settings.zookeeper_set_acl)
+    turned = asyncio.Event()
+    has_begun = False
+
+    def told(event: SessionEvent) -> None:
+        nonlocal has_begun
+        has_begun = event is SessionEvent.BEGUN
+        turned.set()
+
+    session.told.append(told)
+    session.start()
+    timeout_ms = settings.zookeeper_connection_timeout_ms or settings.zookeeper_session_timeout_ms
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            while not has_begun and not session.is_login_refused:
+                await turned.wait()
+                turned.clear()
+    except TimeoutError:
+        pass
+    session.told.remove(told)
+    if has_begun:
+        return ZooKeeperRegistry(session)
+    await asyncio.to_thread(session.close)
+    if session.is_login_refused:
+        raise NotAMember(f"{access.address} refuses this broker's login: give it one that ZooKeeper knows.")
+    raise NotAMember(await why(access.address, timeout_ms, has_tls=access.secure is not None))
+
+
+def access_by(settings: BrokerSettings) -> Access:
+    """How the settings say that ZooKeeper is reached. Raises `SettingError`."""
+    address = ZooKeeperAddress.parse(settings.zookeeper_connect or "")
+    if not settings.zookeeper_ssl_client_enable:
+        return Access(address, settings.zookeeper_session_timeout_ms)
+    made = _tls(settings)  # what is wrong with it is said at once
+    return Access(address, settings.zookeeper_session_timeout_ms, lambda: made)
+
+
+def _tls(settings: BrokerSettings) -> ssl.SSLContext:
+    given = {
+        name.removeprefix("zookeeper."): settings.shown(name) for name in settings.DECLARED if name.startswith("zookeeper.ssl.")
+    }
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = bool(settings.zookeeper_ssl_endpoint_identification_algorithm)
+    context.minimum_version = min(
+        (LEAST.get(name, ssl.TLSVersion.TLSv1_2) for name in settings.zookeeper_ssl_enabled_protocols or ()),
+        default=ssl.TLSVersion.TLSv1_2,
+    )
+    load_key(context, given, _spelt)
+    if not load_trust(context, given, _spelt):
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    return context
+
+
+def _spelt(name: str) -> str:
+    return f"zookeeper.{name}"

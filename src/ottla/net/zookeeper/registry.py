@@ -1,0 +1,179 @@
+"""ZooKeeper as the registry that brokers share: reads one behind another, and commits as transactions.
+
+Knows kazoo's errors; knows nothing of what the entries mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError, RolledBackError, RuntimeInconsistency
+
+from ottla.net.zookeeper.failures import meaning
+from ottla.net.zookeeper.handler import ZooKeeperAnswer
+from ottla.net.zookeeper.operations import Operated, There, above, operations, parents
+from ottla.net.zookeeper.session import Changed, ZooKeeperSession
+from ottla.ports import Change, CommitSteps, Condition, Entry, RegistrySteps, SessionEvent, StorageFailed
+
+Entries = list[Entry | None]
+Names = list[list[str] | None]
+Paths = list[str]
+Levels = list[list[str]]
+Flags = list[bool]
+Operations = list[Operated]
+"""Types of lists: within the class, `list` is the method."""
+
+MOST_BYTES = 1_000_000
+"""Of one transaction: a server closes the connection that sends more than its jute.maxbuffer, 1 048 575 bytes."""
+
+MOST_RACES = 20
+
+
+class ZooKeeperRegistry:
+    """Implements `ottla.ports.SharedRegistry` on a session, which it ends when it is closed."""
+
+    def __init__(self, session: ZooKeeperSession) -> None:
+        self._session = session
+
+    @property
+    def timeout_ms(self) -> int:
+        """As agreed with the server."""
+        return self._session.timeout_ms
+
+    def lives_until_ms(self) -> int:
+        return self._session.lives_until_ms
+
+    def on_session(self, told: Callable[[SessionEvent], None]) -> None:
+        self._session.told.append(told)
+
+    def close(self) -> None:
+        """This waits for the server."""
+        self._session.close()
+
+    def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Entries]:
+        answers = yield from self._session.asked([partial(self._session.get, path, changed) for path in paths])
+        found = [_entry(path, answer) for path, answer in zip(paths, answers, strict=True)]
+        if changed is not None:
+            missing = [index for index, entry in enumerate(found) if entry is None]
+            is_there = yield from self._are_there([paths[index] for index in missing], changed)
+            for index, there in zip(missing, is_there, strict=True):
+                if there:  # it was made in between
+                    (found[index],) = yield from self.read([paths[index]], changed=changed)
+        return found
+
+    def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Names]:
+        answers = yield from self._session.asked([partial(self._session.children, path, changed) for path in paths])
+        found = [_names(path, answer) for path, answer in zip(paths, answers, strict=True)]
+        if changed is not None:
+            missing = [index for index, names in enumerate(found) if names is None]
+            is_there = yield from self._are_there([paths[index] for index in missing], changed)
+            for index, there in zip(missing, is_there, strict=True):
+                if there:
+                    (found[index],) = yield from self.list([paths[index]], changed=changed)
+        return found
+
+    def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
+        if not changes:
+            return
+        for _ in range(MOST_RACES):
+            there = yield from self._looked(changes)
+            wanted = [*operations(changes, there)]
+            if sum(operation.size for operation in wanted) > MOST_BYTES:
+                wanted = yield from self._lightened(wanted)
+            failed = yield from self._committed(wanted)
+            if failed is None:
+                return
+            operation, error = failed
+            if isinstance(error, NoNodeError) and operation.kind == "create":
+                yield from self._make_parents(changes)
+            elif not _is_race(operation, error):
+                raise meaning(operation.of.path, error)
+        raise StorageFailed(changes[0].path, "others change it all the time: try again")
+
+    def _are_there(self, paths: Sequence[str], changed: Changed | None = None) -> RegistrySteps[Flags]:
+        answers = yield from self._session.asked([partial(self._session.exists, path, changed) for path in paths])
+        for path, answer in zip(paths, answers, strict=True):
+            if answer.error is not None:
+                raise meaning(path, answer.error)
+        return [answer.value is not None for answer in answers]
+
+    def _looked(self, changes: Sequence[Change | Condition]) -> RegistrySteps[There]:
+        unsure = [
+            one.path
+            for one in changes
+            if isinstance(one, Change) and one.value is not None and one.version is None and not one.sequential
+        ]
+        are_there = yield from self._are_there(unsure)
+        below = {}
+        for one in changes:
+            if isinstance(one, Change) and one.value is None:
+                below[one.path] = yield from self._below(one.path)
+        return There(frozenset(path for path, there in zip(unsure, are_there, strict=True) if there), below)
+
+    def _below(self, path: str) -> RegistrySteps[Paths]:
+        """Everything below an entry, the deepest first."""
+        levels: Levels = [[path]]
+        while levels[-1]:
+            children = yield from self.list(levels[-1])
+            level = zip(levels[-1], children, strict=True)
+            levels.append([f"{parent}/{name}" for parent, names in level for name in names or ()])
+        return [found for level in reversed(levels[1:]) for found in level]
+
+    def _lightened(self, wanted: Operations) -> RegistrySteps[Operations]:
+        """Remove at once what is below removed entries, where the transaction would be too large, and return the others."""
+        below = [one for one in wanted if one.kind == "delete" and one.path != one.of.path]
+        rest = [one for one in wanted if one.kind != "delete" or one.path == one.of.path]
+        if sum(operation.size for operation in rest) > MOST_BYTES:
+            raise StorageFailed(rest[0].path, "one change is larger than the megabyte that ZooKeeper takes: divide it")
+        answers = yield from self._session.asked([partial(self._session.transact, [one]) for one in below])
+        for one, answer in zip(below, answers, strict=True):
+            error = answer.error or answer.value[0]
+            if isinstance(error, Exception) and not isinstance(error, NoNodeError | NotEmptyError):
+                raise meaning(one.path, error)
+        return rest
+
+    def _committed(self, wanted: Sequence[Operated]) -> RegistrySteps[tuple[Operated, Exception] | None]:
+        """The operation that ZooKeeper refused, and its error; None if all were done."""
+        (answer,) = yield from self._session.asked([partial(self._session.transact, wanted)])
+        if answer.error is not None:
+            return wanted[0], answer.error
+        for operation, result in zip(wanted, answer.value, strict=True):
+            if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+                return operation, result
+        return None
+
+    def _make_parents(self, changes: Sequence[Change | Condition]) -> RegistrySteps[None]:
+        """Make what is missing above what is to be made, the chroot too."""
+        root = self._session.root
+        paths = [*above(root + "/"), *(root + path for path in parents(changes))]
+        answers = yield from self._session.asked([partial(self._session.make, path) for path in paths])
+        for path, answer in zip(paths, answers, strict=True):
+            error = answer.error or answer.value[0]
+            if isinstance(error, Exception) and not isinstance(error, NodeExistsError):
+                raise meaning(path, error)
+
+
+def _entry(path: str, answer: ZooKeeperAnswer) -> Entry | None:
+    if answer.error is None:
+        value, stat = answer.value
+        return Entry(value, stat.version, stat.czxid)
+    if isinstance(answer.error, NoNodeError):
+        return None
+    raise meaning(path, answer.error)
+
+
+def _names(path: str, answer: ZooKeeperAnswer) -> list[str] | None:
+    if answer.error is None:
+        return sorted(answer.value)
+    if isinstance(answer.error, NoNodeError):
+        return None
+    raise meaning(path, answer.error)
+
+
+def _is_race(operation: Operated, error: Exception) -> bool:
+    """Whether the entry came or went after this registry had looked, so that it looks again."""
+    if operation.path != operation.of.path:
+        return isinstance(error, NoNodeError)
+    is_free = isinstance(operation.of, Change) and operation.of.value is not None and operation.of.version is None
+    return isinstance(error, NotEmptyError) or (is_free and isinstance(error, NoNodeError | NodeExistsError))

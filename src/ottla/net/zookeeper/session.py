@@ -1,0 +1,214 @@
+"""The session of a broker with ZooKeeper: it is begun, kept up, begun anew; requests go out and watches are told.
+
+Knows kazoo and threads; knows nothing of what the entries mean, and nothing of commits.
+"""
+
+from __future__ import annotations
+
+import threading
+from asyncio import AbstractEventLoop, TimerHandle
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooState
+from kazoo.exceptions import KazooException
+from kazoo.protocol.states import KeeperState
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+
+from ottla.net.zookeeper.batch import Ask, RequestBatch
+from ottla.net.zookeeper.client import Access, ZooKeeperClient
+from ottla.net.zookeeper.failures import AWAY, meaning
+from ottla.net.zookeeper.handler import ZooKeeperAnswer
+from ottla.net.zookeeper.operations import Operated
+from ottla.ports import Change, RegistryAway, RegistrySteps, SessionEvent
+
+Changed = Callable[[str], None]
+Post = Callable[[Callable[[], None]], None]
+"""Has something called on the broker's thread, from any other."""
+
+HEARTBEATS = 6
+"""In the time of a session's timeout."""
+
+RENEW_S = 1.0
+"""After so long a client that gave up for good, as after a refused login, is replaced."""
+
+SECRET = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+OPEN = "/consumers"
+
+
+class Watcher(NamedTuple):
+    """What kazoo calls when a watch is told. Two of the same path and function are one."""
+
+    path: str
+    changed: Changed
+    hand_over: Callable[[Callable[[], None]], None]
+
+    def __call__(self, event: object) -> None:
+        self.hand_over(partial(self.changed, self.path))
+
+
+class ZooKeeperSession:
+    """One session after another. Everything but `close` is for the broker's thread; it is given by `post`.
+
+    With `are_secured` only this broker's login can change what it makes, and read secrets.
+    """
+
+    def __init__(self, access: Access, loop: AbstractEventLoop, post: Post, *, are_secured: bool) -> None:
+        self.told: list[Callable[[SessionEvent], None]] = []
+        self.timeout_ms = access.timeout_ms
+        """As agreed with the server, once there is a session."""
+        self.lives_until_ms = 0
+        """A session lives for its timeout after a request was sent that was answered."""
+        self.is_login_refused = False
+        self.root = access.address.chroot
+        self._access = access
+        self._loop = loop
+        self._post = post
+        self._are_secured = are_secured
+        self._heard: deque[ZooKeeperAnswer | Callable[[], None]] = deque()
+        self._is_posted = False
+        self._is_closed = threading.Event()
+        self._has_session = False
+        self._is_reached = False
+        self._next_beat: TimerHandle | None = None
+        self.client = self._made()
+
+    def start(self) -> None:
+        """Begin to look for a server; what comes of it is told to those of `on_session`."""
+        self.client.start_async()
+
+    def close(self) -> None:
+        """End the session. This waits for the server, from any thread."""
+        self._is_closed.set()
+        with suppress(KazooException):  # a server that does not answer ends the session after its timeout
+            self.client.stop()
+            self.client.close()
+
+    def get(self, path: str, changed: Changed | None) -> ZooKeeperAnswer:
+        answer: ZooKeeperAnswer = self.client.get_async(self.root + path, self._watcher(path, changed))
+        return answer
+
+    def children(self, path: str, changed: Changed | None) -> ZooKeeperAnswer:
+        answer: ZooKeeperAnswer = self.client.get_children_async(self.root + path, self._watcher(path, changed))
+        return answer
+
+    def exists(self, path: str, changed: Changed | None = None) -> ZooKeeperAnswer:
+        answer: ZooKeeperAnswer = self.client.exists_async(self.root + path or "/", self._watcher(path, changed))
+        return answer
+
+    def _watcher(self, path: str, changed: Changed | None) -> Watcher | None:
+        return None if changed is None else Watcher(path, changed, self._hand_over)
+
+    def asked(self, asks: Sequence[Ask]) -> RegistrySteps[list[ZooKeeperAnswer]]:
+        """Raises `RegistryAway` if any of them got no answer."""
+        if not asks:
+            return []
+        if not self._is_reached:
+            raise RegistryAway("the registry", "ZooKeeper is not reached")
+        answers = yield from RequestBatch(asks).steps()
+        for answer in answers:
+            if isinstance(answer.error, AWAY):
+                raise meaning("the registry", answer.error)
+        return answers
+
+    def transact(self, wanted: Sequence[Operated]) -> ZooKeeperAnswer:
+        transaction = self.client.transaction()
+        for kind, path, of, value, version in wanted:
+            at = self.root + path
+            match kind:
+                case "create":
+                    change = of if isinstance(of, Change) else Change(path, b"")
+                    transaction.create(at, value, self._rights(path), ephemeral=change.ephemeral, sequence=change.sequential)
+                case "set":
+                    transaction.set_data(at, value, version)
+                case "delete":
+                    transaction.delete(at, version)
+                case _:
+                    transaction.check(at, version)
+        answer: ZooKeeperAnswer = transaction.commit_async()
+        return answer
+
+    def make(self, at: str) -> ZooKeeperAnswer:
+        """Make an entry without a value at this path, which begins with `root` or leads to it."""
+        transaction = self.client.transaction()
+        transaction.create(at, b"", self._rights(at.removeprefix(self.root)))
+        answer: ZooKeeperAnswer = transaction.commit_async()
+        return answer
+
+    def _rights(self, path: str) -> list[ACL]:
+        """Who may do what with an entry, as Kafka gives these rights."""
+        if not self._are_secured or path == OPEN:
+            return [*OPEN_ACL_UNSAFE]
+        return [*CREATOR_ALL_ACL, *(() if path.startswith(SECRET) else READ_ACL_UNSAFE)]
+
+    def _made(self) -> ZooKeeperClient:
+        client = ZooKeeperClient(self._access, self._hand_over)
+
+        def listen(state: Any) -> None:
+            self._hand_over(partial(self._turned, client, state, client.client_state, client.agreed_timeout_ms))
+
+        client.add_listener(listen)
+        return client
+
+    def _hand_over(self, heard: ZooKeeperAnswer | Callable[[], None]) -> None:
+        """Have something told on the broker's thread, in the order of these calls. Called on kazoo's."""
+        self._heard.append(heard)
+        if not self._is_posted and not self._is_closed.is_set():
+            self._is_posted = True
+            self._post(self._tell)
+
+    def _tell(self) -> None:
+        self._is_posted = False  # before the queue is looked at: what comes from now on is posted again
+        while self._heard:
+            heard = self._heard.popleft()
+            if not isinstance(heard, ZooKeeperAnswer):
+                heard()
+                continue
+            if self._has_session and not isinstance(heard.error, AWAY):
+                self.lives_until_ms = max(self.lives_until_ms, heard.asked_ms + self.timeout_ms)
+            if heard.told is not None:
+                heard.told(heard)
+
+    def _turned(self, client: ZooKeeperClient, state: str, exactly: str, agreed_timeout_ms: int) -> None:
+        """Kazoo's client says that it is connected, no longer connected, or without a session."""
+        if client is not self.client or self._is_closed.is_set():
+            return
+        had, self._has_session = self._has_session, state != KazooState.LOST
+        self._is_reached = state == KazooState.CONNECTED
+        if self._is_reached:
+            self.timeout_ms = agreed_timeout_ms
+            self._beat()
+            event = SessionEvent.BACK if had else SessionEvent.BEGUN
+        elif self._has_session:
+            event = SessionEvent.AWAY
+        else:
+            self.lives_until_ms = 0
+            event = SessionEvent.ENDED
+            self.is_login_refused = exactly == KeeperState.AUTH_FAILED
+            if exactly in (KeeperState.AUTH_FAILED, KeeperState.CLOSED):
+                threading.Thread(target=self._end, args=(client,), name="ottla-zookeeper", daemon=True).start()
+        if had or self._has_session:
+            for told in self.told:
+                told(event)
+
+    def _beat(self) -> None:
+        """Ask for something, again and again: the answers say for how long the session lives at least."""
+        if self._next_beat is not None:
+            self._next_beat.cancel()
+        if self._is_reached and not self._is_closed.is_set():
+            self.exists("")
+            self._next_beat = self._loop.call_later(self.timeout_ms / HEARTBEATS / 1000, self._beat)
+
+    def _end(self, client: ZooKeeperClient) -> None:
+        """Replace a client that has given up. This is a thread of its own: ending a client takes its time."""
+        client.stop()
+        client.close()
+        if not self._is_closed.wait(RENEW_S):
+            self._post(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        self.client = self._made()
+        self.client.start_async()
