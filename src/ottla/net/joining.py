@@ -93,6 +93,11 @@ async def _check_empty(registry: ZooKeeperRegistry, data_dir: str, node_id: int)
         )
 
 
+async def prepared(broker: BrokerMachine) -> None:
+    """Have the broker told what the cluster has agreed on, rights above all, before anybody is served. Raises `NotAMember`."""
+    await _told(broker.prepare)
+
+
 async def registered(broker: BrokerMachine, addresses: Sequence[Listen]) -> None:
     """Return when the broker is a member. Raises `NotAMember` and `SettingError`."""
     listeners = [_advertised(where, broker.settings) for where in addresses]

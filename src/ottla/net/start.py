@@ -145,6 +145,8 @@ async def start(
     directory = DataDirectory.open(data_dir, node_id=settings.node_id) if place is None else place.directory
     running = _revive(directory, settings, found, authorizer, posts, place)
     try:
+        if place is not None:
+            await joining.prepared(running.broker)
         for where in listen:
             await running.listen(where)
         if place is not None:
