@@ -14,7 +14,6 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.request import Answer, Peer
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster import layout
-from ottla.cluster.brokers import BrokerSpec, registered
 from ottla.cluster.controller import entries
 from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
 from ottla.cluster.image import ClusterImage
@@ -62,8 +61,8 @@ class Candidate:
 
     def register(self) -> None:
         """Be one of the cluster, and a candidate."""
-        spec = BrokerSpec(self.node_id, f"host{self.node_id}", PORT, [f"PLAINTEXT://host{self.node_id}:{PORT}"], None)
-        value = registered(spec, self.world.clock.now().wall_ms)
+        endpoints = [("PLAINTEXT", f"host{self.node_id}", PORT, "PLAINTEXT")]
+        value = layout.member_json(endpoints, None, self.world.clock.now().wall_ms, 5)
         completed(self.world, self.registry.commit([Change(layout.broker_path(self.node_id), value, NEW, ephemeral=True)]))
         self.controller.stand(self.process.clock.now())
 
