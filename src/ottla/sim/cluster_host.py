@@ -14,7 +14,7 @@ from ottla.broker.membership.membership import NotAMember
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Close, Peer, Throttled
 from ottla.broker.settings import Listener
-from ottla.ports import ClusterPorts, Now, StorageFailed
+from ottla.ports import ClusterPorts, Now, SessionEvent, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.host import Answered, Host
 from ottla.sim.links import SimNetwork
@@ -25,6 +25,7 @@ from ottla.sim.world import World
 from ottla.wire.schema import Message
 
 PORT = 9092
+RESTART_MS = 1_000
 SIZE_BYTES = 4
 
 
@@ -55,15 +56,32 @@ class ClusterHost(Host):
         self._network = network
         self._drift = DriftingClock(world, drift)
         self._peers = 0
+        self._is_listening = False
         super().__init__(world, {"broker.id": str(node_id)} | dict(settings), clock=self._drift)
 
     def start(self) -> None:
+        """Begin a life: reach the registry, read what the cluster has agreed on, then listen and register."""
+        self._is_listening = False
         super().start()
         if self.broker is not None:
-            self._network.listen(self.name, PORT, self.process, self._accept)
-            assert self.broker.membership is not None, "it is one of a cluster"
-            self.broker.membership.join([Listener("PLAINTEXT", self.name, PORT)], self._joined)
-            self._settle()
+            self.session.on_session(self._told)
+
+    def _told(self, event: SessionEvent) -> None:
+        if event is SessionEvent.BEGUN and not self._is_listening and self.broker is not None:
+            self.broker.prepare(self._prepared)
+
+    def _prepared(self, refusal: str) -> None:
+        """Open the listener, or give up, as a process does that its supervisor starts again."""
+        broker, process = self.broker, self.process
+        assert broker is not None, "nothing is called after the end"
+        assert broker.membership is not None, "it is one of a cluster"
+        if refusal:
+            self.die(power_cut=False)
+            self.world.after(RESTART_MS, self.start)
+            return
+        self._is_listening = True
+        self._network.listen(self.name, PORT, process, self._accept)
+        broker.membership.join([Listener("PLAINTEXT", self.name, PORT)], self._joined)
 
     def _machine(self) -> BrokerMachine:
         self.process = SimProcess(self.world, self.name, clock=self._drift, around=self._around)
@@ -110,7 +128,9 @@ class ClusterHost(Host):
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
         """Hand a client's request to the broker, when its process goes on."""
-        if self.process.stands_still:
+        if not self._is_listening:
+            answered(None)
+        elif self.process.stands_still:
             self._later(0, partial(self.receive, key, version, body, peer, answered))
         else:
             super().receive(key, version, body, peer, answered)

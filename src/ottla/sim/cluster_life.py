@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.client.types import TopicPartition
+from ottla.ports import Change
 from ottla.sim.cluster_clients import SimAppender, SimFollowingReader
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.cluster_ledger import ClusterLedger
@@ -27,10 +28,7 @@ from ottla.sim.process import MOST_DRIFT
 from ottla.sim.seeds import Violation
 from ottla.sim.shared_registry import REGISTRY, RegistryWeather
 from ottla.sim.world import World
-from ottla.wire import errors as codes
-from ottla.wire.api.create_topics import CreateTopicsRequest
 
-CREATE_TOPICS = 19
 TOPIC = "log"
 REPLICAS = 3
 LOOK_MS = 500
@@ -40,7 +38,6 @@ START_MS = 20_000
 PATIENCE_MS = 90_000
 """So long, in simulated time and in peace, may it take until all is well: sessions and timeouts pass several times."""
 SETTINGS = {
-    "zookeeper.session.timeout.ms": str(SESSION_MS),
     "replica.lag.time.max.ms": "3000",
     "replica.fetch.wait.max.ms": "300",
     "replica.socket.timeout.ms": "3000",
@@ -167,25 +164,14 @@ class ClusterLife:
     # Before it begins
 
     def _make_topic(self) -> None:
-        """Wait for a controller, and for leaders of the topic's partitions."""
-        answers: list[Any] = []
-        admin = RoutedLink(self.world, self.hosts, Weather(), self._numbers)
-        topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=self.plan.partitions, replication_factor=REPLICAS)
-        body = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
-
-        def asked(response: Any) -> None:
-            code = codes.REQUEST_TIMED_OUT if response is None else response.topics[0].error_code
-            answers.append(code)
-            if code not in (codes.NONE, codes.TOPIC_ALREADY_EXISTS):
-                self.world.after(500, ask)
-
-        def ask() -> None:
-            admin.ask(CREATE_TOPICS, 4, body, asked, 6_000)
-
-        ask()
+        """Make the topic, as older tools do in the registry, and wait for leaders of its partitions."""
+        self.world.run(3_000)
+        nodes = sorted(self.hosts)
+        partitions = {str(at): [nodes[(at + number) % len(nodes)] for number in range(REPLICAS)] for at in range(len(self.places))}
+        entry = {"version": 1, "partitions": partitions}
+        self.ensemble.put(Change(f"/brokers/topics/{TOPIC}", json.dumps(entry).encode()))
         if not self.world.run(START_MS, self._is_led):
-            told = [codes.error_name(code) for code in answers]
-            raise Violation(f"heals: no leaders in {START_MS} ms after the start; CreateTopics was answered with {told}")
+            raise Violation(f"heals: no leaders in {START_MS} ms after the topic was made")
 
     def _begin_clients(self) -> None:
         for number in range(self.plan.appenders):
