@@ -23,6 +23,7 @@ from ottla.sim.links import SimNetwork
 from ottla.sim.process import SimProcess
 from ottla.sim.shared_registry import SimSharedRegistry
 from ottla.sim.world import World
+from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.wire.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -36,7 +37,7 @@ PORT = 9092
 
 
 class Candidate:
-    """One broker. `heard` is what it was told, in order; `failed` are replicas that it can't use, and it may be `deaf`."""
+    """One broker. `heard` is what it was told; `failed` are replicas that it can't use; `goodbyes` are its answers to who stops."""
 
     def __init__(self, cluster: ControlledCluster, node_id: int) -> None:
         self.node_id = node_id
@@ -51,13 +52,14 @@ class Candidate:
         self.is_deaf = False
         self.roles: dict[tuple[str, int], tuple[int, int]] = {}
         self.metadata: dict[tuple[str, int], int] = {}
-        self.names: dict[bytes, str] = {}
+        self.goodbyes: list[ControlledShutdownResponse] = []
+        self.shutdowns: list[ControlledShutdownRequest] = []
         cluster.network.listen(f"host{node_id}", PORT, self.process, lambda: Ear(self))
         settings = SettingsInForce(BrokerSettings.parse(cluster.settings))
         within = Within(self.scheduler, Changes(), self._receive)
-        channels = Channels(node_id, cluster.network.links(self.process), ClusterImage(), settings, within)
+        self.channels = Channels(node_id, cluster.network.links(self.process), ClusterImage(), settings, within)
         new_id = partial(self.world.random.randbytes, 16)
-        self.controller = Controller(self.registry, channels, settings, self.scheduler, node_id, new_id)
+        self.controller = Controller(self.registry, self.channels, settings, self.scheduler, node_id, new_id)
 
     def register(self) -> None:
         """Be one of the cluster, and a candidate."""
@@ -93,7 +95,10 @@ class Candidate:
     def answer(self, frame: Buffer) -> Any:
         """Note a request, and do as it says."""
         header, body = decode_request(bytes(frame))
-        self.heard.append(body)
+        if isinstance(body, ControlledShutdownRequest):
+            self.shutdowns.append(body)
+        else:
+            self.heard.append(body)
         return encode_response(header.correlation_id, header.api_key, header.api_version, self._answer(body))
 
     def _answer(self, body: Any) -> Any:
@@ -104,6 +109,8 @@ class Candidate:
                 for one in topic.partition_states:
                     self.roles.pop((topic.topic_name, one.partition_index), None)
             return StopReplicaResponse()
+        if isinstance(body, ControlledShutdownRequest):
+            return self.goodbyes.pop(0)
         assert isinstance(body, UpdateMetadataRequest)
         for told in body.topic_states:
             self.metadata.update(((told.topic_name, one.partition_index), one.leader) for one in told.partition_states)

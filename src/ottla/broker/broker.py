@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ottla.broker.controller.controller import Controller
+from ottla.broker.controller.leaving import HandOver
 from ottla.broker.coordination.additions import Additions
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
@@ -59,6 +60,7 @@ from ottla.broker.topics.features import Features
 from ottla.broker.topics.producer_ids import ProducerIds
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.registration import Registration
+from ottla.broker.topics.shared_topics import SharedTopics
 from ottla.broker.topics.topics import Topics, new_topic_id
 from ottla.cluster.announcements import announced
 from ottla.cluster.image import ClusterImage
@@ -117,7 +119,7 @@ class BrokerMachine:
         self.quotas = ClientQuotas(self.image, self.settings_in_force, self.scheduler.now)
         self._quota_changes = QuotaChanges(self.image, commits, self.quotas.load)
         self.logs = self._logs(commits)
-        self.topics = self._topics(commits)
+        self.topics = self._topics(commits) if cluster is None else self._shared_topics(commits)
         self.rights = self._rights(authorizer, trusts_itself=cluster is not None)
         self._coordinate(assignors, Coordinators if cluster is None else MovingCoordinators)
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
@@ -177,6 +179,10 @@ class BrokerMachine:
             self.scheduler,
             self.later.wake,
         )
+
+    def _shared_topics(self, commits: Commits) -> Topics:
+        image, settings, random_bytes = self.image, self.settings_in_force, self.random_bytes
+        return SharedTopics(image, commits, self.logs, self.deletions, settings, random_bytes, self.later)
 
     def _topics(self, commits: Commits) -> Topics:
         return Topics(
@@ -332,6 +338,15 @@ class BrokerMachine:
         """Close the logs; nothing may be received afterwards. True if all of them were closed cleanly."""
         self.scheduler.close()
         return self.partitions.close()
+
+    def hand_over(self, over: Callable[[], None]) -> None:
+        """Have other brokers lead in this one's place, before it stops, and call `over`. A lone broker has nobody to ask."""
+        if self.membership is None or self.channels is None:
+            over()
+            return
+        membership, settings = self.membership, self.settings_in_force
+        leave = HandOver(self.node_id, lambda: membership.broker_epoch, self.channels, self.image, settings, self.scheduler)
+        leave.begin(over)
 
     def settle(self, now: Now) -> None:
         """Finish a bundle of requests: start the syncs they asked for and retry what they woke."""

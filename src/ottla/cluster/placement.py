@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 
 from ottla.wire.errors import INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NONE
 
@@ -25,6 +26,43 @@ def spread(brokers: Sequence[int], partitions: int, replication_factor: int, fir
         followers = [(number + 1 + (shift + step) % max(count - 1, 1)) % count for step in range(replication_factor - 1)]
         placed.append(tuple(brokers[position] for position in (number % count, *followers)))
     return tuple(placed)
+
+
+def spread_over_racks(racks: Mapping[int, str | None], partitions: int, replication_factor: int, first: int = 0) -> Replicas:
+    """The same for brokers with their racks: the replicas of a partition are on as many racks as there are.
+
+    If one broker has no rack, racks mean nothing.
+    """
+    if None in racks.values():
+        return spread(sorted(racks), partitions, replication_factor, first)
+    brokers = _alternating(racks)
+    if replication_factor == 1:
+        return spread(brokers, partitions, replication_factor, first)
+    count, several = len(brokers), len(set(racks.values()))
+    placed = []
+    for number in range(first, first + partitions):
+        shift = (number // count) % max(count - 1, 1)
+        others = [(number + 1 + (shift + step) % max(count - 1, 1)) % count for step in range(count - 1)]
+        nodes, used = [brokers[number % count]], {racks[brokers[number % count]]}
+        while len(nodes) < replication_factor:
+            node = next(
+                brokers[other]
+                for other in others
+                if brokers[other] not in nodes and (racks[brokers[other]] not in used or len(used) == several)
+            )
+            nodes.append(node)
+            used.add(racks[node])
+        placed.append(tuple(nodes))
+    return tuple(placed)
+
+
+def _alternating(racks: Mapping[int, str | None]) -> list[int]:
+    """The brokers, each from another rack than the one before as far as there are such."""
+    rows: dict[str | None, list[int]] = {}
+    for node in sorted(racks):
+        rows.setdefault(racks[node], []).append(node)
+    columns = zip_longest(*(rows[rack] for rack in sorted(rows, key=str)))
+    return [node for column in columns for node in column if node is not None]
 
 
 def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None]:

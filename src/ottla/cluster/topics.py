@@ -14,7 +14,7 @@ from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
 from ottla.cluster.names import PROHIBITED, collision_key, name_error
-from ottla.cluster.placement import Replicas, assignment_error, factor_error, spread
+from ottla.cluster.placement import Replicas, assignment_error, factor_error, spread_over_racks
 from ottla.ports import NEW, Change
 from ottla.wire.errors import (
     INVALID_CONFIG,
@@ -133,7 +133,11 @@ def _placed(image: ClusterImage, topic: TopicSpec, room: int) -> Replicas | Deci
         error_code, message = POLICY_VIOLATION, _TOO_MANY
     if error_code:
         return Decision(topic.name, error_code, message)
-    return placed or spread(brokers, topic.partitions, topic.replication_factor, len(image.topics))
+    return placed or spread_over_racks(_racks(image), topic.partitions, topic.replication_factor, len(image.topics))
+
+
+def _racks(image: ClusterImage) -> dict[int, str | None]:
+    return {node: broker.rack for node, broker in image.brokers.items()}
 
 
 def _by_hand(topic: TopicSpec, placed: Replicas, brokers: Sequence[int]) -> Fault:
@@ -211,7 +215,7 @@ def add_partitions(image: ClusterImage, name: str, count: int, assignments: Sequ
         return Decision(name, error_code, message)
     old = len(topic.partitions)
     size = len(topic.partitions[0].replicas)
-    placed = spread(brokers, count - old, size, old) if assignments is None else tuple(map(tuple, assignments))
+    placed = spread_over_racks(_racks(image), count - old, size, old) if assignments is None else tuple(map(tuple, assignments))
     replicas = {partition.index: partition.replicas for partition in topic.partitions} | dict(enumerate(placed, old))
     changes = (Change(layout.topic_path(name), layout.topic_json(topic.topic_id, replicas)),)
     return Decision(name, NONE, None, changes, FirstStates(image.controller_epoch, name, old, placed), topic.topic_id, placed)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from ottla.broker.broker import BrokerMachine
@@ -107,6 +108,7 @@ class Running:
         if self._stopped:
             return
         self._stopped = True
+        await self._hand_over()
         self._keeping.cancel()
         self._directory.reserve.make_room()
         clean = await self.server.close()
@@ -121,6 +123,14 @@ class Running:
             self._directory.close()
         else:
             self._directory.release()
+
+    async def _hand_over(self) -> None:
+        """Let other brokers of a cluster lead in this one's place, while it still serves."""
+        if self.broker.membership is None or self.server.door.failure is not None:
+            return
+        handed_over = asyncio.Event()
+        self.server.completed(partial(self.broker.hand_over, handed_over.set))
+        await handed_over.wait()
 
 
 async def start(

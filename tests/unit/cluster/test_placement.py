@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cluster.placement import assignment_error, factor_error, spread
+from ottla.cluster.placement import assignment_error, factor_error, spread, spread_over_racks
 from ottla.wire.errors import INVALID_REPLICA_ASSIGNMENT, INVALID_REPLICATION_FACTOR, NONE
 
 
@@ -29,6 +29,23 @@ def test_leaders_are_spread_evenly_and_replicas_are_on_different_brokers(
 def test_followers_of_one_leader_are_not_all_on_its_neighbour() -> None:
     placed = spread([1, 2, 3], 6, 2)
     assert {nodes for nodes in placed if nodes[0] == 1} == {(1, 2), (1, 3)}
+
+
+@given(st.data(), st.lists(st.integers(0, 3), min_size=1, max_size=9), st.integers(1, 40), st.integers(0, 100))
+def test_replicas_are_on_as_many_racks_as_there_are(data: st.DataObject, rows: list[int], partitions: int, first: int) -> None:
+    racks = {node: f"rack{row}" for node, row in enumerate(rows)}
+    factor = data.draw(st.integers(1, len(racks)))
+    placed = spread_over_racks(racks, partitions, factor, first)
+    assert len(placed) == partitions
+    for nodes in placed:
+        assert len(set(nodes)) == factor
+        assert len({racks[node] for node in nodes}) == min(factor, len(set(rows)))
+    leaders = Counter(nodes[0] for nodes in placed)
+    assert max(leaders.values()) - min(leaders[node] for node in racks) <= 1
+
+
+def test_racks_mean_nothing_where_a_broker_has_none() -> None:
+    assert spread_over_racks({1: "a", 2: "a", 3: None}, 5, 2, 1) == spread([1, 2, 3], 5, 2, 1)
 
 
 @pytest.mark.parametrize(

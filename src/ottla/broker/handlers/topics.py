@@ -17,7 +17,7 @@ from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import as_told, described_topic
 from ottla.broker.topics.reconciler import LogReconciler
-from ottla.broker.topics.topics import Topics
+from ottla.broker.topics.topics import Late, Topics
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
@@ -29,6 +29,7 @@ from ottla.wire.errors import (
     ERRORS,
     INVALID_REQUEST,
     NONE,
+    REQUEST_TIMED_OUT,
     THROTTLING_QUOTA_EXCEEDED,
     TOPIC_AUTHORIZATION_FAILED,
     TOPIC_DELETION_DISABLED,
@@ -38,6 +39,8 @@ from ottla.wire.errors import (
 from ottla.wire.schema import Message
 
 BY_DEFAULT = UNSAID = -1
+NOTHING = -1
+"""Of a topic's partitions: nothing is waited for."""
 NO_ID = bytes(16)
 BY_ID_FROM = 6
 DISABLED_CODE_FROM = 3
@@ -107,8 +110,20 @@ def _create(request: Request[CreateTopicsRequest], rooms: CreateRooms) -> Steps[
     response = CreateTopicsResponse(topics=[_created(told, decision, configs[name]) for name, decision in decisions.items()])
     _hide_configs(response.topics, rooms.rights.answers(request.peer, Operation.DESCRIBE_CONFIGS, Resource.TOPIC))
     response.topics += [_repeated(name) for name in {topic.name: None for topic in body.topics if request.repeats(topic.name)}]
-    made = [name for name, decision in decisions.items() if not decision.error_code]
-    return rooms.logs.reply(response, made, request.now)
+    made = {name: NOTHING if body.validate_only else len(one.replicas) for name, one in decisions.items() if not one.error_code}
+    late = _late({topic.name: topic for topic in response.topics})
+    return (yield from rooms.topics.reply(response, made, request.now, body.timeout_ms, late))
+
+
+def _late(results: Mapping[str, Created | Deleted | Grown]) -> Late:
+    """Has a result say that its topic is not as it was to be yet; it will be."""
+
+    def late(name: str) -> None:
+        if not results[name].error_code:
+            results[name].error_code = REQUEST_TIMED_OUT
+            results[name].error_message = ERRORS[REQUEST_TIMED_OUT].sentence
+
+    return late
 
 
 def _admitted(quotas: ClientQuotas, request: Request[Message], strict_from: int, decision: Decision, partitions: int) -> bool:
@@ -221,7 +236,7 @@ def _refuse_denied(
 
 
 def _delete(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, results: list[Deleted]) -> Steps[Reply]:
-    cluster, logs = rooms.cluster, rooms.logs
+    cluster = rooms.cluster
     for result in results if rooms.quotas.is_on else ():
         _count_deletion(request, rooms, result)
     found = [result for result in results if not result.error_code]
@@ -230,7 +245,9 @@ def _delete(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, results: 
         result.error_code, result.error_message = decision.error_code, decision.message
         result.name, result.topic_id = decision.name, decision.topic_id
     response = DeleteTopicsResponse(responses=results)
-    return logs.reply(response, [decision.name for decision in decisions], request.now)
+    late = _late({result.name: result for result in results if result.name is not None})
+    gone = {decision.name: 0 for decision in decisions}
+    return (yield from rooms.topics.reply(response, gone, request.now, request.body.timeout_ms, late))
 
 
 def _count_deletion(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, result: Deleted) -> None:
@@ -293,11 +310,15 @@ def create_partitions(request: Request[CreatePartitionsRequest], rooms: ChangeRo
 
 def _grow(request: Request[CreatePartitionsRequest], rooms: ChangeRooms) -> Steps[Reply]:
     times = Counter(topic.name for topic in request.body.topics)
-    response = CreatePartitionsResponse()
+    response, grown = CreatePartitionsResponse(), dict.fromkeys(times, NOTHING)
     for topic in {topic.name: topic for topic in request.body.topics}.values():
         is_named_once = times[topic.name] == 1 and not request.repeats(topic.name)
-        response.results.append((yield from _grown(rooms, topic, request)) if is_named_once else _twice(topic.name))
-    return rooms.logs.reply(response, list(times), request.now)
+        result = (yield from _grown(rooms, topic, request)) if is_named_once else _twice(topic.name)
+        response.results.append(result)
+        if not result.error_code and not request.body.validate_only:
+            grown[topic.name] = topic.count
+    late = _late({result.name: result for result in response.results})
+    return (yield from rooms.topics.reply(response, grown, request.now, request.body.timeout_ms, late))
 
 
 def _twice(name: str) -> Grown:

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
 from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits, Decide, refused
+from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.ports import NEW, Change, Entry, RegistryAway, SharedRegistry, StorageFailed
-from ottla.wire.errors import REQUEST_TIMED_OUT, UNKNOWN_SERVER_ERROR
+from ottla.wire.errors import REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS, UNKNOWN_SERVER_ERROR
 
 log = logging.getLogger("ottla.broker")
 
 AWAY = "The registry of the cluster is not reached: whether the change was made is unknown; look, and try again."
+THERE = "Topic '{}' already exists, or is still being deleted: choose another name, or wait."
 REFUSED = "The registry of the cluster refused the change: look at the broker's log, and try again."
 
 Announce = Callable[[Sequence[Change]], Sequence[Change]]
@@ -48,7 +51,7 @@ class SharedCommits(Commits):
             try:
                 entries = dict(zip(paths, (yield from self._shared.read(paths)), strict=True))
                 self._take_in(entries)
-                decisions = decide()
+                decisions = [_taken(decision, entries) for decision in decide()]
                 changes = _changes(decisions)
                 if any(change.path not in entries for change in changes):
                     continue
@@ -66,17 +69,29 @@ class SharedCommits(Commits):
         return refused(decisions, UNKNOWN_SERVER_ERROR, "Other brokers change the same things all the time: try again.")
 
     def _commit(self, changes: Sequence[Change], entries: Mapping[str, Entry | None]) -> Steps[None]:
-        read = yield from self._image.read_slowly(changes)
         there = [change for change in changes if change.value is not None or entries[change.path] is not None]
         expected = [change._replace(version=_version(entries[change.path])) for change in there]
         self._changes.made = True
         yield from self._shared.commit([*expected, *self._announce(changes)])
-        self._image.apply_all(changes, read)
+        self._image.apply_all(change for change in changes if not _is_told(change.path))
 
     def _take_in(self, entries: Mapping[str, Entry | None]) -> None:
         """Let the image say what the registry says: notifications of it may be under way."""
         for path, entry in entries.items():
-            self._image.apply(path, None if entry is None else entry.value)
+            if not _is_told(path):
+                self._image.apply(path, None if entry is None else entry.value)
+
+
+def _is_told(path: str) -> bool:
+    """Whether it is the controller that tells brokers of an entry: until then it is not in their image."""
+    return path.startswith(f"{layout.TOPICS}/")
+
+
+def _taken(decision: Decision, entries: Mapping[str, Entry | None]) -> Decision:
+    """A decision that makes what is there already: the controller has not told of it yet, or it is being deleted."""
+    if decision.error_code or all(change.version != NEW or entries.get(change.path) is None for change in decision.changes):
+        return decision
+    return replace(decision, error_code=TOPIC_ALREADY_EXISTS, message=THERE.format(decision.name))
 
 
 def _changes(decisions: Sequence[Decision]) -> list[Change]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from ottla.broker.releases.traits import UNSEEN_MS
 from ottla.broker.scheduler import Steps
+from ottla.broker.serving.later import Reply
 from ottla.broker.settings import SettingsInForce, topic_config_error
 from ottla.broker.topics.commits import Commits, storage_refused
 from ottla.broker.topics.defaults import default_topic
@@ -20,6 +21,10 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import TopicSpec
 from ottla.ports import Now, StorageFailed
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.schema import Message
+
+Late = Callable[[str], None]
+"""Called with a topic that is not as it was to be when time is up."""
 
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
@@ -105,10 +110,22 @@ class Topics:
         decisions = yield from self._commits.commit_slowly(lambda: [self._deletion(name) for name in wanted])
         gone = [decision.name for decision in decisions if decision.is_made]
         if gone:
-            self._deletions.begin(gone)
-            self._changed(gone)
-            self._deleted(gone, now)
+            self._forget(gone, now)
         return decisions
+
+    def _forget(self, gone: list[str], now: Now) -> None:
+        """These topics are out of the registry."""
+        self._deletions.begin(gone)
+        self._changed(gone)
+        self._deleted(gone, now)
+
+    def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
+        """The response, once these topics have so many partitions, or with 0 are gone; with -1 nothing is expected.
+
+        A lone broker sees to it however long that takes. In a cluster, `late` hears of those that are not so after `timeout_ms`.
+        """
+        yield from ()
+        return self._logs.reply(response, list(expected), now)
 
     def _deletion(self, name: str) -> Decision:
         topic = self._image.topics.get(name)

@@ -1,0 +1,84 @@
+"""A broker that is about to stop asks the controller to have others lead in its place, again and again as the settings say.
+
+Knows the way to the controller and what is asked, and decides nothing of partitions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from ottla.broker.interbroker.channels import Channels
+from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster.image import ClusterImage
+from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from ottla.wire.errors import ERRORS
+
+log = logging.getLogger("ottla.broker")
+
+LANE = "leaving"
+
+
+class HandOver:
+    """This broker's leave of the controller. `broker_epoch` tells the number of its registration."""
+
+    def __init__(
+        self,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        channels: Channels,
+        image: ClusterImage,
+        settings: SettingsInForce,
+        scheduler: Scheduler,
+    ) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._channels = channels
+        self._image = image
+        self._settings = settings
+        self._scheduler = scheduler
+
+    def begin(self, over: Callable[[], None]) -> None:
+        """Ask, and call `over` when nothing is left to hand over, or nobody takes it."""
+        self._scheduler.begin(self, self._asked(), lambda _: over(), lambda failure: over(), urgent=True)
+
+    def _asked(self) -> Steps[None]:
+        settings = self._settings.value
+        if not settings.controlled_shutdown_enable:
+            return
+        why = ""
+        for asked in range(settings.controlled_shutdown_max_retries + 1):
+            if asked:
+                log.info("the controller is asked again to have others lead in this broker's place: %s", why)
+                yield self._scheduler.rest(settings.controlled_shutdown_retry_backoff_ms)
+            response = yield from self._ask(self._image.controller_id)
+            if response is None:
+                why = "it did not answer"
+            elif response.error_code:
+                why = ERRORS[response.error_code].name
+            elif response.remaining_partitions:
+                why = f"nobody else in sync holds {len(response.remaining_partitions)} partitions"
+            else:
+                return
+        log.warning("this broker stops without having handed over all that it leads: %s", why)
+
+    def _ask(self, controller_id: int) -> Steps[ControlledShutdownResponse | None]:
+        answers = list[ControlledShutdownResponse | None]()
+        request = ControlledShutdownRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        settings = self._settings.value
+        version = settings.inter_broker_protocol_version.version(ControlledShutdownRequest)
+
+        def start(done: Done) -> None:
+            heard = partial(_note, answers, done)
+            timeout_ms = settings.controller_socket_timeout_ms
+            self._channels.ask(controller_id, request, version, heard, lane=LANE, timeout_ms=timeout_ms)
+
+        yield start
+        return answers[0]
+
+
+def _note(answers: list[ControlledShutdownResponse | None], done: Done, response: ControlledShutdownResponse | None) -> None:
+    answers.append(response)
+    done(None)

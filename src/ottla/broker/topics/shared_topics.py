@@ -1,0 +1,75 @@
+"""The topics of a cluster: decided here, committed in the registry that brokers share, and made real by the controller.
+
+Nothing is in the image before the controller has told this broker of it, so replies wait for that, as long as the client says.
+Knows no logs and no wire formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.commits import Commits
+from ottla.broker.topics.deletions import Deletions, note
+from ottla.broker.topics.reconciler import LogReconciler
+from ottla.broker.topics.topics import Late, Topics
+from ottla.cluster.decision import Decision
+from ottla.cluster.image import NO_LEADER, ClusterImage
+from ottla.ports import Now
+from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.schema import Message
+
+LOOK_AGAIN_MS = 10
+"""How often it is looked whether the controller has told."""
+
+
+class SharedTopics(Topics):
+    """Creates, grows and deletes topics through entries that the controller watches, and leaves logs to it."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        commits: Commits,
+        logs: LogReconciler,
+        deletions: Deletions,
+        settings: SettingsInForce,
+        random_bytes: Callable[[int], bytes],
+        later: LaterReplies,
+    ) -> None:
+        super().__init__(image, commits, logs, deletions, settings, random_bytes, lambda names: None, lambda names, now: None)
+        self._later = later
+
+    def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
+        """As of a lone broker, but no longer than the client waits: then the controller goes on without it."""
+        until_ms = now.mono_ms + timeout_ms
+        while left := [name for name, count in expected.items() if not self._is_so(name, count)]:
+            if self._later.now().mono_ms >= until_ms:
+                break
+            yield self._later.rest(LOOK_AGAIN_MS)
+        for name in left:
+            late(name)
+        return response
+
+    def _is_so(self, name: str, count: int) -> bool:
+        topic = self._image.topics.get(name)
+        if topic is None or count <= 0:
+            return count < 0 or (topic is None and not count)
+        return len(topic.partitions) >= count and all(one.leader != NO_LEADER for one in topic.partitions)
+
+    def _freed(self, decide: Callable[[], list[Decision]], now: Now) -> list[Decision]:
+        return decide()
+
+    def _committed(self, decisions: list[Decision]) -> list[Decision]:
+        return decisions
+
+    def _deletion(self, name: str) -> Decision:
+        """A note: the controller removes the entries of the topic when every broker has deleted its replicas."""
+        topic = self._image.topics.get(name)
+        if topic is None:
+            return Decision(name, UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r} any more: somebody else deleted it.")
+        return Decision(name, changes=(note(name),), topic_id=topic.topic_id)
+
+    def _forget(self, gone: list[str], now: Now) -> None:
+        """The controller tells all brokers, this one too."""

@@ -1,0 +1,148 @@
+"""Topics of a cluster as a broker makes and deletes them: races with other brokers, and waiting for the controller."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ottla.broker.failures import Changes
+from ottla.broker.membership.commits import SharedCommits
+from ottla.broker.membership.no_registry import NoRegistry
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.later import LaterReplies
+from ottla.broker.settings import BrokerSettings, SettingsInForce
+from ottla.broker.topics.deletions import NOTES
+from ottla.broker.topics.shared_topics import SharedTopics
+from ottla.cluster import layout
+from ottla.cluster.decision import Decision
+from ottla.cluster.image import BrokerImage, ClusterImage
+from ottla.cluster.topics import TopicSpec
+from ottla.ports import NEW, Change
+from ottla.sim.ensemble import SimEnsemble
+from ottla.sim.process import SimProcess
+from ottla.sim.shared_registry import SimSharedRegistry
+from ottla.sim.world import World
+from ottla.wire.api.create_topics import CreateTopicsResponse
+from ottla.wire.errors import NONE, REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
+from tests.support.simulated import completed
+
+USER = "/config/users/alice"
+
+
+class Room:
+    """What a broker of a cluster makes topics with, and nothing else of it."""
+
+    def __init__(self) -> None:
+        self.world = World(0)
+        self.ensemble = SimEnsemble(self.world)
+        self.registry = SimSharedRegistry(self.ensemble, SimProcess(self.world, "a"))
+        self.image = ClusterImage()
+        self.image.brokers = {node: BrokerImage(node) for node in (1, 2, 3)}
+        self.announced: list[Change] = []
+        self.commits = SharedCommits(self.registry, self.image, Changes(), self._announce)
+        scheduler = Scheduler(self.world.clock)
+        self.world.timed.append(scheduler)
+        later = LaterReplies(scheduler, Changes())
+        settings: Any = SettingsInForce(BrokerSettings.parse({}))
+        unused: Any = NoRegistry()
+        self.topics = SharedTopics(self.image, self.commits, unused, unused, settings, self.world.random.randbytes, later)
+        self.world.run(100)
+
+    def _announce(self, changes: Any) -> list[Change]:
+        self.announced += changes
+        return []
+
+    def create(self, *names: str) -> list[Decision]:
+        wanted = [TopicSpec(name, 2, 3) for name in names]
+        decisions: list[Decision] = self.do(self.topics.create(wanted, self.world.clock.now()))
+        return decisions
+
+    def do(self, steps: Any) -> Any:
+        return completed(self.world, steps)
+
+    def told(self, name: str, topic_id: bytes, *leaders: int) -> None:
+        """As if the controller had told who leads a topic."""
+        replicas = dict.fromkeys(range(len(leaders)), (1, 2, 3))
+        self.image.apply(layout.topic_path(name), layout.topic_json(topic_id, replicas))
+        for index, leader in enumerate(leaders):
+            self.image.apply(layout.state_path(name, index), layout.state_json(1, leader, 0, (1, 2, 3)))
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def test_a_topic_that_is_made_is_in_the_registry_and_in_the_image_when_the_controller_tells(room: Room) -> None:
+    (made,) = room.create("t")
+    assert made.error_code == NONE
+    entry = room.ensemble.get(layout.topic_path("t"))
+    assert entry is not None
+    assert len(layout.read(entry.value)["partitions"]) == 2
+    assert room.ensemble.get(layout.topic_config_path("t")) is not None
+    assert "t" not in room.image.topics
+
+
+def test_a_topic_that_another_broker_has_just_made_exists_already_and_hinders_no_other(room: Room) -> None:
+    room.ensemble.put(Change(layout.topic_path("t"), b"{}", NEW))
+    one, two = room.create("t", "u")
+    assert (one.error_code, two.error_code) == (TOPIC_ALREADY_EXISTS, NONE)
+    assert room.ensemble.get(layout.topic_path("u")) is not None
+
+
+def test_a_topic_that_is_made_in_the_same_moment_exists_already(room: Room) -> None:
+    room.ensemble.before_commit.append(partial(room.ensemble.put, Change(layout.topic_path("t"), b"{}", NEW)))
+    (one,) = room.create("t")
+    assert one.error_code == TOPIC_ALREADY_EXISTS
+
+
+def test_a_deletion_is_a_note_for_the_controller(room: Room) -> None:
+    room.told("t", bytes(range(16)), 1)
+    one, two = room.do(room.topics.delete(["t", "u"], room.world.clock.now()))
+    assert (one.error_code, two.error_code) == (NONE, UNKNOWN_TOPIC_OR_PARTITION)
+    assert room.ensemble.children(NOTES) == ["t"]
+    (again,) = room.do(room.topics.delete(["t"], room.world.clock.now()))
+    assert again.error_code == NONE
+
+
+def test_a_change_rests_on_what_other_brokers_have_written(room: Room) -> None:
+    room.ensemble.put(Change(USER, layout.config_json({"a": "1"}), NEW))
+
+    def decide() -> list[Decision]:
+        known = room.image.user_configs.get("alice", {})
+        return [Decision("alice", changes=(Change(USER, layout.config_json(known | {"b": "2"})),))]
+
+    room.ensemble.before_commit.append(partial(room.ensemble.put, Change(USER, layout.config_json({"a": "1", "c": "3"}))))
+    (made,) = room.do(room.commits.commit_slowly(decide))
+    assert made.error_code == NONE
+    assert room.image.user_configs["alice"] == {"a": "1", "b": "2", "c": "3"}
+    entry = room.ensemble.get(USER)
+    assert entry is not None
+    assert layout.read(entry.value)["config"] == room.image.user_configs["alice"]
+
+
+def test_without_the_registry_nobody_knows_whether_a_change_was_made(room: Room) -> None:
+    room.registry.weather.lose_answer = 1.0
+    (one,) = room.create("t")
+    assert one.error_code == REQUEST_TIMED_OUT
+
+
+def test_a_reply_leaves_when_the_controller_has_told(room: Room) -> None:
+    (made,) = room.create("t")
+    late: list[str] = []
+    now = room.world.clock.now()
+    room.world.after(500, lambda: room.told("t", made.topic_id, 1, -1))
+    room.world.after(900, lambda: room.told("t", made.topic_id, 1, 2))
+    room.do(room.topics.reply(CreateTopicsResponse(), {"t": 2, "u": -1, "v": 0}, now, 30_000, late.append))
+    assert late == []
+    assert 900 <= room.world.now_ms - now.mono_ms < 1000
+
+
+def test_a_reply_leaves_when_time_is_up(room: Room) -> None:
+    late: list[str] = []
+    now = room.world.clock.now()
+    room.do(room.topics.reply(CreateTopicsResponse(), {"t": 2}, now, 200, late.append))
+    assert late == ["t"]
+    assert 200 <= room.world.now_ms - now.mono_ms < 300
