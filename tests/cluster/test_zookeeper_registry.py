@@ -13,7 +13,7 @@ from ottla.ports import NEW, Change, Condition, EntryExists, NoEntry, RegistryAw
 from tests.support.zookeeper import ZooKeeper, started
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
-from tests.support.sessions import RegistryUser
+from tests.support.sessions import RegistryUser, end_elsewhere
 
 pytestmark = [pytest.mark.java]
 SHORT_MS, LONG_MS = 1_000, 60_000
@@ -151,7 +151,7 @@ def test_a_session_that_ended_is_followed_by_another_one(users: Callable[..., Re
     user, other = users(LONG_MS), users(LONG_MS)
     user.commit(Change("/a", b"", NEW, ephemeral=True))
     other.read("/a", watch=True)
-    user.end_elsewhere()
+    end_elsewhere(user.session)
     user.run(lambda: user.events.count(SessionEvent.BEGUN) == 2)
     assert user.events == [SessionEvent.BEGUN, SessionEvent.AWAY, SessionEvent.ENDED, SessionEvent.BEGUN]
     other.run(lambda: other.changed == ["/a"])

@@ -73,14 +73,15 @@ class RegistryUser:
     def _done(self, steps: Generator[Any, Any, Result]) -> Result:
         return self._loop.run_until_complete(completed(steps))
 
-    def end_elsewhere(self) -> None:
-        """End the session by another connection, as nothing else does before its timeout."""
-        client = self.session.client
-        other = KazooClient(client.hosts[0][0] + f":{client.hosts[0][1]}", client_id=client.client_id)
-        other.start(PATIENCE_S)
-        other.stop()
-        other.close()
-
     def close(self) -> None:
         self.registry.close()
         self._loop.close()
+
+
+def end_elsewhere(session: ZooKeeperSession) -> None:
+    """End a session by another connection, as nothing else does before its timeout."""
+    client = session.client
+    other = KazooClient(client.hosts[0][0] + f":{client.hosts[0][1]}", client_id=client.client_id)
+    other.start(PATIENCE_S)
+    other.stop()
+    other.close()

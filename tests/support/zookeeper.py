@@ -29,6 +29,7 @@ JARS = [
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 ]
 START_S = 60
+SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 TICK_MS = 200
 """Sessions of two ticks and more can be asked for: tests do not wait for those of a real cluster."""
 
@@ -70,16 +71,17 @@ class ZooKeeper:
             **self._settings,
         }
 
-    def start(self) -> Self:
-        """Return once it answers. What it kept in an earlier life is there."""
+    def start(self, *, serves: bool = True) -> Self:
+        """Return once it serves, or if it is not to, once it says so. What it kept in an earlier life is there."""
         self.home.mkdir(parents=True, exist_ok=True)
         config = self.home / "zoo.cfg"
         config.write_text("".join(f"{name}={value}\n" for name, value in self.configuration().items()))
-        main = ["org.apache.zookeeper.server.ZooKeeperServerMain", str(config)]
+        is_one_of_many = any(name.startswith("server.") for name in self._settings)
+        main = ["org.apache.zookeeper.server.quorum.QuorumPeerMain" if is_one_of_many else SERVER, str(config)]
         with (self.home / "log").open("ab") as out:
             self._process = subprocess.Popen([*self._command, *main], stdin=subprocess.DEVNULL, stdout=out, stderr=out)
         until = time.monotonic() + START_S
-        while "Mode: " not in self.ask("srvr"):
+        while ("Mode: " if serves else "not currently serving") not in self.ask("srvr"):
             if self._process.poll() is not None or time.monotonic() > until:
                 self.kill()
                 raise Unavailable(f"ZooKeeper did not start; it said: {self.log[-1000:]}")
@@ -122,11 +124,15 @@ class ZooKeeper:
 
 @contextlib.contextmanager
 def started(
-    home: Path, settings: Mapping[str, object] | None = None, properties: Mapping[str, object] | None = None
+    home: Path,
+    settings: Mapping[str, object] | None = None,
+    properties: Mapping[str, object] | None = None,
+    *,
+    serves: bool = True,
 ) -> Iterator[ZooKeeper]:
     """A server while the block runs. Skips the test where there can be none."""
     try:
-        server = ZooKeeper(home, settings, properties).start()
+        server = ZooKeeper(home, settings, properties).start(serves=serves)
     except Unavailable as missing:
         pytest.skip(f"no Apache ZooKeeper: {missing}")
     try:

@@ -203,6 +203,11 @@ def known_of(path: str) -> dict[str, str]:
     return known
 
 
+def has_registry(path: str) -> bool:
+    """Whether a broker by itself has kept its registry in this directory."""
+    return any(Path(path, name).exists() for name in (OLD_REGISTRY, *DIRECTORIES))
+
+
 def node_id_in(known: Mapping[str, str]) -> int | None:
     """The number of the broker whose `meta.properties` these are."""
     text = known.get("node.id") or known.get("broker.id")
@@ -214,12 +219,17 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
     file = Path(path, META)
     data = file.read_bytes() if file.exists() else b""
     known = _parse(data.decode(errors="replace"))
-    if not known and any(Path(path, name).exists() for name in (OLD_REGISTRY, *DIRECTORIES)):
+    if not known and has_registry(path):
         raise DataDirectoryError(
             f"{path}/{META} is missing or empty though the directory was used before: restore it, it says whose records these are."
         )
     _check_version(path, known)
     _check_sum(path, data)
+    if not is_shared and known.get("version") == "0" and has_registry(path):
+        raise DataDirectoryError(
+            f"The data directory {path} has been used in a cluster since its own registry was: start with --registry, or bring the "
+            "cluster's registry back with `ottla registry copy`."
+        )
     properties = {
         "version": str(VERSION),
         "cluster.id": known.get("cluster.id") or cluster_id or new_id(),

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership import place
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings, Listener, SettingError
-from ottla.net.datadir import META, DataDirectory, known_of, new_id, node_id_in
+from ottla.net.datadir import META, DataDirectory, has_registry, known_of, new_id, node_id_in
 from ottla.net.links import BrokerLinks
 from ottla.net.listen import Listen
 from ottla.net.posts import Posts
@@ -48,8 +48,8 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
     registry = await _opened(settings, posts)
     try:
         known = known_of(data_dir)
+        cluster_id = await _cluster(registry, data_dir, known, settings)
         await completed(place.make_persistent(registry))
-        cluster_id = await completed(place.cluster_id(registry, known.get("cluster.id") or new_id()))
         node_id = settings.node_id if settings.node_id is not None else node_id_in(known)
         if node_id is None and settings.broker_id_generation_enable:
             node_id = await completed(place.generated_node_id(registry, settings.reserved_broker_max_id))
@@ -81,6 +81,25 @@ async def _opened(settings: BrokerSettings, posts: Posts) -> ZooKeeperRegistry:
             raise
         raise SettingError("A cluster over ZooKeeper needs kazoo: pip install 'ottla[zookeeper]'.") from None
     return await opened(settings, posts)
+
+
+async def _cluster(registry: ZooKeeperRegistry, data_dir: str, known: Mapping[str, str], settings: BrokerSettings) -> str:
+    """The id of the cluster, which begins with this broker if it is new; the data directory must be of no other one."""
+    address = settings.zookeeper_connect
+    cluster_id = await completed(place.cluster_id(registry))
+    if cluster_id is None and has_registry(data_dir):
+        raise NotAMember(
+            f"The data directory {data_dir} is of a broker by itself, and there is no cluster in {address} yet: take the broker's "
+            f"registry along first, with `ottla registry copy {data_dir} {address}`."
+        )
+    if cluster_id is None:
+        cluster_id = await completed(place.begin_cluster(registry, known.get("cluster.id") or new_id()))
+    if known.get("cluster.id", cluster_id) != cluster_id:
+        raise NotAMember(
+            f"The data directory {data_dir} is of the cluster {known['cluster.id']}, and {address} has the registry of "
+            f"{cluster_id}: name the registry of that cluster, or another data directory."
+        )
+    return cluster_id
 
 
 async def _check_empty(registry: ZooKeeperRegistry, data_dir: str, node_id: int) -> None:

@@ -14,18 +14,25 @@ from ottla.cluster import layout
 from ottla.ports import NEW, Change, RegistrySteps, SharedRegistry
 
 
-def cluster_id(registry: SharedRegistry, own: str) -> RegistrySteps[str]:
-    """The id in the registry. Where there is none, the cluster begins with this broker: its id becomes that of all."""
-    with suppress(*CONFLICTS):
-        yield from registry.commit([Change(layout.CLUSTER_ID, layout.cluster_id_json(own), NEW)])
+def cluster_id(registry: SharedRegistry) -> RegistrySteps[str | None]:
+    """The id in the registry; None where there is no cluster yet."""
     (entry,) = yield from registry.read([layout.CLUSTER_ID])
+    if entry is None:
+        return None
     try:
-        found = layout.read(entry.value if entry else b"")["id"]
+        found = layout.read(entry.value)["id"]
     except (ValueError, LookupError, TypeError):
         found = None
     if not isinstance(found, str):
         raise NotAMember(f"The registry's entry {layout.CLUSTER_ID} can't be understood: put back what Kafka or Ottla wrote there.")
     return found
+
+
+def begin_cluster(registry: SharedRegistry, own: str) -> RegistrySteps[str]:
+    """The id of a cluster that begins with this broker; another one may be quicker."""
+    with suppress(*CONFLICTS):
+        yield from registry.commit([Change(layout.CLUSTER_ID, layout.cluster_id_json(own), NEW)])
+    return (yield from cluster_id(registry)) or own
 
 
 def make_persistent(registry: SharedRegistry) -> RegistrySteps[None]:

@@ -37,6 +37,6 @@ class ZooKeeperAddress(NamedTuple):
 
 def _host(text: str) -> tuple[str, int]:
     split = urlsplit(f"//{text}")
-    if not split.hostname or split.path or split.username is not None:
+    if not split.hostname or text.endswith(":") or split.path or split.username is not None:
         raise ValueError(text)
     return split.hostname, split.port or PORT

@@ -20,6 +20,7 @@ from ottla.net.zookeeper.handler import InOrder, ZooKeeperAnswer
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 1.0
 CONNECT_S = 3.0
+"""A server that does not begin a session in so long is left for the next."""
 
 
 class Access(NamedTuple):
@@ -37,7 +38,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
     agreed_timeout_ms = 0
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
-        result = super()._invoke(timeout, request, xid)
+        result = super()._invoke(min(timeout, CONNECT_S), request, xid)
         if isinstance(request, Connect):
             self.agreed_timeout_ms = result[0].time_out
         return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 from ottla.net.zookeeper.address import ZooKeeperAddress
 
@@ -26,7 +27,8 @@ async def _look(host: str, port: int, *, has_tls: bool) -> str:
     except TimeoutError:
         return "does not answer"
     except OSError as error:
-        return f"is not reached ({error.strerror or error})"
+        code = error.errno or 0
+        return f"is not reached ({os.strerror(code) if code > 0 else error.strerror or error})"
     try:
         if has_tls:
             return "is reached, and speaks no TLS that this broker trusts, or is no ZooKeeper"

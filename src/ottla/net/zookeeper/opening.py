@@ -43,7 +43,7 @@ async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
     session.told.remove(told)
     if has_begun:
         return ZooKeeperRegistry(session)
-    await asyncio.to_thread(session.close)
+    session.abandon()
     if session.is_login_refused:
         raise NotAMember(f"{access.address} refuses this broker's login: give it one that ZooKeeper knows.")
     raise NotAMember(await why(access.address, timeout_ms, has_tls=access.secure is not None))

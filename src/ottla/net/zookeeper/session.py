@@ -87,6 +87,11 @@ class ZooKeeperSession:
             self.client.stop()
             self.client.close()
 
+    def abandon(self) -> None:
+        """Give up before a session has begun, without waiting for whoever is being asked for one."""
+        self._is_closed.set()
+        threading.Thread(target=self.close, name="ottla-zookeeper", daemon=True).start()
+
     def get(self, path: str, changed: Changed | None) -> ZooKeeperAnswer:
         answer: ZooKeeperAnswer = self.client.get_async(self.root + path, self._watcher(path, changed))
         return answer
