@@ -33,6 +33,7 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.altering import QuotaChanges
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttling import Throttling
+from ottla.broker.replication.replication import Replication
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.acls import AclAuthorizer
 from ottla.broker.security.credentials import Credentials
@@ -109,8 +110,13 @@ class BrokerMachine:
         self.scheduler = Scheduler(clock)
         self.later = LaterReplies(self.scheduler, self.changes)
         self.checks = LongChecks(workers, clock, self.scheduler)
-        self.partitions = Partitions(disk, clock, self.scheduler, self.changes, self._changed)
         self.image = ClusterImage()
+        self._identity = identity = BrokerIdentity(node_id, cluster_id)
+        self.membership = None if cluster is None else self._membership(cluster, identity)
+        self.channels, self.controller = self._ways(cluster, self.membership)
+        self.replication = self._replication(cluster)
+        kind = Partition if self.replication is None else self.replication.kind
+        self.partitions = Partitions(disk, clock, self.scheduler, self.changes, self._changed, kind)
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
         self.commits = commits = self._commits(cluster)
@@ -124,17 +130,13 @@ class BrokerMachine:
         self._coordinate(assignors, Coordinators if cluster is None else MovingCoordinators)
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
-        self._identity = identity = BrokerIdentity(node_id, cluster_id)
-        self.membership = None if cluster is None else self._membership(cluster, identity)
         self.notifications = None if cluster is None else self._notifications(cluster)
-        self.channels: Channels | None
-        self.controller: Controller | None
-        self.channels, self.controller = self._ways(cluster, self.membership)
         self._describer = PartitionDescriber(self._identity, self.partitions)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         self.credentials = Credentials(self.image, commits)
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes)
         self.logins = self._logins(proofs or NoProofs())
+        self._manage_replicas()
         self._router = self._routed(routes)
         self.quotas.told.append(self._throttle)
         self.receive = self._router.receive
@@ -153,9 +155,7 @@ class BrokerMachine:
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
         return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler)
 
-    def _ways(
-        self, cluster: ClusterPorts | None, membership: BrokerMembership | None
-    ) -> tuple[Channels, Controller] | tuple[None, None]:
+    def _ways(self, cluster: ClusterPorts | None, membership: BrokerMembership | None) -> tuple[Channels | None, Controller | None]:
         """How a broker of a cluster speaks to others, and what it is to them as the controller; a lone one has nothing of it."""
         if cluster is None or membership is None:
             return None, None
@@ -167,6 +167,17 @@ class BrokerMachine:
         membership.entered.append(controller.stand)
         membership.left.append(controller.leave)
         return channels, controller
+
+    def _replication(self, cluster: ClusterPorts | None) -> Replication | None:
+        if cluster is None or self.membership is None or self.channels is None:
+            return None
+        registry, channels, membership = cluster.registry, self.channels, self.membership
+        return Replication(self.node_id, registry, channels, self.image, self.settings_in_force, self.scheduler, membership)
+
+    def _manage_replicas(self) -> None:
+        if self.replication is not None:
+            topics_told = self._topics_changed, self._topics_deleted
+            self.replication.manage(self.partitions, self.directories, self.disk, self.moves, *topics_told)
 
     def _logs(self, commits: Commits) -> LogReconciler:
         return LogReconciler(
@@ -292,6 +303,7 @@ class BrokerMachine:
             Rights: self.rights,
             Commits: self.commits,
             Controller | None: self.controller,
+            **({} if self.replication is None else self.replication.rooms()),
         }
 
     @property
@@ -310,7 +322,10 @@ class BrokerMachine:
         new = registration.join(self.directories, now) if self.membership is None else set()
         self.configs.load()
         self.quotas.load()
-        self.logs.load(now, new, clean=clean)
+        if self.replication is None:
+            self.logs.load(now, new, clean=clean)
+        else:
+            self.replication.manager.load(now, clean=clean)
         self.groups.load(now, self.deletions.names)
         self.transactions.load(now)
         self.deletions.settle()
@@ -337,7 +352,8 @@ class BrokerMachine:
     def close(self) -> bool:
         """Close the logs; nothing may be received afterwards. True if all of them were closed cleanly."""
         self.scheduler.close()
-        return self.partitions.close()
+        is_clean = self.partitions.close()
+        return is_clean and (self.replication is None or self.replication.manager.are_all_checked)
 
     def hand_over(self, over: Callable[[], None]) -> None:
         """Have other brokers lead in this one's place, before it stops, and call `over`. A lone broker has nobody to ask."""

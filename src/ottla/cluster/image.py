@@ -73,6 +73,12 @@ class ClusterImage:
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
+        self.configs_ahead: dict[str, dict[str, str]] = {}
+        """What is set for topics of which nothing else is known yet."""
+        self.keeps_configs_ahead = False
+        """Whether anything can be known of such topics: by a broker of a cluster, which hears of topics from the controller."""
+        self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
+        """The replicas of a partition that are on no live broker, or on a failed disk, as far as the controller has told any."""
         self.broker_configs: dict[int | None, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self.user_configs: dict[str, dict[str, str]] = {}
@@ -94,7 +100,7 @@ class ClusterImage:
 
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self._names.get(topic_id)
-        return None if name is None else self.topics[name]
+        return None if name is None else self.topics.get(name)
 
     def colliding(self, name: str) -> str | None:
         """A topic whose name differs from this one only in having '.' for '_', or the reverse."""
@@ -188,23 +194,46 @@ class ClusterImage:
         return len(known.partitions) if known is not None and known.topic_id == topic_id else 0
 
     def _apply_topic(self, name: str, value: bytes | None, read: TopicRead | None = None) -> None:
-        known = self.topics.get(name)
         if value is None:
-            if known is not None:
-                del self.topics[name]
-                self._names.pop(known.topic_id, None)
-                self._alike.pop(collision_key(name), None)
+            self.drop_topic(name)
             return
         if read is None or read.known != self._partitions_of(name, read.topic_id):
             read = _at_once(self._read_topic(name, value))
-        if known is None or known.topic_id != read.topic_id:
-            self._apply_topic(name, None)
-            known = self.topics[name] = TopicImage(name, read.topic_id)
-            self._names[read.topic_id] = name
-            self._alike[collision_key(name)] = name
+        known = self.put_topic(name, read.topic_id)
         for partition, nodes in zip(known.partitions, read.replicas, strict=False):
             partition.replicas = nodes
         known.partitions += read.new
+
+    def put_topic(self, name: str, topic_id: bytes) -> TopicImage:
+        """The topic of this name and id, which is made if there was none; one with another id is gone then.
+
+        Topics of releases before 2.8 have no id, and get one with an upgrade.
+        """
+        known = self.topics.get(name)
+        if known is not None and NO_TOPIC_ID in (known.topic_id, topic_id):
+            known.topic_id = max(known.topic_id, topic_id)
+            self.name_topic(name, known.topic_id)
+        elif known is None or known.topic_id != topic_id:
+            configs = self.configs_ahead.pop(name, {})
+            self.drop_topic(name)
+            known = self.topics[name] = TopicImage(name, topic_id, configs=configs)
+            self.name_topic(name, topic_id)
+            self._alike[collision_key(name)] = name
+        return known
+
+    def name_topic(self, name: str, topic_id: bytes) -> None:
+        """Know a topic by its id, though perhaps nothing else of it yet."""
+        if topic_id != NO_TOPIC_ID:
+            self._names[topic_id] = name
+
+    def drop_topic(self, name: str) -> TopicImage | None:
+        """Know a topic no more; returns what was known of it."""
+        known = self.topics.pop(name, None)
+        self.configs_ahead.pop(name, None)
+        if known is not None:
+            self._names.pop(known.topic_id, None)
+            self._alike.pop(collision_key(name), None)
+        return known
 
     def _apply_state(self, name: str, index: int, value: bytes | None) -> None:
         topic = self.topics.get(name)
@@ -217,8 +246,8 @@ class ClusterImage:
         partition.isr = tuple(stored["isr"])
 
     def _apply_configs(self, kind: str, who: str, value: bytes | None) -> None:
-        if kind == "topics" and who in self.topics:
-            self.topics[who].configs = _configs(value)
+        if kind == "topics":
+            self._apply_topic_configs(who, value)
         elif kind == "brokers":
             self.broker_configs[None if who == layout.DEFAULT_ENTRY else int(who)] = _configs(value)
         elif kind == "groups":
@@ -230,6 +259,15 @@ class ClusterImage:
             self._apply_quotas(QuotaEntity(None, layout.name_in(who)), _configs(value))
         elif kind == "ips":
             self._apply_quotas(QuotaEntity(ip=layout.name_in(who)), _configs(value))
+
+    def _apply_topic_configs(self, name: str, value: bytes | None) -> None:
+        known = self.topics.get(name)
+        if known is not None:
+            known.configs = _configs(value)
+        elif value is None:
+            self.configs_ahead.pop(name, None)
+        elif self.keeps_configs_ahead:
+            self.configs_ahead[name] = _configs(value)
 
     def _apply_quotas(self, entity: QuotaEntity, configs: Mapping[str, str]) -> None:
         found = quotas_in(configs)

@@ -26,12 +26,13 @@ class Dirtiness(NamedTuple):
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
 
-def dirtiness(log: Log, cleaned_offset: int, now: Now) -> Dirtiness:
+def dirtiness(log: Log, cleaned_offset: int, now: Now, stable_offset: int | None = None) -> Dirtiness:
     """Measure what a compaction of `log`, compacted up to `cleaned_offset` before, would find.
 
-    It never touches the newest segment, one that reaches an open transaction, or one younger than `min.compaction.lag.ms`. Raises
-    `Unfinished` if it takes more calls to find that out.
+    It never touches the newest segment, one that reaches an open transaction or beyond `stable_offset`, or one younger than
+    `min.compaction.lag.ms`. Raises `Unfinished` if it takes more calls to find that out.
     """
+    stable_offset = log.last_stable_offset if stable_offset is None else stable_offset
     config, segments = log.config, log.segments
     start = cleaned_offset if log.log_start_offset <= cleaned_offset <= log.log_end_offset else log.log_start_offset
     clean_bytes = dirty_bytes = 0
@@ -40,7 +41,7 @@ def dirtiness(log: Log, cleaned_offset: int, now: Now) -> Dirtiness:
         if after.base_offset <= start:
             clean_bytes += segment.size
             continue
-        if after.base_offset > log.last_stable_offset or log.max_timestamp(segment) > now.wall_ms - config.min_compaction_lag_ms:
+        if after.base_offset > stable_offset or log.max_timestamp(segment) > now.wall_ms - config.min_compaction_lag_ms:
             break
         dirty_bytes += segment.size
         end = after.base_offset

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ottla.log import retention, swap
+from ottla.log import copies, retention, swap
 from ottla.log.compacted import note_none
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged, Vanished
@@ -196,10 +196,35 @@ class Log(ReadableLog):
             self._note_producers(headers, base_offset, now, marker)
         return Appended(NONE, base_offset, next_offset - 1, append_time, False)
 
-    def assign_leader_epoch(self, leader_epoch: int) -> None:
-        """Record that `leader_epoch` begins at the end of the log. Raises `StorageFailed`."""
+    def append_as_follower(self, view: memoryview, headers: Sequence[BatchHeader], now: Now) -> None:
+        """Append whole batches as their leader wrote them, with its epochs and offsets: gaps come from its compaction.
+
+        They begin at the end of the log or later. Raises `StorageFailed`: those before the one that failed are appended then.
+        """
+        position = 0
+        for run in copies.runs(headers):
+            first, last = run[0], run[-1]
+            size = sum(header.size for header in run)
+            newest = max(header.max_timestamp for header in run)
+            if self._active.must_roll(size, last.last_offset, newest, self.config):
+                self.roll()
+            if first.base_offset > self.log_end_offset:
+                self._active.may_have_gaps = True
+            if first.leader_epoch > self.epochs.latest:
+                self.assign_leader_epoch(first.leader_epoch, first.base_offset)
+            part = view[position : position + size]
+            self._active.append(part, run, first.base_offset, self.config.index_interval_bytes)
+            self.log_end_offset = last.next_offset
+            self.size_bytes += size
+            for start, header in copies.of_producers(run):
+                marker = read_marker(part[start : start + header.size]) if header.is_control else None
+                self._note_producers((header,), header.base_offset, now, marker)
+            position += size
+
+    def assign_leader_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
+        """Record that `leader_epoch` begins at `start_offset`, or else at the end of the log. Raises `StorageFailed`."""
         before = list(self.epochs.entries)
-        if self.epochs.assign(leader_epoch, self.log_end_offset):
+        if self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset):
             try:
                 self._write_epochs()
             except StorageFailed:
@@ -354,9 +379,12 @@ class Log(ReadableLog):
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that reaches `offset` or beyond (a follower that diverged). Raises `StorageFailed`.
 
-        First make a recovery point at or below `offset` durable, or the shorter log is taken for damage after a crash.
+        First make a recovery point at or below `offset` durable, or the shorter log is taken for damage after a crash. Epochs that
+        begin there without a batch are forgotten, too.
         """
         if offset >= self.log_end_offset:
+            if self.epochs.truncate_end(offset):
+                self._write_epochs()
             return
         self.finish_swap()
         self._reader.places.clear()

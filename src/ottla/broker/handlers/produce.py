@@ -17,6 +17,7 @@ from ottla.broker.coordination.guard import Admission, TransactionGuard
 from ottla.broker.failures import Mistake
 from ottla.broker.partitions.partition import Checked, Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.replication.acknowledgements import Acknowledgements
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
@@ -131,7 +132,7 @@ def produce(
         return later.computed(_convert(request, partitions, cluster, later, checks))
     return (
         (request.release.bad_batches_close and _other_than_batches(request))
-        or _produce(request, partitions, cluster)
+        or _produce(request, partitions, cluster, later)
         or later.computed(SlowProduce(request, partitions, cluster, later, checks).steps())
     )
 
@@ -193,7 +194,7 @@ def _answered(
     return Encoded(writer.parts()) if instead is None else instead
 
 
-def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage) -> Reply | None:
+def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, later: LaterReplies) -> Reply | None:
     """Look at all that the request brings, then append it; None if looking takes longer than others are kept waiting."""
     body, left = request.body, AT_ONCE_BYTES
     looked: list[Looked] = []
@@ -213,7 +214,7 @@ def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: 
         parts = [_append(found, request, unsynced) for found in looked[at:end]]
         response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
         at = end
-    return _reply(request, response, unsynced)
+    return _reply(request, response, unsynced, later)
 
 
 class SlowProduce:
@@ -276,7 +277,7 @@ class SlowProduce:
         for topic in self._request.body.topic_data:
             own = list(islice(answered, len(topic.partition_data)))
             response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=own))
-        return _reply(self._request, response, unsynced, self._kept(parts))
+        return _reply(self._request, response, unsynced, self._later, self._kept(parts))
 
     def _kept(self, parts: list[PartitionResponse]) -> Kept | None:
         """What to wait for where the records began a transaction in a partition."""
@@ -384,7 +385,13 @@ def _is_batch(records: Buffer) -> bool:
     return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC
 
 
-def _reply(request: Request[ProduceRequest], response: ProduceResponse, unsynced: Unsynced, kept: Kept | None = None) -> Reply:
+def _reply(
+    request: Request[ProduceRequest],
+    response: ProduceResponse,
+    unsynced: Unsynced,
+    later: LaterReplies,
+    kept: Kept | None = None,
+) -> Reply:
     """What is answered when all is appended that could be."""
     body = request.body
     if request.version < STORAGE_ERROR_FROM:
@@ -393,7 +400,13 @@ def _reply(request: Request[ProduceRequest], response: ProduceResponse, unsynced
         return _unanswered(response)
     if body.acks > ACKS_LEADER and request.release.waits_for_replicas(body.acks):
         return _too_few_replicas(response, request)
-    return _when_synced(response, unsynced, kept, request.version) if unsynced or kept is not None else response
+    if not unsynced and kept is None:
+        return response
+    if body.acks not in (ACKS_NONE, ACKS_LEADER) and any(partition.replicas is not None for partition, _, _ in unsynced):
+        until_ms = request.now.mono_ms + max(0, body.timeout_ms)
+        acks = Acknowledgements(response, partial(_set_error, request.version), later)
+        return _also_kept(acks.promise(unsynced, until_ms, has_more=kept is not None), kept)
+    return _when_synced(response, unsynced, kept, request.version)
 
 
 def _refusal(request: Request[ProduceRequest]) -> int:
@@ -480,6 +493,9 @@ def _append(looked: Looked, request: Request[ProduceRequest], unsynced: Unsynced
     if isinstance(looked, PartitionResponse):
         return looked
     index, partition, _, records, headers = looked
+    acks_all = request.body.acks not in (ACKS_NONE, ACKS_LEADER)
+    if acks_all and partition.replicas is not None and (error_code := partition.acks_error()):
+        return _failed(index, error_code)
     appended = partition.append(records, headers, request.now)
     if appended.error_code:
         return _failed(index, appended.error_code)
@@ -489,7 +505,7 @@ def _append(looked: Looked, request: Request[ProduceRequest], unsynced: Unsynced
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=partition.log.log_start_offset,
     )
-    if partition.must_sync(acks_all=request.body.acks not in (ACKS_NONE, ACKS_LEADER)):
+    if (acks_all and partition.replicas is not None) or partition.must_sync(acks_all=acks_all):
         unsynced.append((partition, appended.last_offset + 1, response))
     return response
 
@@ -538,6 +554,10 @@ def _when_synced(response: ProduceResponse, unsynced: Unsynced, kept: Kept | Non
     promise = Promise(lambda: response, blocking=False, missing=len(unsynced) + (kept is not None))
     for partition, offset, part in unsynced:
         partition.when_synced(offset, partial(_synced, promise, part, version))
+    return _also_kept(promise, kept)
+
+
+def _also_kept(promise: Promise, kept: Kept | None) -> Reply:
     if kept is not None:
         when_kept, added = kept
         when_kept(partial(_added_for_good, promise, added))
@@ -554,8 +574,12 @@ def _added_for_good(promise: Promise, added: list[PartitionResponse], error_code
 
 def _synced(promise: Promise, part: PartitionResponse, version: int, error_code: int) -> None:
     if error_code:
-        part.error_code, part.base_offset = _known(error_code, version), -1
+        _set_error(version, part, error_code)
     promise.happened()
+
+
+def _set_error(version: int, part: PartitionResponse, error_code: int) -> None:
+    part.error_code, part.base_offset = _known(error_code, version), -1
 
 
 def _known(error_code: int, version: int) -> int:

@@ -42,7 +42,8 @@ class BrokerMembership:
 
     `entered` are called after each registration, when `broker_epoch` is the new one: the controller says anew who leads what.
     `left` are called when that registration is over: nothing that the controller said before holds any longer. While the registry
-    is only silent, roles stay as they are, and `is_member` says whether they may be used; `silenced` are called when they may not.
+    is only silent, roles stay as they are, and `is_member` says whether they may be used; `silenced` are called when they may not,
+    and `woken` when they may again.
     """
 
     def __init__(self, registry: SharedRegistry, settings: SettingsInForce, identity: BrokerIdentity, scheduler: Scheduler) -> None:
@@ -51,6 +52,8 @@ class BrokerMembership:
         self.entered: list[Callable[[Now], None]] = []
         self.left: list[Callable[[Now], None]] = []
         self.silenced: list[Callable[[Now], None]] = []
+        self.woken: list[Callable[[Now], None]] = []
+        self._is_silent = False
         self._registry = registry
         self._settings = settings
         self._identity = identity
@@ -99,13 +102,21 @@ class BrokerMembership:
         """Notice when the session may have ended elsewhere. While it is kept up, that time moves on before it comes."""
         if self.is_member(now):
             self._scheduler.at("session", self._until_ms(), self._watch_session)
+            self._wake_up(now)
         elif self.broker_epoch != NO_EPOCH:
             self._fall_silent(now)
 
     def _fall_silent(self, now: Now) -> None:
         log.warning("the registry was silent for as long as the session may live: this broker leads nothing until it answers")
+        self._is_silent = True
         for tell in self.silenced:
             tell(now)
+
+    def _wake_up(self, now: Now) -> None:
+        if self._is_silent:
+            self._is_silent = False
+            for tell in self.woken:
+                tell(now)
 
     def _begin(self) -> None:
         """Register with a value of its own: by that an entry is known as made in this session, also where the answer got lost."""
@@ -134,6 +145,7 @@ class BrokerMembership:
         if entry.value == self._value:
             now = self._scheduler.now()
             self.broker_epoch = entry.created
+            self._is_silent = False
             log.info("registered as broker %d with epoch %d", self._identity.node_id, entry.created)
             self._watch_session(now)
             for tell in self.entered:

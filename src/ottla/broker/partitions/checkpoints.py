@@ -45,6 +45,7 @@ class Checkpoints:
         self._waiting: dict[str, list[Done]] = {name: [] for name in FILES}
         self._promised: dict[tuple[str, int], int] = {}
         self.touched: dict[Partition, None] = {}
+        self._cuts: dict[tuple[str, int], int] = {}
         self._stale: dict[str, int] = {}
         self._count = 0
         self.knows_starts = False
@@ -76,8 +77,38 @@ class Checkpoints:
     def log_start_offset(self, topic: str, index: int) -> int:
         return self._offsets[LOG_START_OFFSETS].get((topic, index), 0)
 
+    def high_watermark(self, partition: Partition) -> int:
+        """What readers were known to see last; 0 if nothing is known."""
+        return self._offsets[HIGH_WATERMARKS].get((partition.topic, partition.index), 0)
+
+    def note_high_watermarks(self, partitions: Iterable[Partition]) -> None:
+        """Write down what readers of these may see now, soon."""
+        for partition in partitions:
+            if partition.offline is None:
+                self._offsets[HIGH_WATERMARKS][partition.topic, partition.index] = partition.high_watermark
+        self._scheduler.begin(HIGH_WATERMARKS, self._replace(HIGH_WATERMARKS))
+
+    def lower_recovery_point(self, partition: Partition, offset: int) -> Steps[None]:
+        """Have the file say, on stable storage, that no more than this is: before the log is cut there. Raises `StorageFailed`."""
+        key, noted = (partition.topic, partition.index), self._offsets[RECOVERY_POINTS]
+        before = noted.get(key, 0)
+        if before <= offset:
+            return
+        noted[key] = offset
+        failure = yield partial(self._bring_up_to_date, RECOVERY_POINTS)
+        if failure is not None:
+            noted[key] = before
+            raise failure
+
+    def was_cut(self, partition: Partition) -> None:
+        """The log was cut: what is being flushed of it says nothing of what it holds afterwards."""
+        key = (partition.topic, partition.index)
+        self._cuts[key] = self._cuts.get(key, 0) + 1
+        self.touched[partition] = None
+
     def forget(self, topic: str, index: int) -> None:
         """The partition is gone: `settle` before the topic's name can come back."""
+        self._cuts.pop((topic, index), None)
         for offsets in self._offsets.values():
             if offsets.pop((topic, index), None) is not None:
                 self._count += 1
@@ -196,6 +227,7 @@ class Checkpoints:
     def _flush(self, partition: Partition) -> Steps[None]:
         """Sync what memory holds of a partition's indexes, producers and epochs; note its offsets then."""
         recovery_point, log_start_offset = partition.log.synced_offset, partition.log.log_start_offset
+        cuts = self._cuts.get((partition.topic, partition.index))
         try:
             partition.log.check_place()
             files = partition.log.flush()
@@ -214,7 +246,8 @@ class Checkpoints:
             partition.fail(failed)
         else:
             partition.log.noted_start = log_start_offset
-        self._note(partition, recovery_point)
+        if self._cuts.get((partition.topic, partition.index)) == cuts:
+            self._note(partition, recovery_point)
 
     def _replace(self, name: str) -> Steps[None]:
         """Bring a file up to date; again, if somebody has begun to wait for it meanwhile."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator, Sequence
 from enum import Enum
 
 from ottla.broker.failures import Changes
+from ottla.cluster.replication.follower import FollowerState
+from ottla.cluster.replication.leader import LeaderState
 from ottla.log.config import FOREVER, LOG_APPEND_TIME
 from ottla.log.damaged import Vanished
 from ottla.log.log import Appended, Log, LogConfig
@@ -82,7 +84,8 @@ class Partition:
     """One replica of a partition.
 
     `offline` says why it cannot be used (damage, a failed sync), or is None. `high_watermark` is where readers stop: every record
-    below it is on all in-sync replicas. `log` is set unless the partition was offline from the start.
+    below it is on all in-sync replicas. `log` is set unless the partition was offline from the start. `replicas` is what this
+    broker knows of the others, or None while it has no role; a lone broker always leads, and has no others.
     """
 
     __slots__ = (
@@ -103,6 +106,7 @@ class Partition:
         "leader_epoch",
         "log",
         "offline",
+        "replicas",
         "role",
         "topic",
         "topic_id",
@@ -130,6 +134,7 @@ class Partition:
         self.topic_id = topic_id
         self.configure(config)
         self.role = LEADER
+        self.replicas: LeaderState | FollowerState | None = None
         self.leader_epoch = 0
         self.high_watermark = 0
         self.offline: str | None = None
@@ -247,12 +252,23 @@ class Partition:
             log.error(sentence, self, failure, extra={"cause": "append"})
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         if not appended.error_code:
-            self.high_watermark = self.log.log_end_offset  # no other replica has to have it
+            if self.replicas is None:
+                self.high_watermark = self.log.log_end_offset  # no other replica has to have it
+            else:
+                self._raise_high_watermark(now)
             self._touched[self] = None
             self._on_change(self)
             if self._has_flush_settings:
                 self._flush(self, now)
         return appended
+
+    def _raise_high_watermark(self, now: Now) -> None:
+        """Let readers see what all that are in sync have: for partitions of which there are other replicas."""
+        raise NotImplementedError
+
+    def acks_error(self) -> int:
+        """What stands against an append with acks=all, as an error code, before it is made: too few replicas in sync."""
+        return NONE
 
     def changed(self) -> None:
         """Tell that readers and checkpoints depend on something that is different now, such as where the log starts."""
@@ -275,6 +291,10 @@ class Partition:
     def must_sync(self, *, acks_all: bool) -> bool:
         """Whether the reply to the last append has to wait for stable storage."""
         return (acks_all and self.config.ottla_acks_all_sync) or (self._has_flush_settings and self.is_flush_due)
+
+    def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Call `callback(error_code)` once acks=all holds of all records below `offset`: no other replica has to have them."""
+        self.when_synced(offset, callback)
 
     def when_synced(self, offset: int, callback: Callable[[int], None]) -> None:
         """Call `callback(error_code)` once all records below `offset` are as safe as acks=all promises: at once if they are."""

@@ -30,9 +30,15 @@ class Partitions:
     """All partitions of this broker, by topic and index."""
 
     def __init__(
-        self, disk: Disk, clock: Clock, scheduler: Scheduler, changes: Changes, on_change: Callable[[Partition], None]
+        self,
+        disk: Disk,
+        clock: Clock,
+        scheduler: Scheduler,
+        changes: Changes,
+        on_change: Callable[[Partition], None],
+        kind: Callable[..., Partition] = Partition,
     ) -> None:
-        """`on_change` hears of every partition of which readers may see something else now."""
+        """`on_change` hears of every partition of which readers may see something else now. `kind` makes partitions."""
         self.checkpoints = Checkpoints(disk, scheduler)
         self.syncs = Syncs(disk, clock, scheduler, self.checkpoints.has_vanished)
         self._disk = disk
@@ -41,7 +47,7 @@ class Partitions:
         self._changes = changes
         self._on_change = on_change
         self._partition = partial(
-            Partition,
+            kind,
             changes=changes,
             touched=self.checkpoints.touched,
             on_change=on_change,
@@ -148,6 +154,16 @@ class Partitions:
                 self.syncs.configured(partition, now)
             self._on_change(partition)
 
+    def before_cut(self, partition: Partition, offset: int) -> Steps[None]:
+        """What comes before a log is cut at an offset: nothing is on its way to the disk then, and no checkpoint says more.
+
+        Raises `StorageFailed`.
+        """
+        while self.syncs.is_under_way(partition) or self.checkpoints.recovery_point(partition.topic, partition.index) > offset:
+            if self.syncs.is_under_way(partition):
+                yield partial(self.syncs.when_over, partition)
+            yield from self.checkpoints.lower_recovery_point(partition, offset)
+
     def drop(self, topic: str, index: int) -> bool:
         """Delete a partition's log and files; False if the files are still there.
 
@@ -181,7 +197,7 @@ class Partitions:
         while partition.offline is None and not partition.log.is_swapping:
             start = partition.log.log_start_offset
             try:
-                removed = partition.log.retain(now, most=1)
+                removed = partition.log.retain(now, until_offset=partition.high_watermark, most=1)
             except Unfinished:
                 yield None
                 continue

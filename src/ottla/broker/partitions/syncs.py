@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.scheduler import Scheduler
+from ottla.broker.scheduler import Done, Scheduler
 from ottla.log.config import FOREVER
 from ottla.log.damaged import Vanished
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
@@ -39,6 +39,7 @@ class Syncs:
         self._under_way: set[Partition] = set()
         self._put_off: set[Partition] = set()
         self._timed: set[Partition] = set()
+        self._waiting: dict[Partition, Done] = {}
 
     def want(self, partition: Partition) -> None:
         """Sync this partition with the next `start`."""
@@ -50,6 +51,14 @@ class Syncs:
             return
         for partition in [each for each in self._wanted if each not in self._under_way]:
             self._start_one(partition)
+
+    def is_under_way(self, partition: Partition) -> bool:
+        """Whether a sync of this partition is under way."""
+        return partition in self._under_way
+
+    def when_over(self, partition: Partition, done: Done) -> None:
+        """Call `done(None)` when the sync that is under way is over."""
+        self._waiting[partition] = done
 
     def _start_one(self, partition: Partition) -> None:
         del self._wanted[partition]
@@ -96,6 +105,9 @@ class Syncs:
             partition.synced(upto)
         else:
             self._fail(partition, failure)
+        waiting = self._waiting.pop(partition, None)
+        if waiting is not None:
+            waiting(None)
         if partition in self._wanted:
             self._start_one(partition)
 

@@ -204,6 +204,14 @@ class LaterReplies:
                 self._scheduler.at("woken replies", end_ms + 1, _go_on)
                 return
 
+    def expire(self, promise: Promise, until_ms: int, instead: Callable[[], Ready]) -> None:
+        """Have a promise fulfilled by what `instead` returns at a time of the monotonic clock, unless it is `met` before."""
+        self._scheduler.at(promise, until_ms, lambda now: promise.fulfil(instead()))
+
+    def met(self, promise: Promise) -> None:
+        """What a promise waits for has happened: it expires no more."""
+        self._scheduler.cancel(promise)
+
     def forget(self, promise: Promise) -> None:
         """Nobody is left to receive this reply."""
         promise.ready = None

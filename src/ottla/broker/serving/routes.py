@@ -110,12 +110,15 @@ class Served:
             self.routes[key] = replace(self.routes[key], versions=self.routes[key].message.WIRE.valid)
 
     def versions(self, release: Release) -> dict[int, range]:
-        """API key -> versions that a listener of this release serves: the release's own, as far as there is a handler for them."""
-        return {
-            key: range(release.versions[key].start, self._stop(release, key, route))
-            for key, route in sorted(self.routes.items())
-            if key in release.versions
-        }
+        """API key -> versions that a listener of this release serves: the release's own, as far as there is a handler for them.
+
+        What brokers say to each other is served in all versions: they go by the protocol version of their cluster.
+        """
+        served = {key: route.versions for key, route in self.routes.items() if route.cluster_only and release.is_today}
+        for key, route in self.routes.items():
+            if key in release.versions and key not in served:
+                served[key] = range(release.versions[key].start, self._stop(release, key, route))
+        return dict(sorted(served.items()))
 
     def _stop(self, release: Release, key: int, route: Route) -> int:
         if key in self._switched_on and release.is_today:

@@ -58,6 +58,12 @@ class ReplicationSettings(SettingsOf):
         INT, 10 << 20, "Most bytes in the answer to a fetch of a replica.", check=at_least(0)
     )
     replica_fetch_wait_max_ms = Setting(INT, 500, "How long a leader may wait for records before it answers a replica.")
+    replica_high_watermark_checkpoint_interval_ms = Setting(
+        LONG, 5000, "Time between two checkpoints of what readers of each replica may see.", check=at_least(1)
+    )
+    replica_lag_time_max_ms = Setting(
+        LONG, 30_000, "How long a replica may be behind its leader and still count as in sync.", check=at_least(1)
+    )
     replica_selector_class = unset(
         STRING,
         "Where consumers may read: org.apache.kafka.common.replica.RackAwareReplicaSelector names a replica in their rack; "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
-from ottla.broker.scheduler import Done, Steps
+from ottla.broker.in_turn import InTurn
+from ottla.broker.scheduler import Steps
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Change, CommitSteps, Registry, StorageFailed
@@ -31,8 +31,7 @@ class Commits:
         self._registry = registry
         self._image = image
         self._changes = changes
-        self._is_taken = False
-        self._waiting: deque[Done] = deque()
+        self._turns = InTurn()
 
     def commit_slowly(self, decide: Decide) -> Steps[list[Decision]]:
         """Commit what `decide` returns and apply it to the image; a registry that refuses turns it into errors.
@@ -50,19 +49,7 @@ class Commits:
 
     def in_turn(self, steps: Steps[T]) -> Steps[T]:
         """Take these steps when all others before are over, and have others wait for them."""
-        if self._is_taken:
-            yield self._waiting.append
-        self._is_taken = True
-        try:
-            return (yield from steps)
-        except GeneratorExit:  # the broker ends: nobody goes on
-            self._waiting.clear()
-            raise
-        finally:
-            self._is_taken = False
-            if self._waiting:
-                self._is_taken = True  # or somebody who comes between would go first
-                self._waiting.popleft()(None)
+        return self._turns.steps(steps)
 
     def lead(self, states: Sequence[Change]) -> None:
         """Let new partitions have their leader, now. What the registry refuses is made good by the next start."""

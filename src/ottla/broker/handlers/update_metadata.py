@@ -1,0 +1,25 @@
+"""UpdateMetadata: the controller tells every broker what there is in the cluster, and who leads what."""
+
+from __future__ import annotations
+
+from ottla.broker.replication.cluster_news import ClusterNews
+from ottla.broker.replication.controller_words import brokers, topics
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.wire.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+@serves(UpdateMetadataRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True)
+def update_metadata(request: Request[UpdateMetadataRequest], news: ClusterNews, later: LaterReplies) -> Reply:
+    """Take all of it into this broker's image of the cluster."""
+    return later.computed(_taken(request, news), to_the_end=True)
+
+
+def _taken(request: Request[UpdateMetadataRequest], news: ClusterNews) -> Steps[Reply]:
+    body, version = request.body, request.version
+    live, told = brokers(body, version), topics(body, version)
+    error_code = yield from news.take(body.controller_epoch, body.broker_epoch, body.controller_id, live, told)
+    return UpdateMetadataResponse(error_code=error_code)

@@ -1,0 +1,285 @@
+"""How a leader has its in-sync set changed: it asks the controller (AlterPartition, KIP-497), or before 2.7 writes it itself.
+
+Knows the channels to brokers and the registry that they share; decides nothing about who is in sync. One request is under way at a
+time, and what is wanted meanwhile goes with the next. What fails for a reason that passes is asked again until something newer is
+known of the partition.
+"""
+
+from __future__ import annotations
+
+import logging
+from json import dumps
+
+from ottla.broker.failures import CONFLICTS
+from ottla.broker.interbroker.channels import Channels
+from ottla.broker.interbroker.versions import Switch
+from ottla.broker.replication.replica import AskedIsrs, Replica
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster import layout
+from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
+from ottla.cluster.replication.assigned import IsrChange
+from ottla.cluster.replication.leader import LeaderState, LeaderTerms
+from ottla.ports import Change, Now, RegistryAway, SharedRegistry
+from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.errors import (
+    FENCED_LEADER_EPOCH,
+    INELIGIBLE_REPLICA,
+    INVALID_REQUEST,
+    INVALID_UPDATE_VERSION,
+    NEW_LEADER_ELECTED,
+    NONE,
+    OPERATION_NOT_ATTEMPTED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
+)
+
+log = logging.getLogger("ottla.broker")
+
+AGAIN_MS = 50
+EPOCHS_FROM, TOPIC_IDS_FROM = 3, 2
+"""The versions of AlterPartition that tell the epochs of brokers, and that name topics by their ids alone."""
+
+TIMEOUT_MS = 30_000
+LOOK_MS, LINGER_MS, MOST_DELAY_MS = 2_500, 5_000, 60_000
+"""The controller is notified of sets that leaders wrote themselves: looked at so often, when none was written for so long, or when
+the first waits for so long."""
+
+ISR_CHANGE = "/isr_change_notification/isr_change_"
+
+CERTAINLY_NOT_MADE = {OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA}
+OUT_OF_DATE = {
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNKNOWN_TOPIC_ID,
+    FENCED_LEADER_EPOCH,
+    INVALID_UPDATE_VERSION,
+    INVALID_REQUEST,
+    NEW_LEADER_ELECTED,
+}
+"""The controller knows something newer, and is about to tell it."""
+
+
+class _Wanted:
+    """The changes that are wanted, one for each partition."""
+
+    def __init__(self) -> None:
+        self._changes: dict[Replica, IsrChange] = {}
+
+    def add(self, replica: Replica, change: IsrChange) -> None:
+        self._changes[replica] = change
+
+    def current(self) -> dict[Replica, IsrChange]:
+        """Those that still are."""
+        self._changes = {replica: change for replica, change in self._changes.items() if is_pending(replica, change)}
+        return dict(self._changes)
+
+    def done(self, replica: Replica, change: IsrChange) -> None:
+        if self._changes.get(replica) is change:
+            del self._changes[replica]
+
+
+def is_pending(replica: Replica, change: IsrChange) -> bool:
+    """Whether a leader still waits for what comes of a change."""
+    leader = replica.replicas
+    return isinstance(leader, LeaderState) and leader.pending is change and replica.offline is None
+
+
+class IsrsByController:
+    """Asks the controller."""
+
+    def __init__(
+        self,
+        node_id: int,
+        terms: LeaderTerms,
+        image: ClusterImage,
+        settings: SettingsInForce,
+        scheduler: Scheduler,
+        channels: Channels,
+    ) -> None:
+        self._node_id = node_id
+        self._terms = terms
+        self._image = image
+        self._settings = settings
+        self._scheduler = scheduler
+        self._channels = channels
+        self._wanted = _Wanted()
+        self._is_under_way = False
+
+    def ask(self, replica: Replica, change: IsrChange) -> None:
+        """Have this change made."""
+        self._wanted.add(replica, change)
+        self._send()
+
+    def _send(self) -> None:
+        if self._is_under_way:
+            return
+        changes = self._wanted.current()
+        if not changes:
+            return
+        controller_id = self._image.controller_id
+        if controller_id == NO_LEADER:
+            self._again()
+            return
+        self._is_under_way = True
+        version = self._settings.value.inter_broker_protocol_version.version(AlterPartitionRequest)
+        if any(replica.topic_id == NO_TOPIC_ID for replica in changes):
+            version = min(version, TOPIC_IDS_FROM - 1)
+
+        def answered(response: AlterPartitionResponse | None) -> None:
+            self._is_under_way = False
+            self._answered(changes, response)
+
+        message = self._message(changes, version)
+        self._channels.ask(controller_id, message, version, answered, lane="isr", timeout_ms=TIMEOUT_MS)
+
+    def _message(self, changes: dict[Replica, IsrChange], version: int) -> AlterPartitionRequest:
+        topics: dict[tuple[str, bytes], AlterPartitionRequest.TopicData] = {}
+        for replica, change in changes.items():
+            key = replica.topic, replica.topic_id
+            topic = topics.setdefault(key, AlterPartitionRequest.TopicData(topic_name=replica.topic, topic_id=replica.topic_id))
+            part = AlterPartitionRequest.PartitionData(
+                partition_index=replica.index, leader_epoch=change.leader_epoch, partition_epoch=change.partition_epoch
+            )
+            if version >= EPOCHS_FROM:
+                part.new_isr_with_epochs = [
+                    AlterPartitionRequest.BrokerState(broker_id=node_id, broker_epoch=epoch)
+                    for node_id, epoch in zip(change.isr, change.broker_epochs, strict=True)
+                ]
+            else:
+                part.new_isr = list(change.isr)
+            topic.partitions.append(part)
+        epoch = self._terms.broker_epoch
+        return AlterPartitionRequest(broker_id=self._node_id, broker_epoch=epoch, topics=list(topics.values()))
+
+    def _answered(self, changes: dict[Replica, IsrChange], response: AlterPartitionResponse | None) -> None:
+        if response is None or response.error_code:
+            if response is not None:
+                log.info("the controller did not change in-sync sets (%s); it is asked again", error_name(response.error_code))
+            self._again()
+            return
+        parts = {
+            (topic.topic_id if topic.topic_id != NO_TOPIC_ID else topic.topic_name, part.partition_index): part
+            for topic in response.topics
+            for part in topic.partitions
+        }
+        is_left = False
+        for replica, change in changes.items():
+            part = parts.get((replica.topic_id, replica.index)) or parts.get((replica.topic, replica.index))
+            if part is None or not self._is_settled(replica, change, part):
+                is_left = True
+            else:
+                self._wanted.done(replica, change)
+        if is_left:
+            self._again()
+        else:
+            self._send()
+
+    def _is_settled(self, replica: Replica, change: IsrChange, part: AlterPartitionResponse.PartitionData) -> bool:
+        """Let a leader hear what came of its change. False if that is not known yet."""
+        if part.error_code == NONE:
+            now = self._scheduler.now()
+            replica.isr_changed(change, tuple(part.isr), part.leader_epoch, part.partition_epoch, now)
+        elif part.error_code in CERTAINLY_NOT_MADE:
+            log.info("%s: the controller refuses %s as in-sync set (%s)", replica, list(change.isr), error_name(part.error_code))
+            replica.isr_refused(change)
+        elif part.error_code not in OUT_OF_DATE:
+            log.warning("%s: its in-sync set could not be changed (%s); it is asked again", replica, error_name(part.error_code))
+            return False
+        return True
+
+    def _again(self) -> None:
+        self._scheduler.at(self, self._scheduler.now().mono_ms + AGAIN_MS, lambda now: self._send())
+
+
+class IsrsByRegistry:
+    """Writes the state of the partition, as brokers did before 2.7, and then notifies the controller of those that it wrote."""
+
+    def __init__(self, node_id: int, registry: SharedRegistry, scheduler: Scheduler) -> None:
+        self._node_id = node_id
+        self._registry = registry
+        self._scheduler = scheduler
+        self._wanted = _Wanted()
+        self._written: dict[tuple[str, int], None] = {}
+        self._written_ms = self._told_ms = 0
+
+    def ask(self, replica: Replica, change: IsrChange) -> None:
+        """Have this change made."""
+        self._wanted.add(replica, change)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._scheduler.begin(self, self._write(), failed=self._failed)
+
+    def _failed(self, failure: Exception) -> None:
+        log.warning("in-sync sets could not be written to the registry, and are written again: %s", failure)
+        self._scheduler.at(self, self._scheduler.now().mono_ms + 10 * AGAIN_MS, lambda now: self._begin())
+
+    def _write(self) -> Steps[None]:
+        while changes := self._wanted.current():
+            for replica, change in changes.items():
+                version = yield from self._written_as(replica, change)
+                self._wanted.done(replica, change)
+                if version is not None:
+                    now = self._scheduler.now()
+                    self._note(replica, now)
+                    replica.isr_changed(change, change.isr, change.leader_epoch, version, now)
+
+    def _written_as(self, replica: Replica, change: IsrChange) -> Steps[int | None]:
+        """The version of the state as it was written; None if somebody else has written another one."""
+        path = layout.state_path(replica.topic, replica.index)
+        value = layout.state_json(change.controller_epoch, self._node_id, change.leader_epoch, change.isr)
+        try:
+            yield from self._registry.commit([Change(path, value, change.partition_epoch)])
+            return change.partition_epoch + 1
+        except CONFLICTS:
+            (entry,) = yield from self._registry.read([path])
+        # An attempt before may have been made though its answer was lost.
+        if entry is not None and entry.version == change.partition_epoch + 1 and layout.read(entry.value) == layout.read(value):
+            return entry.version
+        log.info("%s: its in-sync set was not written: the controller has decided something else", replica)
+        return None
+
+    def _note(self, replica: Replica, now: Now) -> None:
+        if not self._written:
+            self._told_ms = now.mono_ms
+            self._scheduler.at(self._written_key, now.mono_ms + LOOK_MS, self._look)
+        self._written[replica.topic, replica.index] = None
+        self._written_ms = now.mono_ms
+
+    @property
+    def _written_key(self) -> tuple[str, int]:
+        return "written in-sync sets", id(self)
+
+    def _look(self, now: Now) -> None:
+        """Notify the controller if that is due: many changes make one notification."""
+        is_due = self._written_ms + LINGER_MS < now.mono_ms or self._told_ms + MOST_DELAY_MS < now.mono_ms
+        if is_due:
+            self._scheduler.begin(self._written_key, self._notify())
+        else:
+            self._scheduler.at(self._written_key, now.mono_ms + LOOK_MS, self._look)
+
+    def _notify(self) -> Steps[None]:
+        written, self._written = self._written, {}
+        value = {"version": 1, "partitions": [{"topic": topic, "partition": index} for topic, index in written]}
+        change = Change(ISR_CHANGE, dumps(value, separators=layout.SEPARATORS).encode(), sequential=True)
+        try:
+            yield from self._registry.commit([change])
+        except RegistryAway:
+            self._written = written | self._written
+            self._scheduler.at(self._written_key, self._scheduler.now().mono_ms + LOOK_MS, self._look)
+
+
+def asked_isrs(
+    node_id: int,
+    terms: LeaderTerms,
+    image: ClusterImage,
+    settings: SettingsInForce,
+    scheduler: Scheduler,
+    channels: Channels,
+    registry: SharedRegistry,
+) -> AskedIsrs:
+    """The way in which brokers of this protocol version have in-sync sets changed."""
+    if settings.value.inter_broker_protocol_version.has(Switch.ALTER_PARTITION):
+        return IsrsByController(node_id, terms, image, settings, scheduler, channels)
+    return IsrsByRegistry(node_id, registry, scheduler)

@@ -1,0 +1,70 @@
+"""What the controller tells of the cluster, taken into the image in its turn, and told to those who have to hear of it.
+
+Knows the image, and the manager of replicas for the order of the controller's words; knows no messages.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.broker.replication.topic_configs import TopicConfigs
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.cluster.image import BrokerImage, ClusterImage
+from ottla.cluster.told import ToldTopic, take_brokers, take_topics
+from ottla.ports import Now, RegistryAway
+from ottla.wire.errors import NONE
+
+log = logging.getLogger("ottla.broker")
+
+
+class ClusterNews:
+    """`changed` and `deleted` hear of topics that came or grew, and of those that are no more."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        configs: TopicConfigs,
+        replicas: ReplicaManager,
+        scheduler: Scheduler,
+        changed: Callable[[list[str]], None],
+        deleted: Callable[[list[str], Now], None],
+    ) -> None:
+        self._image = image
+        self._configs = configs
+        self._replicas = replicas
+        self._scheduler = scheduler
+        self._changed = changed
+        self._deleted = deleted
+
+    def take(
+        self,
+        controller_epoch: int,
+        broker_epoch: int,
+        controller_id: int,
+        brokers: Mapping[int, BrokerImage],
+        topics: Sequence[ToldTopic],
+    ) -> Steps[int]:
+        """Take in all live brokers, and what is told of some topics; an error code if it is out of date."""
+
+        def taken() -> Steps[dict[tuple[str, int], int]]:
+            take_brokers(self._image, controller_id, brokers)
+            yield from self._take_topics(topics)
+            return {}
+
+        errors = yield from self._replicas.in_turn(controller_epoch, broker_epoch, taken)
+        return errors if isinstance(errors, int) else NONE
+
+    def _take_topics(self, topics: Sequence[ToldTopic]) -> Steps[None]:
+        if not topics:
+            return
+        try:
+            yield from self._configs.learn((topic.name, topic.topic_id) for topic in topics)
+        except RegistryAway as failure:
+            log.warning("the settings of new topics could not be read (%s): the defaults hold here until they change", failure)
+        noticed = yield from take_topics(self._image, topics)
+        if noticed.deleted:
+            self._deleted(noticed.deleted, self._scheduler.now())
+        if noticed.changed or noticed.deleted:
+            self._changed([*noticed.changed, *noticed.deleted])

@@ -1,0 +1,114 @@
+"""What the controller's requests say, whatever their version: roles, replicas to stop, and what there is in the cluster.
+
+Knows the messages and their history; decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.cluster.image import NO_TOPIC_ID, BrokerImage, PartitionImage
+from ottla.cluster.replication.assigned import Assigned
+from ottla.cluster.told import ToldPartition, ToldTopic
+from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
+from ottla.wire.api.stop_replica import StopReplicaRequest
+from ottla.wire.api.update_metadata import UpdateMetadataRequest
+
+NO_EPOCH = -1
+"""Stands for a leader epoch where the version of a request has none."""
+
+EPOCH_DURING_DELETE = -2
+"""Stands for a leader epoch while a topic is deleted: newer than any."""
+
+GROUPED_LEADER_AND_ISR_FROM, GROUPED_METADATA_FROM = 2, 5
+LISTENERS_NAMED_FROM = 3
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+@dataclass(frozen=True, slots=True)
+class RoleTold:
+    """The part of this broker in one partition, as the controller tells it."""
+
+    topic: str
+    topic_id: bytes
+    index: int
+    assigned: Assigned
+
+
+@dataclass(frozen=True, slots=True)
+class StopTold:
+    """A replica that this broker is to stop, and to delete if `is_deleted`."""
+
+    topic: str
+    index: int
+    leader_epoch: int
+    is_deleted: bool
+
+
+def roles(request: LeaderAndIsrRequest, version: int) -> Iterator[RoleTold]:
+    """All roles that a request tells."""
+    if version < GROUPED_LEADER_AND_ISR_FROM:
+        for state in request.ungrouped_partition_states:
+            yield RoleTold(state.topic_name, NO_TOPIC_ID, state.partition_index, _assigned(state))
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield RoleTold(topic.topic_name, topic.topic_id, state.partition_index, _assigned(state))
+
+
+def _assigned(state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> Assigned:
+    return Assigned(
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=tuple(state.isr),
+        partition_epoch=state.partition_epoch,
+        replicas=tuple(state.replicas),
+        adding_replicas=tuple(state.adding_replicas),
+        removing_replicas=tuple(state.removing_replicas),
+        controller_epoch=state.controller_epoch,
+        is_new=state.is_new,
+        leader_recovery_state=state.leader_recovery_state,
+    )
+
+
+def stops(request: StopReplicaRequest) -> Iterator[StopTold]:
+    """All replicas that a request stops."""
+    for one in request.ungrouped_partitions:
+        yield StopTold(one.topic_name, one.partition_index, NO_EPOCH, request.delete_partitions)
+    for topic in request.topics:
+        for index in topic.partition_indexes:
+            yield StopTold(topic.name, index, NO_EPOCH, request.delete_partitions)
+    for states in request.topic_states:
+        for state in states.partition_states:
+            yield StopTold(states.topic_name, state.partition_index, state.leader_epoch, state.delete_partition)
+
+
+def brokers(request: UpdateMetadataRequest, version: int) -> dict[int, BrokerImage]:
+    """All brokers that are alive. Before version 3 a listener is known by its security protocol."""
+    return {each.id: BrokerImage(each.id, _endpoints(each, version), each.rack) for each in request.live_brokers}
+
+
+def _endpoints(broker: UpdateMetadataRequest.UpdateMetadataBroker, version: int) -> tuple[tuple[str, str, int], ...]:
+    if not version:
+        return ((SECURITY_PROTOCOLS[0], broker.v0_host, broker.v0_port),)
+    if version < LISTENERS_NAMED_FROM:
+        return tuple((SECURITY_PROTOCOLS[one.security_protocol], one.host, one.port) for one in broker.endpoints)
+    return tuple((one.listener, one.host, one.port) for one in broker.endpoints)
+
+
+def topics(request: UpdateMetadataRequest, version: int) -> list[ToldTopic]:
+    """All topics of which a request tells something."""
+    if version >= GROUPED_METADATA_FROM:
+        return [
+            ToldTopic(each.topic_name, each.topic_id, [_told(one) for one in each.partition_states])
+            for each in request.topic_states
+        ]
+    grouped: dict[str, list[ToldPartition]] = {}
+    for state in request.ungrouped_partition_states:
+        grouped.setdefault(state.topic_name, []).append(_told(state))
+    return [ToldTopic(name, NO_TOPIC_ID, partitions) for name, partitions in grouped.items()]
+
+
+def _told(state: UpdateMetadataRequest.UpdateMetadataPartitionState) -> ToldPartition:
+    image = PartitionImage(state.partition_index, state.leader, state.leader_epoch, tuple(state.replicas), tuple(state.isr))
+    return ToldPartition(image, tuple(state.offline_replicas))

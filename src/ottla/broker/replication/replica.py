@@ -1,0 +1,315 @@
+"""A partition that other brokers replicate, too: it leads or follows as the controller says.
+
+Knows its log and the machines of `ottla.cluster.replication`; knows no controller, no request and no connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from ottla.broker.partitions.partition import LEADER, Partition, Role
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Steps
+from ottla.cluster.replication.assigned import Assigned, IsrChange
+from ottla.cluster.replication.follower import FollowerState
+from ottla.cluster.replication.leader import LeaderState, LeaderTerms
+from ottla.log.log import Log
+from ottla.ports import Now
+from ottla.records.batch import BadBatch, batches, crc_is_valid
+from ottla.wire.errors import (
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_LEADER_EPOCH,
+)
+
+log = logging.getLogger("ottla.broker")
+
+NO_LEADER_EPOCH = -1
+FOLLOWER = Role.FOLLOWER
+
+
+class AskedIsrs(Protocol):
+    """Takes the changes of in-sync sets that leaders want."""
+
+    def ask(self, replica: Replica, change: IsrChange) -> None:
+        """Have this change made; the replica hears what came of it, unless it is out of date by then."""
+
+
+class ReplicaPorts:
+    """What all replicas on a broker share; `partitions` and `isrs` are set before the first is made.
+
+    `moved` collects those whose high watermarks are newer than the checkpoint. Unless this broker `may_lead`, those that lead rest:
+    its session with the registry may be over.
+    """
+
+    __slots__ = ("isrs", "may_lead", "moved", "node_id", "partitions", "terms")
+
+    def __init__(self, node_id: int, terms: LeaderTerms) -> None:
+        self.node_id = node_id
+        self.terms = terms
+        self.may_lead = False
+        self.moved: dict[Replica, None] = {}
+        self.isrs: AskedIsrs
+        self.partitions: Partitions
+
+
+class Replica(Partition):
+    """One replica of a partition. It has no role until `lead` or `follow` is called, and serves nobody then."""
+
+    __slots__ = ("_ports",)
+
+    def __init__(self, *args: Any, ports: ReplicaPorts, **rooms: Any) -> None:
+        super().__init__(*args, **rooms)
+        self.role = FOLLOWER
+        self.leader_epoch = NO_LEADER_EPOCH
+        self._ports = ports
+
+    def opened(self, log: Log) -> None:
+        """Take over the recovered log; what others have of it is known up to the high watermark that was noted last."""
+        self.log = log
+        self.offline = None
+        self.high_watermark = min(
+            max(self._ports.partitions.checkpoints.high_watermark(self), log.log_start_offset), log.log_end_offset
+        )
+
+    # Roles
+
+    def lead(self, assigned: Assigned, now: Now) -> None:
+        """Lead from now on, or lead on by what the controller has decided meanwhile. Raises `StorageFailed`, with no other role."""
+        self._changes.made = True
+        end_offset = self.log.log_end_offset
+        if assigned.leader_epoch > self.leader_epoch:
+            # Noted even if nothing is ever appended in it: followers may have records of later epochs than any in this log.
+            self.log.assign_leader_epoch(assigned.leader_epoch)
+        if isinstance(self.replicas, LeaderState):
+            self.replicas.lead(assigned, end_offset, now.mono_ms)
+        else:
+            self.replicas = LeaderState(self._ports.node_id, self._ports.terms, assigned, end_offset, now.mono_ms)
+        self.leader_epoch = assigned.leader_epoch
+        if self._ports.may_lead:
+            self.resume(now)
+
+    def resume(self, now: Now) -> None:
+        """Lead as the controller said, after a rest or for the first time."""
+        self.role = LEADER
+        self._raise_high_watermark(now)
+        self.changed()
+
+    def rest(self) -> None:
+        """Lead no more until `resume`: others may do so. What followers have is not forgotten."""
+        self.role = FOLLOWER
+        self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
+        self.changed()
+
+    def follow(self, assigned: Assigned) -> None:
+        """Follow another broker from now on. Whoever waits for other replicas hears that this one leads no more."""
+        self._changes.made = True
+        before = self.replicas
+        if isinstance(before, FollowerState):
+            before.follow(assigned)
+        else:
+            self.replicas = FollowerState(assigned)
+        self.role = FOLLOWER
+        self.leader_epoch = assigned.leader_epoch
+        self._abandon(before, NOT_LEADER_OR_FOLLOWER)
+        self.changed()
+
+    def stop(self) -> None:
+        """Have no role any more: the replica is not one of those assigned, or the broker's session may be over."""
+        before, self.replicas = self.replicas, None
+        self.role = FOLLOWER
+        self._abandon(before, NOT_LEADER_OR_FOLLOWER)
+        self.changed()
+
+    def go_offline(self, reason: str) -> None:
+        """Serve nothing any more, and tell that to whoever waits."""
+        super().go_offline(reason)
+        self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
+
+    def _abandon(self, role: LeaderState | FollowerState | None, error_code: int) -> None:
+        if isinstance(role, LeaderState):
+            for told in role.abandoned():
+                told(error_code)
+
+    # As the leader
+
+    @property
+    def _min_insync_replicas(self) -> int:
+        return self.config.min_insync_replicas
+
+    def _raise_high_watermark(self, now: Now) -> None:
+        """Let readers see what all that are in sync have."""
+        leader = self.replicas
+        if not isinstance(leader, LeaderState):
+            return
+        offset = leader.high_watermark(self.log.log_end_offset, now.mono_ms, self._min_insync_replicas)
+        if offset <= self.high_watermark:
+            return
+        self.high_watermark = offset
+        self._ports.moved[self] = None
+        if leader.waiting:
+            error_code = self._late_error(leader)
+            for told in leader.released(offset):
+                told(error_code)
+
+    def _late_error(self, leader: LeaderState) -> int:
+        """What is told of records that are on all that are in sync, if these have become too few since they were appended."""
+        is_enough = len(leader.maximal_isr) >= leader.min_isr(self._min_insync_replicas)
+        return NONE if is_enough else NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def acks_error(self) -> int:
+        """What stands against an append with acks=all, as an error code, before it is made: too few replicas in sync."""
+        leader = self.replicas
+        if not isinstance(leader, LeaderState):
+            return NOT_LEADER_OR_FOLLOWER
+        return NOT_ENOUGH_REPLICAS if leader.is_under_min_isr(self._min_insync_replicas) else NONE
+
+    def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
+        """Call `callback(error_code)` once acks=all holds of all records below `offset`: in-sync replicas have them.
+
+        Where the topic wants it, they are also on stable storage here, which goes on at the same time.
+        """
+        leader = self.replicas
+        if not isinstance(leader, LeaderState):
+            callback(NOT_LEADER_OR_FOLLOWER)
+        elif offset <= self.high_watermark:
+            self._committed(offset, callback, self._late_error(leader))
+        else:
+            if self.must_sync(acks_all=True) and self.log.synced_offset < offset:
+                self._want_sync(self)
+            leader.when_high_watermark(offset, partial(self._committed, offset, callback))
+
+    def _committed(self, offset: int, callback: Callable[[int], None], error_code: int) -> None:
+        if error_code:
+            callback(error_code)
+        else:
+            self.when_synced(offset, callback)
+
+    def follower_error(self, node_id: int, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
+        """What stands against a fetch of this broker's, as an error code; NONE if nothing does."""
+        error_code = self.leader_error(current_leader_epoch)
+        if error_code:
+            return error_code
+        leader = self.replicas
+        if isinstance(leader, LeaderState) and node_id in leader.followers:
+            return NONE
+        # It may know more of the assignment than this one does: with either error it comes again.
+        return NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_LEADER_EPOCH else UNKNOWN_LEADER_EPOCH
+
+    def follower_fetched(self, node_id: int, offset: int, log_start_offset: int, now: Now, broker_epoch: int = -1) -> None:
+        """A follower fetches from `offset`: it has all below. Called for fetches that are served, those that wait too.
+
+        Not for one that is told that its log diverges.
+        """
+        leader = self.replicas
+        if not isinstance(leader, LeaderState):
+            return
+        follower = leader.followers.get(node_id)
+        known = None if follower is None else follower.log_end_offset
+        end_offset = self.log.log_end_offset
+        if leader.follower_fetched(node_id, offset, log_start_offset, end_offset, now.mono_ms, broker_epoch) is None:
+            return
+        change = None if node_id in leader.isr else leader.expand(node_id, self.high_watermark)
+        if change is not None:
+            log.info("%s: replica %d is in sync again with all below offset %d", self, node_id, offset)
+            self._ports.isrs.ask(self, change)
+        if known != offset:
+            self._see(now)
+
+    def shrink_isr(self, now: Now) -> None:
+        """Ask for an in-sync set without those that have been behind for too long, if there are any."""
+        leader = self.replicas
+        if self.offline is not None or not isinstance(leader, LeaderState):
+            return
+        change = leader.shrink(self.log.log_end_offset, now.mono_ms)
+        if change is not None:
+            gone = sorted(set(leader.isr).difference(change.isr))
+            ends = ", ".join(f"{node_id} at offset {leader.followers[node_id].log_end_offset}" for node_id in gone)
+            log.info("%s: no more in sync with offset %d: %s", self, self.log.log_end_offset, ends)
+            self._ports.isrs.ask(self, change)
+
+    def isr_changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now: Now) -> None:
+        """The controller has answered a change with what is the case now."""
+        leader = self.replicas
+        if isinstance(leader, LeaderState) and leader.changed(change, isr, leader_epoch, partition_epoch):
+            log.info("%s: in sync are %s (partition epoch %d)", self, list(isr), partition_epoch)
+            self._see(now)
+
+    def isr_refused(self, change: IsrChange) -> None:
+        """The controller has not made a change, and knows that nobody has."""
+        if isinstance(self.replicas, LeaderState):
+            self.replicas.refused(change)
+
+    def _see(self, now: Now) -> None:
+        """Raise the high watermark if that is possible, and tell readers."""
+        before = self.high_watermark
+        self._raise_high_watermark(now)
+        if self.high_watermark != before:
+            self.changed()
+
+    # As a follower
+
+    @property
+    def is_following(self) -> bool:
+        """Whether it is to have what a leader has."""
+        return self.offline is None and isinstance(self.replicas, FollowerState)
+
+    def append_as_follower(self, records: memoryview, now: Now) -> None:
+        """Append the whole batches in what the leader sent; one torn at the end is left out, as fetches may end in one.
+
+        Batches below the log's end are left out, too: the leader sends whole ones. Raises `BadBatch` where a batch is not what
+        it says, and `StorageFailed`; what is in front of it is appended then, or not.
+        """
+        end_offset = self.log.log_end_offset
+        found = []
+        begin = size = 0
+        for position, header in batches(records):
+            if header.next_offset <= end_offset:
+                begin = position + header.size
+                continue
+            if header.base_offset < end_offset:
+                raise BadBatch(
+                    position, f"a batch of offsets {header.base_offset} to {header.last_offset} comes after {end_offset}."
+                )
+            if not crc_is_valid(records[position : position + header.size]):
+                raise BadBatch(position, "the CRC-32C is not that of the batch.")
+            found.append(header)
+            end_offset = header.next_offset
+            size = position + header.size
+        if not found:
+            return
+        self._changes.made = True
+        self._touched[self] = None
+        self.log.append_as_follower(records[begin:size], found, now)
+        if self._has_flush_settings:
+            self._flush(self, now)
+
+    def take_high_watermark(self, told: int) -> None:
+        """Let readers see what the leader says that all in sync have, as far as it is here."""
+        log = self.log
+        offset = FollowerState.high_watermark(told, self.high_watermark, log.log_start_offset, log.log_end_offset)
+        if offset != self.high_watermark:
+            self.high_watermark = offset
+            self._ports.moved[self] = None
+            self.changed()
+
+    def truncate_to(self, offset: int) -> Steps[None]:
+        """Drop all batches that reach `offset` or beyond: the leader has others there. Raises `StorageFailed`."""
+        if offset >= self.log.log_end_offset:
+            self.log.truncate_to(offset)
+            return
+        yield from self._ports.partitions.before_cut(self, offset)
+        if not self.is_following or offset >= self.log.log_end_offset:
+            return
+        self._changes.made = True
+        log.info("%s: truncated from offset %d to %d", self, self.log.log_end_offset, offset)
+        self._ports.partitions.checkpoints.was_cut(self)
+        self.log.truncate_to(offset)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        self._ports.moved[self] = None
+        self.changed()

@@ -1,0 +1,303 @@
+"""The replicas of a broker of a cluster: they lead, follow or stop as the controller says, and their logs are opened for that.
+
+Knows partitions and the image; knows no messages, no connection and no registry. What the controller says is taken one request
+after the other, in slices: a request may name thousands of partitions. An epoch that is older than one seen before is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from ottla.broker.in_turn import InTurn
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.replication.controller_words import EPOCH_DURING_DELETE, NO_EPOCH, RoleTold, StopTold
+from ottla.broker.replication.replica import Replica, ReplicaPorts
+from ottla.broker.replication.topic_configs import TopicConfigs
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.directories import PartitionDirectories
+from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
+from ottla.cluster.replication.leader import LeaderState
+from ottla.ports import Disk, Now, StorageFailed
+from ottla.wire.errors import (
+    FENCED_LEADER_EPOCH,
+    INCONSISTENT_TOPIC_ID,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+log = logging.getLogger("ottla.broker")
+
+Errors = dict[tuple[str, int], int]
+"""An error code for each partition of a request."""
+
+
+class ReplicaManager:
+    """Roles of all replicas on this broker.
+
+    `stopping` hear of replicas before they lead, change their leader epoch or stop: whoever copies records to them stops.
+    `following` hear of those that follow a leader from now on, `leading` of each that leads, or leads on in a new epoch, and
+    `led` of each that does no more, or never did.
+    """
+
+    def __init__(
+        self,
+        ports: ReplicaPorts,
+        partitions: Partitions,
+        directories: PartitionDirectories,
+        disk: Disk,
+        image: ClusterImage,
+        configs: TopicConfigs,
+        settings: SettingsInForce,
+        scheduler: Scheduler,
+    ) -> None:
+        self.controller_epoch = 0
+        """The newest that any controller has told."""
+        self.leader_addresses: dict[int, tuple[str, int]] = {}
+        """Where leaders are, as far as the controller has told it with their partitions."""
+        self.stopping: list[Callable[[Sequence[Replica]], None]] = []
+        self.following: list[Callable[[Sequence[Replica]], None]] = []
+        self.leading: list[Callable[[Replica], None]] = []
+        self.led: list[Callable[[Replica], None]] = []
+        self._ports = ports
+        self._partitions = partitions
+        self._directories = directories
+        self._disk = disk
+        self._image = image
+        self._configs = configs
+        self._settings = settings
+        self._scheduler = scheduler
+        self._turns = InTurn()
+        self._clean = True
+
+    def load(self, now: Now, *, clean: bool) -> None:
+        """Clear the data directory of what deleted partitions left, at start-up. Logs are opened with their roles.
+
+        `clean`: the last stop was orderly, so that they need not be scanned. Raises `StorageFailed`.
+        """
+        self._clean = clean
+        self._partitions.checkpoints.load()
+        self._directories.clear((), (), ())
+        self._keep_house(now)
+
+    @property
+    def are_all_checked(self) -> bool:
+        """Whether the next start may take all logs for whole, if those that are open are: none is as a crash has left it."""
+        return self._clean or not self._directories.strangers([str(partition) for partition in self._partitions], ())
+
+    # The broker in its cluster
+
+    def entered(self, broker_epoch: int) -> None:
+        """The broker has registered (anew): from now on it leads what the controller says."""
+        self._stop_all()
+        self._ports.terms.broker_epoch = broker_epoch
+        self._ports.may_lead = True
+
+    def left(self) -> None:
+        """The session with the registry has ended: nothing that the controller has said holds any more."""
+        self._ports.may_lead = False
+        self._stop_all()
+
+    def fall_silent(self) -> None:
+        """The session may have ended elsewhere: others may lead by now what this broker led."""
+        self._ports.may_lead = False
+        for replica in self._replicas():
+            if isinstance(replica.replicas, LeaderState):
+                replica.rest()
+                self._tell_led(replica)
+
+    def wake_up(self, now: Now) -> None:
+        """The session is alive after all: what was led is led on."""
+        self._ports.may_lead = True
+        for replica in self._replicas():
+            if isinstance(replica.replicas, LeaderState):
+                replica.resume(now)
+                self._tell_leading(replica)
+
+    def _stop_all(self) -> None:
+        held = [replica for replica in self._replicas() if replica.replicas is not None]
+        self._tell_stopping(held)
+        for replica in held:
+            replica.stop()
+            self._tell_led(replica)
+
+    def _replicas(self) -> list[Replica]:
+        return [partition for partition in self._partitions if isinstance(partition, Replica)]
+
+    # What the controller says
+
+    def epoch_error(self, controller_epoch: int, broker_epoch: int) -> int:
+        """What stands against a request of a controller's, as an error code: an older life of the controller or of this broker.
+
+        A newer epoch of this broker is one that the controller has heard of first.
+        """
+        if NO_EPOCH < broker_epoch < self._ports.terms.broker_epoch:
+            return STALE_BROKER_EPOCH
+        return STALE_CONTROLLER_EPOCH if controller_epoch < self.controller_epoch else NONE
+
+    def in_turn(self, controller_epoch: int, broker_epoch: int, steps: Callable[[], Steps[Errors]]) -> Steps[Errors | int]:
+        """Take what a controller says when all that was said before is done; an error code if it is stale by then."""
+
+        def taken() -> Steps[Errors | int]:
+            error_code = self.epoch_error(controller_epoch, broker_epoch)
+            if error_code:
+                log.warning("what a controller of epoch %d says is out of date (%d)", controller_epoch, error_code)
+                return error_code
+            self.controller_epoch = controller_epoch
+            return (yield from steps())
+
+        return (yield from self._turns.steps(taken()))
+
+    def take_roles(self, told: Iterable[RoleTold]) -> Steps[Errors]:
+        """Lead and follow as the controller says; returns what became of each partition. Raises `RegistryAway`: say it again."""
+        asked = list(told)
+        yield from self._configs.learn((role.topic, role.topic_id) for role in asked)
+        errors: Errors = {}
+        followers: list[Replica] = []
+        opened = self._partitions.opens
+        for role in asked:
+            self._image.name_topic(role.topic, role.topic_id)
+            error_code = errors[role.topic, role.index] = self._role_error(role)
+            if not error_code:
+                errors[role.topic, role.index] = self._take_role(role, followers)
+            yield None
+        if self._partitions.opens > opened:
+            self._directories.sync_soon()
+        current = [replica for replica in followers if replica.is_following]
+        if current:
+            for tell in self.following:
+                tell(current)
+        return errors
+
+    def _role_error(self, role: RoleTold) -> int:
+        """What stands against a role, as an error code."""
+        replica = self._partitions.get(role.topic, role.index)
+        if replica is None:
+            is_ours = self._ports.node_id in role.assigned.replicas
+            return NONE if is_ours else UNKNOWN_TOPIC_OR_PARTITION
+        if replica.offline is not None:
+            return KAFKA_STORAGE_ERROR
+        if role.topic_id != replica.topic_id and NO_TOPIC_ID not in (role.topic_id, replica.topic_id):
+            log.error("%s: the controller means another topic of that name, with id %s", replica, role.topic_id.hex())
+            return INCONSISTENT_TOPIC_ID
+        epoch = role.assigned.leader_epoch
+        if epoch < replica.leader_epoch or (epoch == replica.leader_epoch and replica.replicas is not None):
+            return STALE_CONTROLLER_EPOCH
+        return NONE if self._ports.node_id in role.assigned.replicas else UNKNOWN_TOPIC_OR_PARTITION
+
+    def _take_role(self, role: RoleTold, followers: list[Replica]) -> int:
+        now = self._scheduler.now()
+        replica = self._held(role, now)
+        if replica.offline is not None:
+            return KAFKA_STORAGE_ERROR
+        if replica.replicas is not None:
+            self._tell_stopping([replica])
+        if role.assigned.leader == self._ports.node_id:
+            try:
+                replica.lead(role.assigned, now)
+            except StorageFailed as failure:
+                log.error("%s can't be led from here: %s", replica, failure)
+                return KAFKA_STORAGE_ERROR
+            if self._ports.may_lead:
+                self._tell_leading(replica)
+        else:
+            replica.follow(role.assigned)
+            self._tell_led(replica)
+            if role.assigned.leader != NO_LEADER:
+                followers.append(replica)
+        return NONE
+
+    def _held(self, role: RoleTold, now: Now) -> Replica:
+        held = self._partitions.get(role.topic, role.index)
+        if held is None:
+            config = self._settings.value.log_config(self._configs.of(role.topic))
+            held = self._partitions.open(role.topic, role.index, role.topic_id, config, now, clean=self._clean)
+        assert isinstance(held, Replica), "a broker of a cluster holds nothing else"
+        return held
+
+    def stop_replicas(self, told: Iterable[StopTold]) -> Steps[Errors]:
+        """Stop replicas, and delete those that are to go: when it is over, no power cut brings them back."""
+        errors: Errors = {}
+        gone: list[StopTold] = []
+        for stop in told:
+            errors[stop.topic, stop.index] = self._stop(stop)
+            if stop.is_deleted and not errors[stop.topic, stop.index]:
+                gone.append(stop)
+            yield None
+        if gone:
+            yield from self._partitions.checkpoints.settle_slowly({stop.topic for stop in gone})
+            failure = yield partial(self._disk.sync_soon, [self._disk.directory("")])
+            if failure is not None:
+                log.error("the names of deleted replicas could not be synced: %s; the controller asks again", failure)
+                errors |= {(stop.topic, stop.index): KAFKA_STORAGE_ERROR for stop in gone}
+        return errors
+
+    def _stop(self, stop: StopTold) -> int:
+        replica = self._partitions.get(stop.topic, stop.index)
+        if replica is None:
+            return self._delete_directory(f"{stop.topic}-{stop.index}") if stop.is_deleted else NONE
+        assert isinstance(replica, Replica), "a broker of a cluster holds nothing else"
+        if stop.leader_epoch not in (NO_EPOCH, EPOCH_DURING_DELETE) and stop.leader_epoch < replica.leader_epoch:
+            return FENCED_LEADER_EPOCH
+        self._tell_stopping([replica])
+        replica.stop()
+        self._tell_led(replica)
+        if not stop.is_deleted:
+            return KAFKA_STORAGE_ERROR if replica.offline is not None else NONE
+        log.info("%s is deleted, as the controller says", replica)
+        if self._partitions.drop(stop.topic, stop.index):
+            return NONE
+        return self._delete_directory(str(replica))
+
+    def _delete_directory(self, name: str) -> int:
+        """Delete the directory of a partition that is not open: deleted while this broker was down, or damaged."""
+        topic, _, index = name.rpartition("-")
+        self._partitions.checkpoints.forget(topic, int(index))
+        try:
+            if self._disk.exists(name):
+                self._directories.delete(name)
+        except StorageFailed as failure:
+            log.error("%s could not be deleted: %s; the controller asks again", name, failure)
+            return KAFKA_STORAGE_ERROR
+        return NONE
+
+    # Who hears of it
+
+    def _tell_stopping(self, replicas: Sequence[Replica]) -> None:
+        for tell in self.stopping:
+            tell(replicas)
+
+    def _tell_leading(self, replica: Replica) -> None:
+        for tell in self.leading:
+            tell(replica)
+
+    def _tell_led(self, replica: Replica) -> None:
+        for tell in self.led:
+            tell(replica)
+
+    # From time to time
+
+    def _keep_house(self, now: Now) -> None:
+        """Look for followers that are behind, and write down high watermarks."""
+
+        def shrink(now: Now) -> None:
+            self._scheduler.begin("in-sync sets", self._shrink())
+
+        def note(now: Now) -> None:
+            moved, self._ports.moved = self._ports.moved, {}
+            self._partitions.checkpoints.note_high_watermarks(moved)
+
+        settings, every = self._settings, self._scheduler.every
+        every("in-sync sets", lambda: settings.value.replica_lag_time_max_ms // 2, shrink, now)
+        every("high watermarks", lambda: settings.value.replica_high_watermark_checkpoint_interval_ms, note, now)
+
+    def _shrink(self) -> Steps[None]:
+        for replica in self._replicas():
+            if isinstance(replica.replicas, LeaderState):
+                replica.shrink_isr(self._scheduler.now())
+                yield None

@@ -1,0 +1,73 @@
+"""What a broker of a cluster has for its replicas, wired together. A lone broker has none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ottla.broker.coordination.moves import CoordinatorMoves
+from ottla.broker.interbroker.channels import Channels
+from ottla.broker.membership.membership import BrokerMembership
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.replication.alter_partition import asked_isrs
+from ottla.broker.replication.cluster_news import ClusterNews
+from ottla.broker.replication.replica import Replica, ReplicaPorts
+from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.broker.replication.topic_configs import TopicConfigs
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.directories import PartitionDirectories
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.replication.leader import LeaderTerms
+from ottla.ports import Disk, Now, SharedRegistry
+
+
+class Replication:
+    """Makes partitions that have replicas (`kind`); `manager` and `news` take what the controller says."""
+
+    def __init__(
+        self,
+        node_id: int,
+        registry: SharedRegistry,
+        channels: Channels,
+        image: ClusterImage,
+        settings: SettingsInForce,
+        scheduler: Scheduler,
+        membership: BrokerMembership,
+    ) -> None:
+        self._ports = ReplicaPorts(node_id, LeaderTerms(image.brokers, settings.value.replica_lag_time_max_ms))
+        self._registry = registry
+        self._channels = channels
+        self._image = image
+        self._settings = settings
+        self._scheduler = scheduler
+        self._membership = membership
+        self.kind = partial(Replica, ports=self._ports)
+
+    def manage(
+        self,
+        partitions: Partitions,
+        directories: PartitionDirectories,
+        disk: Disk,
+        moves: CoordinatorMoves,
+        changed: Callable[[list[str]], None],
+        deleted: Callable[[list[str], Now], None],
+    ) -> None:
+        """Take over these partitions; `changed` and `deleted` hear of topics that came, grew or went."""
+        image, settings, scheduler, registry = self._image, self._settings, self._scheduler, self._registry
+        ports, configs = self._ports, TopicConfigs(registry, image)
+        ports.partitions = partitions
+        ports.isrs = asked_isrs(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry)
+        self.manager = ReplicaManager(ports, partitions, directories, disk, image, configs, settings, scheduler)
+        self.news = ClusterNews(image, configs, self.manager, scheduler, changed, deleted)
+        self.manager.leading.append(moves.leads)
+        self.manager.led.append(moves.leads_no_more)
+        membership, manager = self._membership, self.manager
+        membership.entered.append(lambda now: manager.entered(membership.broker_epoch))
+        membership.left.append(lambda now: manager.left())
+        membership.silenced.append(lambda now: manager.fall_silent())
+        membership.woken.append(manager.wake_up)
+
+    def rooms(self) -> dict[object, object]:
+        """What handlers can take, by type."""
+        return {ReplicaManager: self.manager, ClusterNews: self.news}

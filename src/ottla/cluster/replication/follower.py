@@ -1,0 +1,31 @@
+"""A follower of a partition: whom it follows, and what it may show of what it has. Knows offsets and node ids."""
+
+from __future__ import annotations
+
+from ottla.cluster.replication.assigned import Assigned
+
+
+class FollowerState:
+    """One leader epoch after another of a partition that this broker follows."""
+
+    __slots__ = ("adding_replicas", "leader", "leader_epoch", "partition_epoch", "removing_replicas", "replicas")
+
+    def __init__(self, assigned: Assigned) -> None:
+        self.follow(assigned)
+
+    def follow(self, assigned: Assigned) -> None:
+        """Take in what the controller decided."""
+        self.leader = assigned.leader
+        self.leader_epoch = assigned.leader_epoch
+        self.partition_epoch = assigned.partition_epoch
+        self.replicas = assigned.replicas
+        self.adding_replicas = assigned.adding_replicas
+        self.removing_replicas = assigned.removing_replicas
+
+    @staticmethod
+    def high_watermark(told: int, known: int, log_start_offset: int, log_end_offset: int) -> int:
+        """Where readers of this replica stop, when the leader's high watermark is `told`.
+
+        It never falls but with the log's end, which a leader's must reach first.
+        """
+        return min(max(told, known, log_start_offset), log_end_offset)

@@ -1,0 +1,28 @@
+"""Batches that a follower copies from its leader. Knows their headers; knows no segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ottla.records.batch import BatchHeader
+
+
+def runs(headers: Sequence[BatchHeader]) -> Iterator[Sequence[BatchHeader]]:
+    """Divide batches where offsets are missing or another leader epoch begins."""
+    begin = 0
+    for number in range(1, len(headers)):
+        before, header = headers[number - 1], headers[number]
+        if header.base_offset != before.next_offset or header.leader_epoch != before.leader_epoch:
+            yield headers[begin:number]
+            begin = number
+    if headers:
+        yield headers[begin:]
+
+
+def of_producers(run: Sequence[BatchHeader]) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of those batches that say who wrote them."""
+    position = 0
+    for header in run:
+        if header.producer_id >= 0:
+            yield position, header
+        position += header.size
