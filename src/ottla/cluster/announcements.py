@@ -7,7 +7,6 @@ watches them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from json import dumps
 from typing import Any, Final, NamedTuple
 
 from ottla.cluster import layout
@@ -48,12 +47,12 @@ def _announcement(parts: Sequence[str], topics: set[str]) -> tuple[Announcements
         case ["config", "topics", name] if name in topics:
             return None
         case ["config", kind, *_] if kind in CONFIG_KINDS:
-            return CONFIGS, _json({"version": 2, "entity_path": "/".join(parts[1:])})
+            return CONFIGS, layout.json_bytes({"version": 2, "entity_path": "/".join(parts[1:])})
         case ["kafka-acl", kind, entry]:
             return LITERAL_ACLS, f"{_KINDS[kind].name}:{layout.name_in(entry)}".encode()
         case ["kafka-acl-extended", "prefixed", kind, entry]:
             rule = {"resourceType": _KINDS[kind].name, "name": layout.name_in(entry), "patternType": Pattern.PREFIXED.name}
-            return OTHER_ACLS, _json({"version": 1, **rule})
+            return OTHER_ACLS, layout.json_bytes({"version": 1, **rule})
         case ["delegation_token", "tokens", token_id]:
             return TOKENS, token_id.encode()
     return None
@@ -97,10 +96,6 @@ def _kind(written: str) -> str:
 
 def _token_path(value: bytes) -> str:
     return layout.delegation_token_path(value.decode())
-
-
-def _json(value: Mapping[str, object]) -> bytes:
-    return dumps(value, separators=layout.SEPARATORS).encode()
 
 
 _READ: Final = {CONFIGS: _config_path, LITERAL_ACLS: _literal_path, OTHER_ACLS: _other_path, TOKENS: _token_path}

@@ -134,7 +134,7 @@ def uuid_bytes(text: str) -> bytes:
 
 
 def cluster_id_json(cluster_id: str) -> bytes:
-    return _json({"version": "1", "id": cluster_id})
+    return json_bytes({"version": "1", "id": cluster_id})
 
 
 def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None, wall_ms: int) -> bytes:
@@ -152,7 +152,7 @@ def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None
     }
     if rack is not None:
         value["rack"] = rack
-    return _json(value)
+    return json_bytes(value)
 
 
 def member_json(endpoints: Sequence[tuple[str, str, int, str]], rack: str | None, wall_ms: int, version: int) -> bytes:
@@ -176,7 +176,7 @@ def member_json(endpoints: Sequence[tuple[str, str, int, str]], rack: str | None
     }
     since = {"features": 5, "listener_security_protocol_map": 4, "rack": 3}
     left_out = {name for name, first in since.items() if version < first} | ({"rack"} if rack is None else set())
-    return _json({name: one for name, one in value.items() if name not in left_out})
+    return json_bytes({name: one for name, one in value.items() if name not in left_out})
 
 
 def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:
@@ -190,39 +190,39 @@ def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:
 
 
 def state_json(controller_epoch: int, leader: int, leader_epoch: int, isr: Sequence[int]) -> bytes:
-    return _json(
+    return json_bytes(
         {"controller_epoch": controller_epoch, "leader": leader, "version": 1, "leader_epoch": leader_epoch, "isr": list(isr)}
     )
 
 
 def config_json(configs: Mapping[str, str]) -> bytes:
-    return _json({"version": 1, "config": dict(configs)})
+    return json_bytes({"version": 1, "config": dict(configs)})
 
 
 def acls_json(rules: Sequence[Mapping[str, str]]) -> bytes:
     """Each rule as principal, permissionType, operation and host."""
-    return _json({"version": 1, "acls": [dict(rule) for rule in rules]})
+    return json_bytes({"version": 1, "acls": [dict(rule) for rule in rules]})
 
 
 def controller_json(node_id: int, wall_ms: int) -> bytes:
-    return _json({"version": 2, "brokerid": node_id, "timestamp": str(wall_ms), "kraftControllerEpoch": -1})
+    return json_bytes({"version": 2, "brokerid": node_id, "timestamp": str(wall_ms), "kraftControllerEpoch": -1})
 
 
 def producer_id_block_json(node_id: int, first: int, last: int) -> bytes:
     """The bounds of a block are strings, as Kafka writes them."""
-    return _json({"version": 1, "broker": node_id, "block_start": str(first), "block_end": str(last)})
+    return json_bytes({"version": 1, "broker": node_id, "block_start": str(first), "block_end": str(last)})
 
 
 def features_json(levels: Mapping[str, int]) -> bytes:
     """The features that are not off."""
     features = {name: {"max_version_level": level} for name, level in levels.items()}
-    return _json({"features": features, "version": 2, "status": 1})
+    return json_bytes({"features": features, "version": 2, "status": 1})
 
 
 def delegation_token_json(people: tuple[str, str, Sequence[str]], times_ms: tuple[int, int, int], token_id: str) -> bytes:
     """`people` are owner, requester and renewers, `times_ms` when it was made, its last possible end, and its end."""
     owner, requester, renewers = people
-    return _json(
+    return json_bytes(
         {
             "version": DELEGATION_TOKEN_VERSION,
             "owner": _written(owner),
@@ -241,5 +241,6 @@ def read(value: bytes) -> Any:
     return loads(value)
 
 
-def _json(value: object) -> bytes:
+def json_bytes(value: object) -> bytes:
+    """A value as Kafka writes it: JSON without spaces."""
     return dumps(value, separators=SEPARATORS).encode()

@@ -13,6 +13,7 @@ class BrokerKeywords(TypedDict, total=False):
     allow_everyone_if_no_acl_found: bool
     authorizer_class_name: str
     auto_create_topics_enable: bool
+    auto_leader_rebalance_enable: bool
     broker_id: int
     broker_rack: str
     compression_gzip_level: int
@@ -22,9 +23,11 @@ class BrokerKeywords(TypedDict, total=False):
     connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
     connections_max_reauth_ms: int
+    controlled_shutdown_enable: bool
     controller_listener_names: str
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
+    controller_socket_timeout_ms: int
     default_replication_factor: int
     delegation_token_expiry_check_interval_ms: int
     delegation_token_expiry_time_ms: int
@@ -50,6 +53,8 @@ class BrokerKeywords(TypedDict, total=False):
     group_max_size: int
     group_min_session_timeout_ms: int
     inter_broker_listener_name: str
+    leader_imbalance_check_interval_seconds: int
+    leader_imbalance_per_broker_percentage: int
     listener_security_protocol_map: str
     listeners: str
     log_cleaner_backoff_ms: int

@@ -6,22 +6,24 @@ Watches become events; each event is seen to by the rooms of the term at hand, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.broker.controller.broker_changes import BrokerChanges
 from ottla.broker.controller.election import ControllerElection, Elected
+from ottla.broker.controller.elections import AskedElections
 from ottla.broker.controller.events import ControllerEvents
 from ottla.broker.controller.isr_changes import IsrChanges
 from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.reassigning import Faults, Reassignments, Targets
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster import layout
-from ottla.cluster.controller.context import TopicPartition
+from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
 from ottla.cluster.controller.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
 from ottla.cluster.controller.requests import ControlRequest
 from ottla.ports import Change, Now, SharedRegistry
@@ -35,19 +37,33 @@ log = logging.getLogger("ottla.broker")
 
 T = TypeVar("T")
 
+BALANCE: Final = "balance of leaders"
+BALANCED_FIRST_MS: Final = 5_000
+"""So long after an election the controller looks for the first time whether leaders are in balance."""
 RETRY_MS = 500
 """After so long the registry is asked again who is the controller, where it was not reached."""
+
+
+class Watches(NamedTuple):
+    """Whom rooms tell that something has changed, so that it becomes an event: by the path of an entry, or by partitions."""
+
+    topic: Callable[[str], None]
+    reassignments: Callable[[str], None]
+    elections: Callable[[str], None]
+    altered: Callable[[Iterable[TopicPartition]], None]
 
 
 class Reign:
     """A term, and the rooms that see to what happens in it."""
 
-    def __init__(self, term: ControllerTerm, new_id: Callable[[], bytes], topic_changed: Callable[[str], None]) -> None:
+    def __init__(self, term: ControllerTerm, new_id: Callable[[], bytes], watches: Watches) -> None:
         self.term = term
         self.leaders = LeaderChanges(term)
         self.brokers = BrokerChanges(term, self.leaders)
-        self.topics = TopicChanges(term, self.leaders, new_id, topic_changed)
-        self.isrs = IsrChanges(term, self.leaders)
+        self.topics = TopicChanges(term, self.leaders, new_id, watches.topic)
+        self.isrs = IsrChanges(term, self.leaders, watches.altered)
+        self.reassignments = Reassignments(term, self.leaders, self.topics, watches.reassignments)
+        self.elections = AskedElections(term, self.leaders, watches.elections)
 
 
 class Controller:
@@ -106,6 +122,18 @@ class Controller:
         """A leader asks for other in-sync replicas."""
         return self.asked(lambda reign: reign.isrs.alter(body, version), AlterPartitionResponse(error_code=NOT_CONTROLLER))
 
+    def alter_reassignments(self, targets: Targets, *, may_resize: bool) -> Steps[Faults | None]:
+        """Somebody wants partitions moved, or moves taken back: what came of each; None if this broker is not the controller."""
+        return self.asked(lambda reign: reign.reassignments.alter(targets, may_resize=may_resize), None)
+
+    def reassignments(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment] | None]:
+        """What of these partitions, or (None) of all, is on the move; None if this broker is not the controller."""
+        return self.asked(lambda reign: reign.reassignments.listed(partitions), None)
+
+    def elect(self, partitions: Iterable[TopicPartition] | None, *, is_unclean: bool) -> Steps[Faults | None]:
+        """Somebody wants leaders elected: what came of each partition; None if this broker is not the controller."""
+        return self.asked(lambda reign: reign.elections.elect(partitions, is_unclean=is_unclean), None)
+
     # Elections
 
     def _may_have_moved(self, path: str) -> None:
@@ -131,13 +159,15 @@ class Controller:
     def _resign(self) -> None:
         reign, self._reign = self._reign, None
         if reign is not None:
+            self._scheduler.cancel(BALANCE)
             reign.term.close()
 
     def _take_office(self, elected: Elected) -> Steps[None]:
         """Read everything, watch it, elect who is to lead, and tell all brokers."""
         node_id, registry, settings = self._node_id, self._registry, self._settings
         term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, self._answered)
-        reign = self._reign = Reign(term, self._new_id, self._topic_changed)
+        watches = Watches(self._topic_changed, self._reassignments_wanted, self._elections_wanted, self._isrs_altered)
+        reign = self._reign = Reign(term, self._new_id, watches)
         yield from self._forget(reign, LOG_DIR_EVENTS, self._log_dir_failed)
         yield from self._forget(reign, ISR_CHANGES, self._isr_changed)
         term.context.brokers.update((yield from term.reader.brokers(self._brokers_changed, each=self._brokers_changed)))
@@ -158,6 +188,9 @@ class Controller:
         yield from term.send()
         log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))
         yield from reign.topics.to_be_deleted(deleted)
+        yield from reign.reassignments.resume()
+        yield from reign.elections.written()
+        self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
 
     def _forget(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
         """Remove notifications that were meant for a former controller: all is about to be read."""
@@ -181,6 +214,7 @@ class Controller:
         there = yield from reign.term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
         joined = yield from reign.brokers.changed(there)
         yield from reign.topics.resume(reign.term.context.held_by(joined))
+        yield from reign.reassignments.joined(joined)
 
     def _topics_changed(self, path: str) -> None:
         self._soon("topics", self._see_to_topics)
@@ -205,7 +239,26 @@ class Controller:
     def _see_to_isrs(self, reign: Reign) -> Steps[None]:
         names = yield from reign.term.reader.names(ISR_CHANGES, self._isr_changed)
         if names:
-            yield from reign.isrs.notified(names)
+            yield from reign.reassignments.in_sync((yield from reign.isrs.notified(names)))
+
+    def _isrs_altered(self, partitions: Iterable[TopicPartition]) -> None:
+        reign = self._reign
+        moving = [] if reign is None else [one for one in partitions if one in reign.term.context.reassigning]
+        if moving:
+            self._soon(None, lambda reign: reign.reassignments.in_sync(moving))
+
+    def _reassignments_wanted(self, path: str) -> None:
+        self._soon("reassignments", lambda reign: reign.reassignments.written())
+
+    def _elections_wanted(self, path: str) -> None:
+        self._soon("elections of first replicas", lambda reign: reign.elections.written())
+
+    def _balance(self, now: Now) -> None:
+        """Look now and again whether brokers lead what is theirs (`auto.leader.rebalance.enable`)."""
+        settings = self._settings.value
+        if settings.auto_leader_rebalance_enable:
+            self._soon("balance of leaders", lambda reign: reign.elections.balance())
+        self._scheduler.at(BALANCE, now.mono_ms + settings.leader_imbalance_check_interval_seconds * 1000, self._balance)
 
     def _log_dir_failed(self, path: str) -> None:
         self._soon("log directories", self._see_to_log_dirs)

@@ -5,6 +5,8 @@ Knows one term of the controller.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.scheduler import Steps
@@ -22,9 +24,10 @@ BY_ID_FROM = 2
 
 
 class IsrChanges:
-    """Both ways of one term."""
+    """Both ways of one term. `altered` is told of what leaders have asked about, whatever came of it."""
 
-    def __init__(self, term: ControllerTerm, leaders: LeaderChanges) -> None:
+    def __init__(self, term: ControllerTerm, leaders: LeaderChanges, altered: Callable[[Iterable[TopicPartition]], None]) -> None:
+        self._tell = altered
         self._term = term
         self._context = term.context
         self._leaders = leaders
@@ -52,6 +55,7 @@ class IsrChanges:
         codes = yield from self._altered(wanted, version)
         self._term.requests.tell_all(wanted)
         yield from self._term.send()
+        self._tell(wanted)
         return AlterPartitionResponse(topics=[self._result(topic, codes, version) for topic in request.topics])
 
     def _altered(self, wanted: dict[TopicPartition, LeaderAndIsr], version: int) -> Steps[dict[TopicPartition, int]]:

@@ -34,6 +34,11 @@ class ControllerReader:
     def __init__(self, registry: SharedRegistry) -> None:
         self._registry = registry
 
+    def value(self, path: str, changed: Changed | None = None) -> Steps[bytes | None]:
+        """What an entry says; None if it is not there."""
+        (entry,) = yield from self._registry.read([path], changed=changed)
+        return None if entry is None else entry.value
+
     def names(self, path: str, changed: Changed | None = None) -> Steps[list[str]]:
         """The children of an entry; none if it is not there."""
         (names,) = yield from self._registry.list([path], changed=changed)

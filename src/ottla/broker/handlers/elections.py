@@ -1,13 +1,14 @@
-"""ElectLeaders and ListPartitionReassignments: every partition has one replica, which leads it already, and nothing moves."""
+"""ElectLeaders: other leaders than those there are (KIP-183, KIP-460). A lone broker leads everything that can be led."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ottla.broker.controller.controller import Controller
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
-from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -15,19 +16,20 @@ from ottla.broker.serving.slices import Slices
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.image import ClusterImage
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     ELECTION_NOT_NEEDED,
     ERRORS,
     INVALID_REQUEST,
     NONE,
+    NOT_CONTROLLER,
     PREFERRED_LEADER_NOT_AVAILABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 PREFERRED, UNCLEAN = 0, 1
 TOP_LEVEL_ERROR_FROM = 1
+UNKNOWN_TYPE = "Unknown election type {}: use 0 (preferred) or 1 (unclean)."
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 Elected = ElectLeadersRequest.TopicPartitions
@@ -41,17 +43,24 @@ PartitionResult = ElectLeadersResponse.PartitionResult
     slices=Slices(((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)),
 )
 def elect_leaders(
-    request: Request[ElectLeadersRequest], cluster: ClusterImage, partitions: Partitions, later: LaterReplies, rights: Rights
+    request: Request[ElectLeadersRequest],
+    cluster: ClusterImage,
+    partitions: Partitions,
+    controller: Controller | None,
+    later: LaterReplies,
+    rights: Rights,
 ) -> Reply:
-    """Say of each partition why nobody was elected. Of all partitions, those are left out that need no election."""
+    """Say of each partition what came of it. Of all partitions, those are left out that need no election."""
     if not rights.asked(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now):
-        return _denied(request.body, request.version)
+        sentence = ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
+        return _all_refused(request.body, request.version, CLUSTER_AUTHORIZATION_FAILED, sentence)
+    if controller is not None:
+        return later.computed(_elected_by(controller, request.body, request.version), to_the_end=True)
     return later.computed(_elected(request.body, cluster, partitions))
 
 
-def _denied(body: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
+def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:
     """As Kafka says it: of each partition, and of the whole where there is a place for it."""
-    code, sentence = CLUSTER_AUTHORIZATION_FAILED, ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
     results = [
         TopicResult(
             topic=each.topic,
@@ -64,6 +73,25 @@ def _denied(body: ElectLeadersRequest, version: int) -> ElectLeadersResponse:
     return ElectLeadersResponse(error_code=code if version >= TOP_LEVEL_ERROR_FROM else NONE, replica_election_results=results)
 
 
+def _elected_by(controller: Controller, body: ElectLeadersRequest, version: int) -> Steps[Reply]:
+    """What the controller makes of it."""
+    if body.election_type not in (PREFERRED, UNCLEAN):
+        sentence = UNKNOWN_TYPE.format(body.election_type)
+        return _all_refused(body, version, INVALID_REQUEST, sentence)
+    asked = None
+    if body.topic_partitions is not None:
+        asked = [(each.topic, index) for each in body.topic_partitions for index in each.partitions]
+    found = yield from controller.elect(asked, is_unclean=body.election_type == UNCLEAN)
+    if found is None:
+        return _all_refused(body, version, NOT_CONTROLLER, ERRORS[NOT_CONTROLLER].sentence)
+    topics: dict[str, TopicResult] = {}
+    for (name, index), (code, sentence) in found.items():
+        if asked is not None or code != ELECTION_NOT_NEEDED:
+            result = PartitionResult(partition_id=index, error_code=code, error_message=sentence or None)
+            topics.setdefault(name, TopicResult(topic=name)).partition_result.append(result)
+    return ElectLeadersResponse(replica_election_results=list(topics.values()))
+
+
 def _elected(body: ElectLeadersRequest, cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
     error_code = NONE if body.election_type in (PREFERRED, UNCLEAN) else INVALID_REQUEST
     if body.topic_partitions is None:
@@ -71,7 +99,7 @@ def _elected(body: ElectLeadersRequest, cluster: ClusterImage, partitions: Parti
         asked = [Elected(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in there]
     else:
         asked = body.topic_partitions
-    refusal = f"Unknown election type {body.election_type}: use {PREFERRED} or {UNCLEAN}." if error_code else None
+    refusal = UNKNOWN_TYPE.format(body.election_type) if error_code else None
     results = []
     for each in asked:
         found = list(_results(cluster, partitions, each, refusal))
@@ -98,9 +126,3 @@ def _outcome(cluster: ClusterImage, partitions: Partitions, name: str, index: in
     if held is not None and held.offline is not None:
         return PREFERRED_LEADER_NOT_AVAILABLE, ERRORS[PREFERRED_LEADER_NOT_AVAILABLE].sentence
     return ELECTION_NOT_NEEDED, NOT_NEEDED
-
-
-@serves(ListPartitionReassignmentsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), controller_only=True)
-def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest]) -> Reply:
-    """None is ever under way."""
-    return ListPartitionReassignmentsResponse(error_message=None)

@@ -86,7 +86,6 @@ class ServerSettings(SettingsOf):
     default_replication_factor = Setting(INT, 1, "Replicas of a topic that is created without a number.", check=at_least(1))
     delete_topic_enable = Setting(BOOLEAN, True, "Whether topics can be deleted.")
     fetch_max_bytes = Setting(INT, 57_671_680, "Most bytes in the answer to one fetch.", check=at_least(1024))
-    leader_imbalance_per_broker_percentage = Setting(INT, 10, "Of releases before 4.0.", hidden=True, idle=True)
     listeners = Setting(LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen overrides it.")
     max_connection_creation_rate = Setting(
         INT,

@@ -34,7 +34,6 @@ add.partitions.to.txn.retry.backoff.ms int 20 start
 alter.config.policy.class.name class - start
 alter.log.dirs.replication.quota.window.num int 11 start
 alter.log.dirs.replication.quota.window.size.seconds int 1 start
-auto.leader.rebalance.enable boolean true start
 background.threads int 10 all 1
 broker.heartbeat.interval.ms int 2000 start
 broker.session.timeout.ms int 9000 start
@@ -66,7 +65,6 @@ group.share.max.share.sessions int 2000 start
 initial.broker.registration.timeout.ms int 60000 start
 kafka.metrics.polling.interval.secs int 10 start
 kafka.metrics.reporters list "" start
-leader.imbalance.check.interval.seconds long 300 start
 log.cleaner.io.buffer.load.factor double 0.9 all
 log.cleaner.io.buffer.size int 524288 all 0
 log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 all

@@ -35,6 +35,14 @@ def offline_leader(
     return elected._replace(leader_recovery_state=RECOVERING) if tells_recovery else elected
 
 
+def preferred_leader(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
+    """The first of the replicas, if it is online and in sync."""
+    state, replicas = context.leaders[partition], context.assignment(partition).replicas
+    if not replicas or replicas[0] not in state.isr or not context.is_online(replicas[0], partition):
+        return None
+    return state.led(replicas[0], state.isr)
+
+
 def leader_instead(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
     """Another leader than one that is about to stop, which leaves the in-sync replicas; None if there is no other."""
     state = context.leaders[partition]

@@ -1,0 +1,97 @@
+"""Leaders that somebody asks for: by ElectLeaders, by what tools of before 2.2 write, and by the timer. Knows one term."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.term import ControllerTerm
+from ottla.broker.failures import CONFLICTS
+from ottla.broker.scheduler import Steps
+from ottla.cluster.controller import elections, reassignments
+from ottla.cluster.controller.context import TopicPartition
+from ottla.cluster.controller.reassignments import PREFERRED_ELECTIONS, Fault
+from ottla.ports import Change
+from ottla.wire.errors import (
+    ELECTION_NOT_NEEDED,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    ERRORS,
+    INVALID_TOPIC_EXCEPTION,
+    NONE,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+log = logging.getLogger("ottla.broker")
+
+NOT_NEEDED = "Leader election not needed for topic partition."
+
+
+class AskedElections:
+    """Elections of one term. `changed` is the watch on what tools write."""
+
+    def __init__(self, term: ControllerTerm, leaders: LeaderChanges, changed: Callable[[str], None]) -> None:
+        self._term = term
+        self._context = term.context
+        self._leaders = leaders
+        self._changed = changed
+
+    def elect(self, partitions: Iterable[TopicPartition] | None, *, is_unclean: bool) -> Steps[dict[TopicPartition, Fault]]:
+        """Have these partitions, or (None) all, led by their first replicas; or with `is_unclean` by any, where nobody leads.
+
+        What came of each: an error code, NONE where another replica leads now, and a sentence.
+        """
+        asked = list(self._context.partitions() if partitions is None else partitions)
+        found = {one: fault for one in asked if (fault := self._refusal(one, is_unclean=is_unclean)) is not None}
+        wanted = [one for one in asked if one not in found]
+        if is_unclean:
+            yield from self._leaders.settle(wanted, is_unclean=True)
+            led = {one for one in wanted if not self._context.needs_leader(one)}
+        else:
+            led = set((yield from self._term.states.change(wanted, elections.preferred_leader)))
+            self._leaders.tell(sorted(led))
+        yield from self._term.send()
+        code = ELIGIBLE_LEADERS_NOT_AVAILABLE if is_unclean else PREFERRED_LEADER_NOT_AVAILABLE
+        return found | {one: (NONE, "") if one in led else (code, ERRORS[code].sentence) for one in wanted}
+
+    def _refusal(self, partition: TopicPartition, *, is_unclean: bool) -> Fault | None:
+        replicas, state = self._context.assignment(partition).replicas, self._context.leaders.get(partition)
+        if not replicas:
+            return UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {partition[0]}-{partition[1]}: ask for the topics again."
+        if partition[0] in self._term.deletions:
+            return INVALID_TOPIC_EXCEPTION, "The topic is being deleted."
+        if is_unclean and self._context.needs_leader(partition):
+            return None
+        if not is_unclean and (state is None or state.leader != replicas[0]):
+            return None if state is not None else (PREFERRED_LEADER_NOT_AVAILABLE, "The partition never had a leader.")
+        return ELECTION_NOT_NEEDED, NOT_NEEDED
+
+    def balance(self) -> Steps[None]:
+        """Give brokers back what is theirs to lead, where they miss too much of it (`leader.imbalance.per.broker.percentage`)."""
+        percentage = self._term.settings.leader_imbalance_per_broker_percentage
+        there = [one for one in self._context.partitions() if one[0] not in self._term.deletions]
+        yield None
+        missed = reassignments.imbalanced(self._context, there, percentage)
+        yield from self._give_back(missed, "leaders were out of balance")
+
+    def written(self) -> Steps[None]:
+        """A tool may have written whose first replicas are to lead: see to it, and watch for more."""
+        value = yield from self._term.reader.value(PREFERRED_ELECTIONS, self._changed)
+        if value is None:
+            return
+        try:
+            yield from self._give_back(reassignments.elections_wanted(value), "a tool has asked for it")
+        except ValueError as error:
+            log.error("the registry's entry %s can't be understood (%s), and is removed", PREFERRED_ELECTIONS, error)
+        try:
+            yield from self._term.commit([Change(PREFERRED_ELECTIONS, None)])
+        except CONFLICTS:
+            log.info("a tool has taken back whose first replicas are to lead")
+        yield from self._term.reader.value(PREFERRED_ELECTIONS, self._changed)
+
+    def _give_back(self, partitions: Sequence[TopicPartition], why: str) -> Steps[None]:
+        found = yield from self.elect(partitions, is_unclean=False)
+        given = sum(code == NONE for code, _ in found.values())
+        if given:
+            log.info("%d partitions are led by their first replicas again: %s", given, why)

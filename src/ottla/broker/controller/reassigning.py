@@ -1,0 +1,193 @@
+"""Partitions on the move to other replicas, as the controller sees to them (KIP-455). Knows one term of it.
+
+Tools of before 2.6 write what they want into the registry (`REASSIGNMENTS`); what is asked for by request replaces that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.term import ControllerTerm
+from ottla.broker.controller.topic_changes import TopicChanges
+from ottla.broker.failures import CONFLICTS, MOST_RACES
+from ottla.broker.scheduler import Steps
+from ottla.cluster import layout
+from ottla.cluster.controller import reassignments
+from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
+from ottla.cluster.controller.entries import topic_value
+from ottla.cluster.controller.reassignments import REASSIGNMENTS, Fault
+from ottla.ports import Change
+from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
+
+log = logging.getLogger("ottla.broker")
+
+Targets = Mapping[TopicPartition, Sequence[int] | None]
+"""The replicas that partitions are to have; None for those of before."""
+Faults = dict[TopicPartition, Fault]
+"""What came of each partition: an error code, NONE if its move is under way or over, and a sentence."""
+
+BEING_DELETED = "The partition does not exist: its topic is being deleted."
+ALTERED = "The topic was changed by others all the time: try again."
+
+
+class Reassignments:
+    """The moves of one term. `changed` is the watch on what tools write."""
+
+    def __init__(self, term: ControllerTerm, leaders: LeaderChanges, topics: TopicChanges, changed: Callable[[str], None]) -> None:
+        self._term = term
+        self._context = term.context
+        self._leaders = leaders
+        self._topics = topics
+        self._changed = changed
+
+    def alter(self, targets: Targets, *, may_resize: bool) -> Steps[Faults]:
+        """A request wants partitions moved, or moves taken back; `may_resize`: to more or fewer replicas too."""
+        faults, moves = self._judged(targets, may_resize=may_resize)
+        yield from self._forget_written(lambda partition, replicas: partition in moves)
+        return faults | (yield from self._begin(moves))
+
+    def listed(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
+        """Those of these partitions, or (None) of all, that are on the move."""
+        asked = self._context.reassigning if partitions is None else partitions
+        yield None
+        found = {partition: self._context.assignment(partition) for partition in asked}
+        return {partition: one for partition, one in sorted(found.items()) if one.is_being_reassigned}
+
+    def resume(self) -> Steps[None]:
+        """A term begins: go on with the moves of the one before."""
+        yield from self.written()
+        yield from self._go_on(sorted(self._context.reassigning))
+
+    def joined(self, nodes: Iterable[int]) -> Steps[None]:
+        """Brokers have come, which may be waited for."""
+        yield from self._go_on(sorted(self._context.reassigning & self._context.held_by(nodes)))
+
+    def in_sync(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+        """The replicas in sync of these partitions have changed: some moves may be over."""
+        moving = [one for one in partitions if one in self._context.reassigning]
+        complete = [one for one in moving if reassignments.is_complete(self._context, one)]
+        if complete:
+            yield from self._complete(complete)
+
+    def written(self) -> Steps[None]:
+        """A tool may have written what it wants moved: see to it, and watch for more."""
+        moves = yield from self._written()
+        if not moves:
+            return
+        faults, wanted = self._judged(dict(moves))
+        faults |= yield from self._begin({one: to for one, to in wanted.items() if self._context.assignment(one) != to})
+        failed = {one: fault for one, fault in faults.items() if fault[0] != NONE}
+        for (name, index), (_, sentence) in failed.items():
+            log.warning("%s-%d is not moved, as a tool has asked for: %s", name, index, sentence)
+        moving = self._context.reassigning
+        yield from self._forget_written(lambda partition, replicas: partition in failed or partition not in moving)
+
+    def _judged(self, targets: Targets, *, may_resize: bool = True) -> tuple[Faults, dict[TopicPartition, ReplicaAssignment]]:
+        faults: Faults = {}
+        moves: dict[TopicPartition, ReplicaAssignment] = {}
+        for partition, target in targets.items():
+            if partition[0] in self._term.deletions:
+                faults[partition] = UNKNOWN_TOPIC_OR_PARTITION, BEING_DELETED
+                continue
+            judged = reassignments.wanted(self._context, partition, target, may_resize=may_resize)
+            if isinstance(judged, ReplicaAssignment):
+                moves[partition] = judged
+            else:
+                faults[partition] = judged
+        return faults, moves
+
+    def _begin(self, moves: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Faults]:
+        """Write where partitions move before anybody hears of it, so that another controller can go on."""
+        faults: Faults = {}
+        for some in _by_topic(moves):
+            before = {one: self._context.assignment(one) for one in some}
+            if not (yield from self._note(some)):
+                faults |= dict.fromkeys(some, (UNKNOWN_SERVER_ERROR, ALTERED))
+                continue
+            self._term.deletions.halt({name for name, _ in some})
+            for one, assignment in some.items():
+                unneeded = [node for node in before[one].replicas if node not in assignment.replicas]
+                self._term.requests.stop(unneeded, one, is_deleted=True)
+            yield from self._go_on(sorted(some))
+            faults |= dict.fromkeys(some, (NONE, ""))
+        return faults
+
+    def _go_on(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+        """Have all replicas, of before and wanted ones, hear who leads; what is in sync already is over."""
+        complete = [one for one in partitions if reassignments.is_complete(self._context, one)]
+        left = [one for one in partitions if one not in complete]
+        for one in (yield from self._term.states.change(left, reassignments.told_anew)):
+            assignment = self._context.assignment(one)
+            self._term.requests.lead(assignment.origin, one)
+            self._term.requests.lead(assignment.adding, one, is_new=True)
+        yield from self._term.send()
+        if complete:
+            yield from self._complete(complete)
+
+    def _complete(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
+        """Let only the replicas that were wanted count, have the others deleted, and note that it is over."""
+        settled = yield from self._term.states.change(partitions, reassignments.settled)
+        over: dict[TopicPartition, ReplicaAssignment] = {}
+        for one in settled:
+            assignment = self._context.assignment(one)
+            over[one] = ReplicaAssignment(assignment.target)
+            self._context.assign(one, over[one])
+            self._leaders.tell([one])
+            self._term.requests.stop(assignment.removing, one, is_deleted=True)
+        yield from self._term.send()
+        for some in _by_topic(over):
+            if not (yield from self._note(some)):
+                log.error("topic %s changes all the time: its moves are over, and not noted as such", next(iter(some))[0])
+        yield from self._forget_written(lambda partition, replicas: partition in over)
+        yield from self._topics.resume(over)
+        if over:
+            log.info("%d partitions have moved", len(over))
+
+    def _note(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[bool]:
+        """Write the replicas of some partitions of one topic, and leave the others as they are written; whether it could be."""
+        name = next(iter(assignments))[0]
+        for _ in range(MOST_RACES):
+            entry = (yield from self._term.reader.topics([name])).get(name)
+            if entry is None:
+                return False
+            after = entry.assignments | {index: assignment for (_, index), assignment in assignments.items()}
+            topic_id = entry.topic_id or self._context.topic_ids.get(name)
+            try:
+                yield from self._term.commit([Change(layout.topic_path(name), topic_value(topic_id, after), entry.version)])
+            except CONFLICTS:
+                continue
+            for partition, assignment in assignments.items():
+                self._context.assign(partition, assignment)
+            return True
+        return False
+
+    def _written(self) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
+        """What tools want moved, and what of it is not over."""
+        value = yield from self._term.reader.value(REASSIGNMENTS, self._changed)
+        if value is None:
+            return {}
+        try:
+            return reassignments.moves_wanted(value)
+        except ValueError as error:
+            log.error("the registry's entry %s can't be understood (%s), and nothing is moved: remove it", REASSIGNMENTS, error)
+            return {}
+
+    def _forget_written(self, is_over: Callable[[TopicPartition, Sequence[int]], bool]) -> Steps[None]:
+        """Take what is over out of what tools have written; the entry goes with the last of it."""
+        moves = yield from self._written()
+        left = {partition: replicas for partition, replicas in moves.items() if not is_over(partition, replicas)}
+        if left != moves:
+            value = reassignments.value_of(left) if left else None
+            try:
+                yield from self._term.commit([Change(REASSIGNMENTS, value)])
+            except CONFLICTS:
+                log.info("a tool has changed what it wants moved")
+
+
+def _by_topic(moves: Mapping[TopicPartition, ReplicaAssignment]) -> list[dict[TopicPartition, ReplicaAssignment]]:
+    topics: dict[str, dict[TopicPartition, ReplicaAssignment]] = {}
+    for partition, assignment in moves.items():
+        topics.setdefault(partition[0], {})[partition] = assignment
+    return list(topics.values())

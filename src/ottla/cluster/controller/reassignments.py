@@ -1,0 +1,141 @@
+"""Partitions that move to other replicas (KIP-455): what may be asked for, when a move is over, and who leads then.
+
+A move has two parts. First the replicas are those of before and those wanted, until all that are wanted are in sync. Then one of
+them leads, the others are let go, and the entry of the topic says so: last, because it alone remembers where the move came from.
+Reads the context, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ottla.cluster import layout
+from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from ottla.wire.errors import (
+    INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
+    NO_REASSIGNMENT_IN_PROGRESS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+REASSIGNMENTS = "/admin/reassign_partitions"
+"""Where tools of before 2.6 write what they want moved."""
+PREFERRED_ELECTIONS = "/admin/preferred_replica_election"
+"""Where tools of before 2.2 write of which partitions the first replicas are to lead."""
+
+Fault = tuple[int, str]
+"""An error code, and a sentence for a person."""
+
+
+def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
+    """On the way to these replicas. A move under way is given up, as if it had never begun."""
+    origin = assignment.origin
+    both = tuple(dict.fromkeys((*target, *origin)))
+    adding = tuple(node for node in both if node not in origin)
+    return ReplicaAssignment(both, adding, tuple(node for node in both if node not in target))
+
+
+def wanted(
+    context: ControllerContext, partition: TopicPartition, target: Sequence[int] | None, *, may_resize: bool = True
+) -> ReplicaAssignment | Fault:
+    """The replicas on the way to those wanted; None: those of before. `may_resize`: there may be more or fewer."""
+    present = context.assignment(partition)
+    if not present.replicas:
+        return UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist: ask for the cluster's topics again."
+    if target is None and not present.is_being_reassigned:
+        return NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress: there is nothing to cancel."
+    if target is not None and not may_resize and len(target) != len(present.origin):
+        return (
+            INVALID_REPLICATION_FACTOR,
+            f"There are {len(present.origin)} replicas, and their number may not change: name as many.",
+        )
+    after = reassigned(present, present.origin if target is None else target)
+    sentence = "" if target is None else _fault(context, present, target)
+    state = context.leaders.get(partition)
+    if state is not None and not set(state.isr) & set(after.replicas):
+        sentence = f"Only replicas {list(state.isr)} are in sync, and none of them would be left: wait until others are."
+    return (INVALID_REPLICA_ASSIGNMENT, sentence) if sentence else after
+
+
+def _fault(context: ControllerContext, present: ReplicaAssignment, target: Sequence[int]) -> str:
+    """What is wrong with these replicas; empty if nothing is."""
+    if not target:
+        return "Empty replica list specified in partition reassignment: name at least one broker."
+    if len(set(target)) < len(target):
+        return f"Duplicate replica ids in partition reassignment replica list {list(target)}: name each broker once."
+    if min(target) < 0:
+        return f"Invalid broker id in replica list {list(target)}: ids are 0 or more."
+    dead = [node for node in reassigned(present, target).adding if node not in context.live()]
+    if dead:
+        live = ", ".join(map(str, sorted(context.live())))
+        return f"Replica assignment has brokers that are not alive: {dead}; name some of those that are ({live})."
+    return ""
+
+
+def is_complete(context: ControllerContext, partition: TopicPartition) -> bool:
+    """Whether all replicas that a partition moves to are in sync."""
+    state = context.leaders.get(partition)
+    return state is not None and set(context.assignment(partition).target) <= set(state.isr)
+
+
+def told_anew(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
+    """The state in a new epoch, so that brokers take in other replicas; those given up count no more. None if nobody can lead."""
+    return _led_within(context, partition, context.assignment(partition).replicas)
+
+
+def settled(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
+    """The state in which only the replicas that are left count. One of them leads: who leads already, or the first that can.
+
+    None while none of them is both online and in sync.
+    """
+    return _led_within(context, partition, context.assignment(partition).target)
+
+
+def _led_within(context: ControllerContext, partition: TopicPartition, replicas: Sequence[int]) -> LeaderAndIsr | None:
+    state = context.leaders.get(partition)
+    if state is None:
+        return None
+    able = [node for node in replicas if node in state.isr and context.is_online(node, partition)]
+    if not able:
+        return None
+    leader = state.leader if state.leader in able else able[0]
+    return state.led(leader, tuple(node for node in state.isr if node in replicas))
+
+
+def moves_wanted(value: bytes) -> dict[TopicPartition, tuple[int, ...]]:
+    """What a tool has written to `REASSIGNMENTS`. Raises `ValueError`."""
+    return {where: tuple(map(int, one["replicas"])) for where, one in _partitions(value).items()}
+
+
+def value_of(moves: Mapping[TopicPartition, Sequence[int]]) -> bytes:
+    """The inverse of `moves_wanted`: what is left of it."""
+    partitions = [{"topic": name, "partition": index, "replicas": list(nodes)} for (name, index), nodes in moves.items()]
+    return layout.json_bytes({"version": 1, "partitions": partitions})
+
+
+def elections_wanted(value: bytes) -> list[TopicPartition]:
+    """What a tool has written to `PREFERRED_ELECTIONS`. Raises `ValueError`."""
+    return list(_partitions(value))
+
+
+def _partitions(value: bytes) -> dict[TopicPartition, Any]:
+    try:
+        return {(str(one["topic"]), int(one["partition"])): one for one in layout.read(value)["partitions"]}
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def imbalanced(context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int) -> list[TopicPartition]:
+    """The partitions that another replica leads than the first, of brokers that miss more than `percentage` of what is theirs."""
+    mine: dict[int, list[TopicPartition]] = {}
+    for partition in partitions:
+        replicas = context.assignment(partition).replicas
+        if replicas and partition in context.leaders:
+            mine.setdefault(replicas[0], []).append(partition)
+    found: list[TopicPartition] = []
+    for node, some in mine.items():
+        missed = [one for one in some if context.leaders[one].leader != node]
+        if len(missed) * 100 > percentage * len(some):
+            found += missed
+    return found
