@@ -149,7 +149,11 @@ class BrokerMachine:
         return SharedCommits(cluster.registry, self.image, self.changes, announced)
 
     def _notifications(self, cluster: ClusterPorts) -> Notifications:
-        effects = Effects(self.configs, self.quotas, self.features, self.scheduler)
+        def settings_changed() -> None:
+            if self.controller is not None:
+                self.controller.settings_changed()
+
+        effects = Effects(self.configs, self.quotas, self.features, self.scheduler, settings_changed)
         return Notifications(cluster.registry, self.image, self.scheduler, effects.take_effect)
 
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:

@@ -180,12 +180,15 @@ def member_json(endpoints: Sequence[tuple[str, str, int, str]], rack: str | None
 
 
 def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:
-    """`replicas` of each partition by its index. Ten thousand partitions have few kinds of them: each kind is written once."""
+    """`replicas` of each partition by its index; an id of zeros is none, as before 2.8.
+
+    Ten thousand partitions have few kinds of replicas: each kind is written once.
+    """
     kinds = {kind: dumps(kind, separators=SEPARATORS) for kind in set(map(tuple, replicas.values()))}
     places = [f'"{index}":{kinds[tuple(nodes)]}' for index, nodes in replicas.items()]
+    identified = f'"topic_id":"{uuid_text(topic_id)}",' if any(topic_id) else ""
     return (
-        f'{{"removing_replicas":{{}},"partitions":{{{",".join(places)}}},"topic_id":"{uuid_text(topic_id)}",'
-        '"adding_replicas":{},"version":3}'
+        f'{{"removing_replicas":{{}},"partitions":{{{",".join(places)}}},{identified}"adding_replicas":{{}},"version":3}}'
     ).encode()
 
 

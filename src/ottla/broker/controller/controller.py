@@ -134,6 +134,14 @@ class Controller:
         """Somebody wants leaders elected: what came of each partition; None if this broker is not the controller."""
         return self.asked(lambda reign: reign.elections.elect(partitions, is_unclean=is_unclean), None)
 
+    def settings_changed(self) -> None:
+        """Topics or brokers have other settings: some may from now on rather lose records than have no leader."""
+        self._soon("unclean elections", self._see_to_leaderless)
+
+    def _see_to_leaderless(self, reign: Reign) -> Steps[None]:
+        yield from reign.leaders.settle(reign.leaders.without_leader())
+        yield from reign.term.send()
+
     # Elections
 
     def _may_have_moved(self, path: str) -> None:
@@ -177,13 +185,12 @@ class Controller:
         for node in term.context.brokers:
             term.open_way(node)
         deleted = yield from term.reader.names(DELETIONS, self._deletions_changed)
-        term.deletions.queue(name for name in deleted if name in term.context.topics)
+        if settings.value.delete_topic_enable:
+            term.deletions.queue(name for name in deleted if name in term.context.topics)
         term.requests.tell_all()  # brokers must know each other before they hear whom they follow
         yield from term.send()
         yield from reign.leaders.settle(partitions)
-        for partition in partitions:
-            if partition in term.context.leaders and partition[0] not in term.deletions:
-                term.requests.lead(term.context.assignment(partition).replicas, partition)
+        yield from reign.leaders.tell_slowly(partitions)
         term.requests.tell_all(term.context.leaders)
         yield from term.send()
         log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))

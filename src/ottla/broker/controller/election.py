@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.cluster import layout
-from ottla.ports import NEW, Change, SharedRegistry
+from ottla.ports import NEW, Change, Entry, RegistryDamaged, SharedRegistry
 
 log = logging.getLogger("ottla.broker")
 
@@ -46,7 +46,7 @@ class ControllerElection:
                 if entry.value != self._claim:
                     return None
                 (epoch,) = yield from self._registry.read([layout.CONTROLLER_EPOCH])
-                return None if epoch is None else Elected(int(epoch.value), epoch.version)
+                return None if epoch is None else Elected(_number(epoch), epoch.version)
             with suppress(*CONFLICTS):  # another one is quicker
                 yield from self._stand()
 
@@ -58,4 +58,12 @@ class ControllerElection:
             return
         self._claim = layout.controller_json(self._node_id, self._scheduler.now().wall_ms)
         claim = Change(layout.CONTROLLER, self._claim, NEW, ephemeral=True)
-        yield from self._registry.commit([claim, Change(layout.CONTROLLER_EPOCH, b"%d" % (int(epoch.value) + 1), epoch.version)])
+        yield from self._registry.commit([claim, Change(layout.CONTROLLER_EPOCH, b"%d" % (_number(epoch) + 1), epoch.version)])
+
+
+def _number(epoch: Entry) -> int:
+    try:
+        return int(epoch.value)
+    except ValueError:
+        sentence = f"{layout.CONTROLLER_EPOCH} is no number, {epoch.value[:20]!r}: write the largest epoch that there was"
+        raise RegistryDamaged(sentence) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.interbroker.versions import Switch
@@ -13,6 +13,8 @@ from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, To
 from ottla.cluster.image import NO_LEADER
 
 log = logging.getLogger("ottla.broker")
+
+TOLD_AT_ONCE = 200
 
 UNCLEAN = "unclean.leader.election.enable"
 
@@ -44,17 +46,26 @@ class LeaderChanges:
             return elected or elections.without_offline(context, one)
 
         changed = yield from self._term.states.change(wanted, choose)
-        self.tell(changed, new)
+        for first in range(0, len(changed), TOLD_AT_ONCE):
+            self.tell(changed[first : first + TOLD_AT_ONCE], new)
+            yield None
         leaderless = sum(1 for one in wanted if self._context.needs_leader(one))
         if leaderless:
             log.warning("%d partitions have no leader: none of their replicas in sync is online", leaderless)
         return changed
 
-    def tell(self, changed: Iterable[TopicPartition], new: Iterable[TopicPartition] = ()) -> None:
+    def tell(self, changed: Iterable[TopicPartition], new: Container[TopicPartition] = ()) -> None:
         """Have the replicas of these partitions hear who leads, and all brokers of it."""
-        fresh = frozenset(new)
         for one in changed:
-            self._term.requests.lead(self._context.assignment(one).replicas, one, is_new=one in fresh)
+            self._term.requests.lead(self._context.assignment(one).replicas, one, is_new=one in new)
+
+    def tell_slowly(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+        """The same for partitions of which nothing may have changed, with pauses: those that have a leader and are to stay."""
+        for number, one in enumerate(partitions, 1):
+            if one in self._context.leaders and one[0] not in self._term.deletions:
+                self._term.requests.lead(self._context.assignment(one).replicas, one)
+            if number % TOLD_AT_ONCE == 0:
+                yield None
 
     def without_leader(self) -> list[TopicPartition]:
         """The partitions that nobody leads, topics that are to be deleted left out."""

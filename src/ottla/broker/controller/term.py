@@ -83,9 +83,8 @@ class ControllerTerm:
     def send(self) -> Steps[None]:
         """Have brokers told what has been gathered in `requests`."""
         for request in self.requests.take(self.deletions.topics):
-            way = self._ways.get(request.node_id)
-            if way is not None:
-                way.send(request)
+            if request is not None and request.node_id in self._ways:
+                self._ways[request.node_id].send(request)
             yield None
 
     def close(self) -> None:

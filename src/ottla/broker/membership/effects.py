@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.scheduler import Scheduler, Steps
@@ -14,13 +14,24 @@ QUOTA_KINDS = (layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS)
 
 
 class Effects:
-    """Has rooms follow. Rules of access, users' credentials and tokens are looked up in the image each time."""
+    """Has rooms follow. Rules of access, users' credentials and tokens are looked up in the image each time.
 
-    def __init__(self, configs: DynamicConfigs, quotas: ClientQuotas, features: Features, scheduler: Scheduler) -> None:
+    `settings_changed` is told of topics and brokers that have other settings.
+    """
+
+    def __init__(
+        self,
+        configs: DynamicConfigs,
+        quotas: ClientQuotas,
+        features: Features,
+        scheduler: Scheduler,
+        settings_changed: Callable[[], None],
+    ) -> None:
         self._configs = configs
         self._quotas = quotas
         self._features = features
         self._scheduler = scheduler
+        self._settings_changed = settings_changed
 
     def take_effect(self, paths: Collection[str]) -> Steps[None]:
         """These entries have changed in the image."""
@@ -33,3 +44,4 @@ class Effects:
         of_brokers = any(path.startswith(layout.BROKER_CONFIGS) for path in paths)
         if topics or of_brokers:
             yield from self._configs.changed_elsewhere(topics, self._scheduler.now(), of_brokers=of_brokers)
+            self._settings_changed()

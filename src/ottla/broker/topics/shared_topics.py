@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ottla.broker.interbroker.versions import Switch
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.settings import SettingsInForce
@@ -16,7 +17,7 @@ from ottla.broker.topics.deletions import Deletions, note
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Late, Topics
 from ottla.cluster.decision import Decision
-from ottla.cluster.image import NO_LEADER, ClusterImage
+from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
 from ottla.ports import Now
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
@@ -40,6 +41,12 @@ class SharedTopics(Topics):
     ) -> None:
         super().__init__(image, commits, logs, deletions, settings, random_bytes, lambda names: None, lambda names, now: None)
         self._later = later
+        self._random_id, self._new_id = self._new_id, self._id_if_any
+
+    def _id_if_any(self) -> bytes:
+        """Before 2.8 topics have no ids: none, so that a broker of that time can share the cluster."""
+        has_ids = self._settings.value.inter_broker_protocol_version.has(Switch.TOPIC_IDS)
+        return self._random_id() if has_ids else NO_TOPIC_ID
 
     def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
         """As of a lone broker, but no longer than the client waits: then the controller goes on without it."""

@@ -55,7 +55,7 @@ class Topics:
         """When each topic that a name alone created lately was created (ms, monotonic)."""
         self._commits = commits
         self._settings = settings
-        self._random_bytes = random_bytes
+        self._new_id: Callable[[], bytes] = partial(new_topic_id, random_bytes)
         self._changed = changed
         self._deleted = deleted
 
@@ -87,7 +87,7 @@ class Topics:
         return [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
 
     def _creation(self, wanted: Sequence[TopicSpec], room: int = cluster_topics.MOST_PARTITIONS) -> list[Decision]:
-        return cluster_topics.create(self._image, wanted, partial(new_topic_id, self._random_bytes), topic_config_error, room)
+        return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error, room)
 
     def _freed(self, decide: Callable[[], list[Decision]], now: Now) -> list[Decision]:
         """What is decided, once nothing is left of former topics of these names."""

@@ -30,6 +30,9 @@ METADATA_BY_TOPIC_FROM, SEVERAL_ENDPOINTS_FROM = 5, 1
 EPOCHS_FROM, STOPPED_BY_TOPIC_FROM = 3, 1
 """The versions of StopReplica that tell for each partition whether it is deleted, and that group partitions by topic."""
 
+MADE_AT_ONCE = 200
+"""States of partitions that are made between two pauses: about a millisecond's work."""
+
 S = TypeVar("S")
 
 _Led = LeaderAndIsrRequest.LeaderAndIsrPartitionState
@@ -89,10 +92,10 @@ class ControlRequests:
         """The same for all brokers."""
         self.tell(self._context.brokers, partitions)
 
-    def take(self, deleting: frozenset[str]) -> Iterator[ControlRequest]:
+    def take(self, deleting: frozenset[str]) -> Iterator[ControlRequest | None]:
         """The requests, in the order in which each broker has to hear them; `deleting` are the topics that are to be deleted.
 
-        Nothing is left afterwards. Brokers that are not registered hear nothing.
+        Nothing is left afterwards. Brokers that are not registered hear nothing. After None others can have their turn.
         """
         roles, stopped = self._roles, self._stopped
         hearing, told = self._hearing & self._context.brokers.keys(), self._told
@@ -101,15 +104,17 @@ class ControlRequests:
         yield from self._all_metadata(hearing, told, deleting)
         yield from self._all_stopped(stopped, deleting)
 
-    def _all_roles(self, roles: dict[int, dict[TopicPartition, bool]]) -> Iterator[ControlRequest]:
+    def _all_roles(self, roles: dict[int, dict[TopicPartition, bool]]) -> Iterator[ControlRequest | None]:
         made: dict[tuple[TopicPartition, bool], _Led] = {}
         for node, partitions in roles.items():
             broker = self._context.brokers.get(node)
             if broker is None:
                 continue
-            for key in partitions.items():
+            for number, key in enumerate(partitions.items(), 1):
                 if key not in made and key[0] in self._context.leaders:
                     made[key] = self._role(*key)
+                if number % MADE_AT_ONCE == 0:
+                    yield None
             states = {key[0]: made[key] for key in partitions.items() if key in made}
             if states:
                 yield ControlRequest(node, self._leader_and_isr(broker, states), self._versions.leader_and_isr)
@@ -158,11 +163,16 @@ class ControlRequests:
 
     def _all_metadata(
         self, hearing: set[int], told: Iterable[TopicPartition], deleting: frozenset[str]
-    ) -> Iterator[ControlRequest]:
+    ) -> Iterator[ControlRequest | None]:
         if not hearing:
             return
         context, version = self._context, self._versions.update_metadata
-        states = {one: self._state(one, one[0] in deleting) for one in told if one in context.leaders}
+        states = dict[TopicPartition, _Told]()
+        for number, one in enumerate(told, 1):
+            if one in context.leaders:
+                states[one] = self._state(one, one[0] in deleting)
+            if number % MADE_AT_ONCE == 0:
+                yield None
         brokers = [self._described(broker) for broker in context.brokers.values()]
         topics = [
             UpdateMetadataRequest.UpdateMetadataTopicState(

@@ -166,6 +166,36 @@ def test_an_unclean_leader_is_elected_only_where_the_topic_says_so(cluster: Cont
     assert cluster.state("loose") == LeaderAndIsr(3, 1, (3,), 1, 1, 2)
 
 
+def test_a_topic_that_would_rather_lose_records_from_now_on_gets_a_leader_at_once(cluster: ControlledCluster) -> None:
+    cluster.create("t", (2, 3))
+    cluster.settle()
+    cluster.nodes[3].end()
+    cluster.settle(GONE_MS)
+    cluster.nodes[2].end()
+    cluster.settle(GONE_MS)
+    cluster.join(3)
+    cluster.settle()
+    assert cluster.state("t") == LeaderAndIsr(-1, 2, (2,), 0, 1, 2)
+    cluster.ensemble.put(Change(layout.topic_config_path("t"), layout.config_json({"unclean.leader.election.enable": "true"}), NEW))
+    cluster.controller.controller.settings_changed()
+    cluster.settle()
+    assert cluster.state("t") == LeaderAndIsr(3, 3, (3,), 1, 1, 3)
+    assert cluster.nodes[3].roles == {("t", 0): (3, 3)}
+
+
+@pytest.mark.expects_errors("controller_epoch is no number")
+def test_an_epoch_that_is_no_number_is_left_as_it_is_until_somebody_mends_it(cluster: ControlledCluster) -> None:
+    cluster.ensemble.put(Change(layout.CONTROLLER_EPOCH, b"many"))
+    cluster.nodes[1].end()
+    cluster.settle(GONE_MS)
+    assert not any(cluster.nodes[node].controller.is_active for node in (2, 3))
+    cluster.ensemble.put(Change(layout.CONTROLLER_EPOCH, b"5"))
+    cluster.settle()
+    state = cluster.ensemble.get(layout.CONTROLLER_EPOCH)
+    assert state is not None
+    assert state.value == b"6"
+
+
 def test_a_leader_that_wrote_its_in_sync_replicas_wins_the_race_and_is_read_again(cluster: ControlledCluster) -> None:
     cluster.create("t", (2, 3, 1))
     cluster.settle()

@@ -34,7 +34,7 @@ USER = "/config/users/alice"
 class Room:
     """What a broker of a cluster makes topics with, and nothing else of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, protocol_version: str = "3.9") -> None:
         self.world = World(0)
         self.ensemble = SimEnsemble(self.world)
         self.registry = SimSharedRegistry(self.ensemble, SimProcess(self.world, "a"))
@@ -45,7 +45,7 @@ class Room:
         scheduler = Scheduler(self.world.clock)
         self.world.timed.append(scheduler)
         later = LaterReplies(scheduler, Changes())
-        settings: Any = SettingsInForce(BrokerSettings.parse({}))
+        settings: Any = SettingsInForce(BrokerSettings.parse({"inter.broker.protocol.version": protocol_version}))
         unused: Any = NoRegistry()
         self.topics = SharedTopics(self.image, self.commits, unused, unused, settings, self.world.random.randbytes, later)
         self.world.run(100)
@@ -83,6 +83,15 @@ def test_a_topic_that_is_made_is_in_the_registry_and_in_the_image_when_the_contr
     assert len(layout.read(entry.value)["partitions"]) == 2
     assert room.ensemble.get(layout.topic_config_path("t")) is not None
     assert "t" not in room.image.topics
+
+
+@pytest.mark.parametrize(("protocol_version", "has_id"), [("2.7", False), ("2.8", True)])
+def test_topics_have_ids_from_2_8_on(protocol_version: str, has_id: bool) -> None:
+    room = Room(protocol_version)
+    room.create("t")
+    entry = room.ensemble.get(layout.topic_path("t"))
+    assert entry is not None
+    assert ("topic_id" in layout.read(entry.value)) == has_id
 
 
 def test_a_topic_that_another_broker_has_just_made_exists_already_and_hinders_no_other(room: Room) -> None:
