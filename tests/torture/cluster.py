@@ -91,8 +91,8 @@ class Along(threading.Thread):
 
 def log_bytes(home: Path, node_id: int, index: int) -> bytes:
     """All batches of a partition as a broker keeps them, whatever its files are cut into."""
-    [directory] = {path.parent for path in (home / str(node_id)).glob(f"**/{TOPIC}-{index}/*.log")}
-    return b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
+    files = (home / str(node_id)).glob(f"**/{TOPIC}-{index}/*.log")
+    return b"".join(path.read_bytes() for path in sorted(files))
 
 
 def unlike(home: Path, nodes: Sequence[int]) -> list[str]:

@@ -15,8 +15,11 @@ LARGEST_BLOCK = 4096 * BLOCK_SIZE
 
 
 def take_block(present: Entry | None, node_id: int, size: int = BLOCK_SIZE) -> tuple[Change, range]:
-    """The change that takes the next block, and its ids. They may be used once the change is committed, and not if it conflicts."""
-    first = 0 if present is None else int(layout.read(present.value)["block_end"]) + 1
+    """The change that takes the next block, and its ids. They may be used once the change is committed, and not if it conflicts.
+
+    A broker of ZooKeeper's days makes the entry, still empty, when it starts.
+    """
+    first = 0 if present is None or not present.value else int(layout.read(present.value)["block_end"]) + 1
     block = range(first, first + size)
     value = layout.producer_id_block_json(node_id, block[0], block[-1])
     return Change(layout.PRODUCER_ID_BLOCK, value, NEW if present is None else present.version), block

@@ -6,6 +6,7 @@ members: whoever starts one gives what a `ClusterMember` can do.
 
 from __future__ import annotations
 
+import random
 import socket
 import tempfile
 import time
@@ -27,6 +28,8 @@ INTERNAL: Final = "INTERNAL"
 NOBODY: Final = -1
 _SCHEME: Final = "zookeeper://"
 _LOOK_AGAIN_S: Final = 0.05
+_PORTS: Final = range(12_000, 32_000)
+"""Below those that systems give to connections."""
 
 
 class NotYet(Exception):
@@ -250,8 +253,10 @@ def lagging(topics: Mapping[str, object]) -> Iterator[tuple[str, PartitionInfo]]
 
 
 def free_port() -> int:
-    """A port of this host that nobody listens on now."""
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """A port of this host that nobody listens on now, and that connections are not given by chance before a broker takes it."""
+    while True:
+        port = random.choice(_PORTS)
+        with closing(socket.socket()) as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ottla.broker.topics.producer_ids import ProducerIds
-from ottla.cluster.producer_ids import BLOCK_SIZE, GROWTH
-from ottla.ports import Change
+from ottla.cluster.producer_ids import BLOCK_SIZE, GROWTH, take_block
+from ottla.ports import Change, Entry
 from ottla.sim.registry import MemoryRegistry
 
 
@@ -30,3 +30,8 @@ def test_a_broker_that_restarts_leaves_out_no_more_than_a_block_that_it_used_up(
     registry = MemoryRegistry()
     for life in range(20):
         assert ProducerIds(registry, 1).next() == life * BLOCK_SIZE
+
+
+def test_the_first_block_is_taken_from_an_entry_that_a_starting_broker_made_empty() -> None:
+    change, block = take_block(Entry(b"", 7), node_id=1)
+    assert (block[0], change.version) == (0, 7)
