@@ -17,7 +17,7 @@ from tests.bitrot.template import Template
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
-SAMPLE = 32
+SAMPLE = 16
 PATIENCE_S = 4
 LATEST_S = 20
 SETTINGS = {"log.retention.check.interval.ms": 600_000, "offsets.topic.num.partitions": 2}

@@ -20,7 +20,7 @@ from tests.torture.soak.process import Life, Sample
 from tests.torture.soak.run import Soak
 from tests.torture.soak.schedule import CALM_S, KILL, LEAST_RESTARTS, MOVE, RESTART_EVERY_S, STOP, schedule
 
-MINUTES = 5.0
+MINUTES = 2.0
 NOW_MS = 1_000_000
 
 KEPT = Kind("kept", "confluent", 1, 1, {})

@@ -122,7 +122,7 @@ TOKENS: dict[str, Made] = {
     "an end below 0": lambda fort: signed(exp=-1)(fort),
     "without a time of issue": signed(iat=None),
     "made tomorrow": signed(iat=NOW + 86_400, exp=NOW + 90_000),
-    "not valid yet": signed(nbf=NOW + 500),
+    "not valid yet": signed(nbf=NOW + 86_400, exp=NOW + 90_000),
     "for another audience": signed(aud="others"),
     "for an audience in capitals": signed(aud="OTTLA"),
     "for many audiences, none of them this": signed(aud=["a", "b"]),
