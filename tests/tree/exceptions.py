@@ -9,10 +9,6 @@ FILES: dict[str, int] = {}
 """path -> lines, for files at or above the limit."""
 
 FOR_TESTS: dict[str, str] = {
-    "src/ottla/broker/replication/replica.py::Replica.append_as_follower": "what fetches for replicas calls it",
-    "src/ottla/broker/replication/replica.py::Replica.follower_error": "what serves fetches of replicas asks it",
-    "src/ottla/broker/replication/replica.py::Replica.follower_fetched": "what serves fetches of replicas tells it",
-    "src/ottla/broker/replication/replica.py::Replica.take_high_watermark": "what fetches for replicas calls it",
     "src/ottla/records/kafka07.py::message_set": "what clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
     "src/ottla/sim/registry.py::MemoryRegistry": "a registry for tests of several brokers, and of commits that lose a race",

@@ -33,6 +33,7 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.altering import QuotaChanges
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.throttling import Throttling
+from ottla.broker.replication.followers import Followers
 from ottla.broker.replication.replication import Replication
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.acls import AclAuthorizer
@@ -307,6 +308,7 @@ class BrokerMachine:
             Rights: self.rights,
             Commits: self.commits,
             Controller | None: self.controller,
+            Followers | None: None if self.replication is None else self.replication.followers,
             **({} if self.replication is None else self.replication.rooms()),
         }
 
@@ -355,6 +357,8 @@ class BrokerMachine:
 
     def close(self) -> bool:
         """Close the logs; nothing may be received afterwards. True if all of them were closed cleanly."""
+        if self.channels is not None:
+            self.channels.close()
         self.scheduler.close()
         is_clean = self.partitions.close()
         return is_clean and (self.replication is None or self.replication.manager.are_all_checked)

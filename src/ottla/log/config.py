@@ -25,7 +25,9 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = FOREVER
     flush_ms: int = FOREVER
+    follower_replication_throttled_replicas: str = ""
     index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: str = ""
     max_compaction_lag_ms: int = FOREVER
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = 3_600_000

@@ -405,6 +405,23 @@ class Log(ReadableLog):
             self._write_epochs()
         self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, self.log_end_offset)
 
+    def restart_at(self, offset: int) -> None:
+        """Drop the whole log and begin it anew at `offset`, beyond its end (a follower left behind). Raises `StorageFailed`.
+
+        First make a recovery point at or below the log's start durable, as for `truncate_to`.
+        """
+        self.finish_swap()
+        self._reader.places.clear()
+        self._unsynced.clear()
+        segment = self._active = start_anew(self._disk, self.path, self.segments, offset)
+        self._aborted.changed(segment)
+        self.log_start_offset = self.log_end_offset = self.synced_offset = offset
+        self.size_bytes = segment.size
+        remove_snapshots(self._disk, self.path, self._snapshots, unwanted=list(self._snapshots))
+        if self.epochs.truncate_end(0):
+            self._write_epochs()
+        self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, offset)
+
     def checkpoint(self) -> int:
         """Write indexes, epochs and producers' state to disk, so that little is read after a crash.
 

@@ -119,6 +119,8 @@ class BrokerKeywords(TypedDict, total=False):
     replica_fetch_min_bytes: int
     replica_fetch_response_max_bytes: int
     replica_fetch_wait_max_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    replica_lag_time_max_ms: int
     replica_selector_class: str
     replica_socket_timeout_ms: int
     replication_quota_window_num: int

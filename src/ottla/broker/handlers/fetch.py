@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.replication.followers import Followers
 from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import NO, YES, Rights
 from ottla.broker.serving.down_conversion import OldFetch
@@ -25,6 +26,7 @@ from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, too_large
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.replication.truncation import EpochEnd
 from ottla.log.damaged import Damaged
 from ottla.log.reading import FirstPart
 from ottla.ports import Now, StorageFailed
@@ -50,7 +52,7 @@ STORAGE_ERROR_FROM = 6
 ZSTD_FROM = 10
 TOPIC_IDS_FROM = 13
 READ_COMMITTED = 1
-NO_OFFSET = -1
+NO_OFFSET = NOTHING = -1
 READ_AT_ONCE = 200
 ANSWERED = ("responses", "partitions")
 MOST_COST = 4000
@@ -82,6 +84,7 @@ class FetchRooms(NamedTuple):
     checks: LongChecks
     quotas: ClientQuotas
     rights: Rights
+    followers: Followers | None
 
 
 @serves(
@@ -91,7 +94,8 @@ class FetchRooms(NamedTuple):
 def fetch(request: Request[FetchRequest], rooms: FetchRooms) -> Reply:
     """Answer with what is there once it is `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply waits."""
     body = request.body
-    has_to_rest = rooms.quotas.is_on and rooms.quotas.has_to_rest(request.peer.principal, request.client_id)
+    is_counted = rooms.quotas.is_on and (rooms.followers is None or replica_id(body) < 0)
+    has_to_rest = is_counted and rooms.quotas.has_to_rest(request.peer.principal, request.client_id)
     if request.whole is not None:
         if has_to_rest and body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
             return FetchResponse()
@@ -187,10 +191,14 @@ def _rested(later: LaterReplies, until_ms: int, wakes: int, took_ms: int) -> Ste
         rest_ms = rest_ms or IDLE_REST_MS
 
 
+def replica_id(body: FetchRequest) -> int:
+    """Which broker fetches as a follower; below 0: none."""
+    return body.replica_id if body.replica_state is None else max(body.replica_id, body.replica_state.replica_id)
+
+
 def _readable(request: Request[FetchRequest], rights: Rights) -> Mapping[str, bool]:
     """Which topics a client may read. One that says it is a broker may read all of them, if it may act for the cluster."""
-    body = request.body
-    if max(body.replica_id, -1 if body.replica_state is None else body.replica_state.replica_id) < 0:
+    if replica_id(request.body) < 0:
         return rights.answers(request.peer, Operation.READ, Resource.TOPIC)
     return YES if rights.may(request.peer, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME) else NO
 
@@ -206,10 +214,12 @@ class _Fetch:
     __slots__ = (
         "_check_cost",
         "_left",
+        "_looks",
         "_readable",
         "_unknown",
         "body",
         "enough",
+        "replica_id",
         "request",
         "rooms",
         "size",
@@ -225,6 +235,8 @@ class _Fetch:
         self.until_ms = request.now.mono_ms + request.body.max_wait_ms
         self.version = request.version
         self.stable_offset_for_all = request.release.stable_offset_for_all
+        self.replica_id = replica_id(request.body)
+        self._looks = 0
 
     def keys(self) -> tuple[Hashable, ...]:
         """What to wait on: every partition asked for."""
@@ -253,10 +265,11 @@ class _Fetch:
     def _begin(self) -> None:
         self._readable = None if self.rooms.rights.is_open else _readable(self.request, self.rooms.rights)
         self._left = min(self.body.max_bytes, self.rooms.settings.value.fetch_max_bytes)
-        if self.rooms.quotas.is_on:
+        if self.rooms.quotas.is_on and (self.rooms.followers is None or self.replica_id < 0):
             self._left = self.rooms.quotas.readable(self.request.peer.principal, self.request.client_id, self._left)
         self.size = self._unknown = self._check_cost = 0
         self.enough = False
+        self._looks += 1
 
     def _end(self) -> None:
         if self.size >= self.body.min_bytes or self._left <= 0 or (self._unknown and self._unknown == self._count()):
@@ -269,8 +282,14 @@ class _Fetch:
         """What of a request, beside its partitions, decides how far they are read."""
         return self.body.isolation_level, self.version < ZSTD_FROM, self.rooms.rights.changes
 
-    def until(self, data: PartitionData) -> int:
-        """Where reading ends: the last stable offset for readers of committed records, the high watermark for others."""
+    def until(self, held: Held, data: PartitionData) -> int:
+        """Where reading ends: the last stable offset for readers of committed records, the high watermark for others.
+
+        A follower reads to the end of the log.
+        """
+        if self.replica_id >= 0 and self.rooms.followers is not None:
+            partition = self.rooms.partitions.get(held.topic or "", held.partition)
+            return data.high_watermark if partition is None or partition.offline is not None else partition.log.log_end_offset
         return data.last_stable_offset if self.body.isolation_level == READ_COMMITTED else data.high_watermark
 
     def _name(self, topic: FetchRequest.FetchTopic) -> str | None:
@@ -292,18 +311,50 @@ class _Fetch:
             return self._nobodys(part, UNKNOWN_TOPIC_OR_PARTITION)
         if topic_id is not None and topic_id != partition.topic_id:
             return self._failed(part, INCONSISTENT_TOPIC_ID)
-        error_code = partition.leader_error(part.current_leader_epoch)
+        followers, diverging = None if partition.replicas is None else self.rooms.followers, None
+        if followers is None:
+            error_code = partition.leader_error(part.current_leader_epoch)
+        else:
+            error_code = followers.error(partition, self.replica_id, part.current_leader_epoch, self.version)
+            diverging = None if error_code or self.replica_id < 0 else followers.diverging(partition, part)
         if self.version < ZSTD_FROM and partition.config.compression_type == "zstd" and partition.offline is None:
             error_code = UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: whatever codec the batches at hand have
-        if not error_code and not partition.log.log_start_offset <= part.fetch_offset <= partition.log.log_end_offset:
+        sought = not error_code and diverging is None
+        if sought and not partition.log.log_start_offset <= part.fetch_offset <= partition.log.log_end_offset:
             error_code = OFFSET_OUT_OF_RANGE
         if error_code:
             return self._failed(part, error_code)
-        return self._records(partition, part)
+        return self._records(partition, part) if followers is None else self._of_replica(partition, part, followers, diverging)
 
-    def _records(self, partition: Partition, part: Asked) -> PartitionData:
+    def _of_replica(self, partition: Partition, part: Asked, followers: Followers, diverging: EpochEnd | None) -> PartitionData:
+        """Of a log that others replicate followers read all, and are noted; consumers may be sent to one of them (KIP-392)."""
+        preferred = None
+        if self.replica_id < 0 and self.body.rack_id:
+            preferred = followers.preferred(partition, part.fetch_offset, self.body.rack_id)
+        elif self.replica_id >= 0 and diverging is None and self._looks == 1:  # once, however often it is looked at while it waits
+            state = self.body.replica_state
+            followers.fetched(
+                partition, self.replica_id, part, NO_EPOCH if state is None else state.replica_epoch, self.request.now
+            )
+        until = None if self.replica_id < 0 else partition.log.log_end_offset
+        if preferred is not None or diverging is not None:
+            self.enough, until = True, NOTHING
+        elif self.replica_id >= 0 and followers.is_held_back(partition, self.replica_id):
+            until = NOTHING
+        data = self._records(partition, part, until)
+        if preferred is not None:
+            data.preferred_read_replica = preferred
+        if diverging is not None:
+            data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
+        if self.replica_id >= 0:
+            followers.sent(partition, data)
+        return data
+
+    def _records(self, partition: Partition, part: Asked, until: int | None = None) -> PartitionData:
+        """The records below `until`, or all that whoever asks may see."""
         committed = self.body.isolation_level == READ_COMMITTED
-        until = partition.last_stable_offset if committed else partition.high_watermark
+        if until is None:
+            until = partition.last_stable_offset if committed else partition.high_watermark
         data = PartitionData(
             partition_index=part.partition,
             high_watermark=partition.high_watermark,
@@ -431,7 +482,7 @@ def _new_session(reading: _Fetch, size: int, now: Now) -> FetchSession | None:
     """A session for the partitions of a full fetch, where there is room for one."""
     body = reading.body
     slots = reading.rooms.settings.value.max_incremental_fetch_session_cache_slots
-    is_follower = (body.replica_id if body.replica_state is None else body.replica_state.replica_id) >= 0
+    is_follower = replica_id(body) >= 0
     uses_ids = reading.version >= TOPIC_IDS_FROM
     owner = reading.request.peer.principal
     return reading.rooms.sessions.begin(owner, size, slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
@@ -441,7 +492,8 @@ def _note(reading: _Fetch, session: FetchSession, body: FetchRequest, answered: 
     """Let a session know what its client is told."""
     for topic, told_of in zip(body.topics, answered, strict=True):
         for part, data in zip(topic.partitions, told_of.partitions, strict=True):
-            session.tell(session.find(topic, part.partition), data, reading.until(data))
+            held = session.find(topic, part.partition)
+            session.tell(held, data, reading.until(held, data))
 
 
 class _FullFetch(_Fetch):
@@ -525,7 +577,7 @@ class _IncrementalFetch(_Fetch):
         topics: list[TopicResponse] = []
         told: Hashable = None
         for held, data in found:
-            if session.tell(held, data, self.until(data)):
+            if session.tell(held, data, self.until(held, data)):
                 if held.identity != told:
                     topics.append(TopicResponse(topic=held.topic or "", topic_id=held.topic_id, partitions=[]))
                     told = held.identity

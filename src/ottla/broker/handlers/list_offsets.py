@@ -16,6 +16,7 @@ from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
+from ottla.cluster.replication.leader import LeaderState
 from ottla.log.damaged import Damaged
 from ottla.log.segment_times import segment_times
 from ottla.log.timestamps import Found, Sought
@@ -26,7 +27,10 @@ from ottla.wire.errors import (
     CORRUPT_MESSAGE,
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
+    NONE,
     NOT_LEADER_OR_FOLLOWER,
+    OFFSET_NOT_AVAILABLE,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
@@ -40,6 +44,7 @@ NOTHING = (-1, -1)
 ONE_OFFSET_FROM = 1
 STORAGE_ERROR_FROM = 4
 LEADER_EPOCH_FROM = 4
+NOT_AVAILABLE_FROM = 5
 TopicResponse = ListOffsetsResponse.ListOffsetsTopicResponse
 Asked = ListOffsetsRequest.ListOffsetsPartition
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
@@ -100,7 +105,9 @@ def _answer(
                 answer.old_style_offsets = _segment_offsets(disk, partition, part, request.now)
             return
         assert sought is not None, "it was not refused"
-        answer.timestamp, answer.offset = yield from _find(partition, sought, request.body.isolation_level, checks)
+        answer.error_code = _early(partition, sought, request)
+        if not answer.error_code:
+            answer.timestamp, answer.offset = yield from _find(partition, sought, request.body, checks)
     except StorageFailed as failure:
         answer.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else _known(KAFKA_STORAGE_ERROR, version)
     if answer.offset >= 0 and version >= LEADER_EPOCH_FROM:
@@ -136,8 +143,19 @@ def _segment_offsets(disk: Disk, partition: Partition, part: Asked, now: Now) ->
     return visible if len(visible) == len(found) else [high_watermark, *visible]
 
 
-def _find(partition: Partition, timestamp: int, isolation_level: int, checks: LongChecks) -> Steps[Found]:
-    latest = partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark
+def _early(partition: Partition, sought: int, request: Request[ListOffsetsRequest]) -> int:
+    """What a new leader answers who asks for the end before it knows what all in sync have (KIP-207)."""
+    leader = partition.replicas
+    is_known = not isinstance(leader, LeaderState) or partition.high_watermark >= leader.start_offset
+    if is_known or sought != LATEST or request.body.replica_id >= 0:
+        return NONE
+    return OFFSET_NOT_AVAILABLE if request.version >= NOT_AVAILABLE_FROM else LEADER_NOT_AVAILABLE
+
+
+def _find(partition: Partition, timestamp: int, asked: ListOffsetsRequest, checks: LongChecks) -> Steps[Found]:
+    latest = partition.last_stable_offset if asked.isolation_level == READ_COMMITTED else partition.high_watermark
+    if partition.replicas is not None and asked.replica_id >= 0:
+        latest = partition.log.log_end_offset
     match timestamp:
         case -1:
             return -1, latest

@@ -20,6 +20,7 @@ from ottla.log.log import Log
 from ottla.ports import Now
 from ottla.records.batch import BadBatch, batches, crc_is_valid
 from ottla.wire.errors import (
+    FENCED_LEADER_EPOCH,
     NONE,
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -190,6 +191,12 @@ class Replica(Partition):
         else:
             self.when_synced(offset, callback)
 
+    def reader_error(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
+        """What stands against a fetch of a consumer's, who may read from a follower, too (KIP-392); NONE if nothing does."""
+        if not self.is_following or current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
+            return NONE if self.is_following else self.leader_error(current_leader_epoch)
+        return FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else UNKNOWN_LEADER_EPOCH
+
     def follower_error(self, node_id: int, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
         """What stands against a fetch of this broker's, as an error code; NONE if nothing does."""
         error_code = self.leader_error(current_leader_epoch)
@@ -311,5 +318,17 @@ class Replica(Partition):
         self._ports.partitions.checkpoints.was_cut(self)
         self.log.truncate_to(offset)
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        self._ports.moved[self] = None
+        self.changed()
+
+    def restart_at(self, offset: int) -> Steps[None]:
+        """Drop all and go on at `offset`: the leader has nothing before it any more. Raises `StorageFailed`."""
+        yield from self._ports.partitions.before_cut(self, self.log.log_start_offset)
+        if not self.is_following or offset <= self.log.log_end_offset:
+            return
+        self._changes.made = True
+        self._ports.partitions.checkpoints.was_cut(self)
+        self.log.restart_at(offset)
+        self.high_watermark = offset
         self._ports.moved[self] = None
         self.changed()

@@ -11,6 +11,8 @@ from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.alter_partition import asked_isrs
 from ottla.broker.replication.cluster_news import ClusterNews
+from ottla.broker.replication.fetchers import ReplicaFetchers
+from ottla.broker.replication.followers import Followers
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
@@ -60,9 +62,22 @@ class Replication:
         ports.isrs = asked_isrs(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry)
         self.manager = ReplicaManager(ports, partitions, directories, disk, image, configs, settings, scheduler)
         self.news = ClusterNews(image, configs, self.manager, scheduler, changed, deleted)
+        manager, terms = self.manager, ports.terms
+        self.followers = Followers(ports.node_id, image, settings, scheduler)
+        self.fetchers = ReplicaFetchers(
+            ports.node_id,
+            self._channels,
+            scheduler,
+            settings,
+            manager.leader_addresses.get,
+            lambda: terms.broker_epoch,
+            partitions.checkpoints.begin_at,
+        )
+        manager.stopping.append(self.fetchers.stop)
+        manager.following.append(self.fetchers.follow)
         self.manager.leading.append(moves.leads)
         self.manager.led.append(moves.leads_no_more)
-        membership, manager = self._membership, self.manager
+        membership = self._membership
         membership.entered.append(lambda now: manager.entered(membership.broker_epoch))
         membership.left.append(lambda now: manager.left())
         membership.silenced.append(lambda now: manager.fall_silent())

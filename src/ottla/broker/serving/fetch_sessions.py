@@ -78,6 +78,17 @@ class Held:
         return ("partition", self.topic, self.partition)
 
 
+class HeldByFollower(Held):
+    """One that a follower copies: it also tells the epoch of its last batch, and where its own log begins."""
+
+    __slots__ = ("last_fetched_epoch", "start_offset")
+
+    def ask(self, part: FetchRequest.FetchPartition) -> None:
+        super().ask(part)
+        self.last_fetched_epoch = part.last_fetched_epoch
+        self.start_offset = part.log_start_offset
+
+
 _turn = attrgetter("turn")
 
 
@@ -294,7 +305,8 @@ class FetchSessions:
     def _hold(self, session: FetchSession, topic: FetchRequest.FetchTopic, index: int) -> Held:
         name = self._name_of(topic.topic_id) if session.uses_ids else topic.topic
         identity = session.identity(topic)
-        held = session.held[identity, index] = Held(name, topic.topic_id, index, identity)
+        kind = HeldByFollower if session.privileged else Held
+        held = session.held[identity, index] = kind(name, topic.topic_id, index, identity)
         self._held += not session.is_over
         session.to_the_end(held)
         self._watch(session, held)

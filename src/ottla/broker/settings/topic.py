@@ -106,7 +106,7 @@ class TopicSettings(SettingsOf):
         broker="log.flush.interval.ms",
     )
     follower_replication_throttled_replicas = Setting(
-        LIST, (), "Replicas whose replication is throttled on the follower.", check=REPLICAS, later=True
+        LIST, (), "Replicas whose replication is throttled on the follower.", check=REPLICAS
     )
     index_interval_bytes = Setting(
         INT, 4096, "Bytes of the log between two entries of an index.", check=at_least(0), broker="log.index.interval.bytes"
@@ -115,7 +115,7 @@ class TopicSettings(SettingsOf):
         INT, "Size of a segment without the lower limit of segment.bytes, for tests.", check=at_least(1), hidden=True
     )
     leader_replication_throttled_replicas = Setting(
-        LIST, (), "Replicas whose replication is throttled on the leader.", check=REPLICAS, later=True
+        LIST, (), "Replicas whose replication is throttled on the leader.", check=REPLICAS
     )
     local_retention_bytes = Setting(
         LONG,

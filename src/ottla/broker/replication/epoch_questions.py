@@ -1,0 +1,83 @@
+"""Where logs diverge, asked before anything is fetched: for leaders that do not tell it with their records (KIP-101).
+
+Knows followed partitions and OffsetForLeaderEpoch.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.broker.replication.copying import Copier
+from ottla.broker.replication.followed import Followed
+from ottla.broker.replication.taking import Taking
+from ottla.broker.scheduler import Steps
+from ottla.cluster.replication.truncation import EpochEnd
+from ottla.ports import StorageFailed, SyncFailed
+from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from ottla.wire.errors import FENCED_LEADER_EPOCH
+
+log = logging.getLogger("ottla.broker")
+
+NO_EPOCH = -1
+
+
+class EpochQuestions:
+    """The partitions of one fetcher that are not yet known to agree with their leader."""
+
+    def __init__(self, fetcher: Copier, taking: Taking) -> None:
+        self._fetcher = fetcher
+        self._taking = taking
+        self.due: dict[Followed, None] = {}
+
+    def steps(self) -> Steps[None]:
+        """Cut all that are due."""
+        while self.due:
+            due, self.due = self.due, {}
+            version = self._fetcher.rooms.settings.value.inter_broker_protocol_version.version(OffsetForLeaderEpochRequest)
+            asked = {one.replica.key[1:]: one for one in due if version >= 0 and one.replica.log.leader_epoch != NO_EPOCH}
+            for followed in due:
+                if followed.replica.key[1:] not in asked:
+                    yield from self._cut(followed, EpochEnd(NO_EPOCH, NO_EPOCH))
+            if asked:
+                yield from self._ask(asked, version)
+
+    def _ask(self, asked: dict[tuple[str, int], Followed], version: int) -> Steps[None]:
+        request = OffsetForLeaderEpochRequest(replica_id=self._fetcher.rooms.node_id)
+        topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
+        for followed in asked.values():
+            replica = followed.replica
+            if replica.topic not in topics:
+                topics[replica.topic] = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=replica.topic)
+            part = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                partition=replica.index, current_leader_epoch=followed.leader_epoch, leader_epoch=replica.log.leader_epoch
+            )
+            topics[replica.topic].partitions.append(part)
+        request.topics = list(topics.values())
+        answer = yield from self._fetcher.asked(request, version)
+        left = dict(asked)
+        for topic in () if answer is None else answer.topics:
+            for told in topic.partitions:
+                found = left.pop((topic.topic, told.partition), None)
+                if found is None or not self._fetcher.is_followed(found):
+                    continue
+                if told.error_code == FENCED_LEADER_EPOCH:
+                    self._fetcher.give_up(found)
+                elif told.error_code:
+                    self._fetcher.rest(found)
+                else:
+                    yield from self._cut(found, EpochEnd(told.leader_epoch, told.end_offset))
+                yield None
+        for followed in left.values():
+            self._fetcher.rest(followed)
+
+    def _cut(self, followed: Followed, told: EpochEnd) -> Steps[None]:
+        try:
+            is_final = yield from self._taking.cut_back(followed, told)
+        except SyncFailed as failure:
+            followed.replica.fail(failure)
+        except StorageFailed as failure:
+            log.error("%s could not be cut as its leader's log is: %s; it is tried again", followed, failure)
+            self._fetcher.rest(followed)
+        else:
+            followed.is_truncating = not is_final
+            self._fetcher.name_again(followed)

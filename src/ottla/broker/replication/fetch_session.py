@@ -1,0 +1,84 @@
+"""A follower's end of a fetch session (KIP-227): what its leader knows of what is fetched, and what has to be told it next.
+
+Knows requests' structures and followed partitions; knows no time and no connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.broker.replication.followed import Followed
+from ottla.wire.api.fetch import FetchRequest
+
+NO_SESSION = 0
+FIRST_EPOCH, NO_EPOCH = 0, -1
+LAST_EPOCH = (1 << 31) - 1
+TOPIC_IDS_FROM = 13
+Identity = tuple[str | bytes, int]
+
+
+class FollowerSession:
+    """`held` are the partitions that the leader knows of, by topic id or name and index; `uses_ids` says by which."""
+
+    def __init__(self) -> None:
+        self.id = NO_SESSION
+        self.epoch = FIRST_EPOCH
+        self.uses_ids = False
+        self.held: dict[Identity, Followed] = {}
+        self._forgotten: dict[Identity, Followed] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next request has to name all partitions."""
+        return self.epoch in (FIRST_EPOCH, NO_EPOCH)
+
+    def begin(self, *, uses_ids: bool) -> None:
+        """Name all partitions next, in a new session. The request ends the present one, if the leader still has it."""
+        self.epoch = FIRST_EPOCH
+        self.uses_ids = uses_ids
+        self.held.clear()
+        self._forgotten.clear()
+
+    def answered(self, session_id: int) -> None:
+        """The leader has taken the last request, and keeps this session; 0: it keeps none."""
+        if self.is_full:
+            self.id = session_id
+        if self.id == NO_SESSION:
+            self.epoch = NO_EPOCH
+        else:
+            self.epoch = 1 if self.epoch in (NO_EPOCH, LAST_EPOCH) else self.epoch + 1
+
+    def forget(self, followed: Followed) -> None:
+        """Have the leader send nothing more of a partition."""
+        identity = self.identity(followed)
+        if self.held.get(identity) is followed:
+            del self.held[identity]
+            self._forgotten[identity] = followed
+
+    def identity(self, followed: Followed) -> Identity:
+        return (followed.replica.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
+
+    def name(self, named: Iterable[Followed], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
+        """Fill in the session, partitions that are new or changed, and those that are forgotten."""
+        request.session_id, request.session_epoch = self.id, self.epoch
+        if self.is_full:
+            self.held.clear()
+        topics: dict[str, FetchRequest.FetchTopic] = {}
+        for followed in named:
+            replica, identity = followed.replica, self.identity(followed)
+            self.held[identity] = followed
+            self._forgotten.pop(identity, None)
+            topic = topics.get(replica.topic)
+            if topic is None:
+                topic = topics[replica.topic] = FetchRequest.FetchTopic(topic=replica.topic, topic_id=replica.topic_id)
+                request.topics.append(topic)
+            topic.partitions.append(followed.asked(max_bytes, by_epoch=by_epoch))
+        forgotten: dict[str, FetchRequest.ForgottenTopic] = {}
+        for followed in () if self.is_full else self._forgotten.values():
+            replica = followed.replica
+            gone = forgotten.get(replica.topic)
+            if gone is None:
+                gone = forgotten[replica.topic] = FetchRequest.ForgottenTopic(topic=replica.topic, topic_id=replica.topic_id)
+                request.forgotten_topics_data.append(gone)
+            gone.partitions.append(replica.index)
+        self._forgotten.clear()

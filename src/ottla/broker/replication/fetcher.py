@@ -1,0 +1,234 @@
+"""One connection over which this broker copies partitions from one leader: a fetch under way at a time, in a session.
+
+Knows followed partitions, channels and the clock; knows no roles and no other fetcher. Answers are taken in slices.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ottla.broker.replication.copying import FetcherRooms
+from ottla.broker.replication.epoch_questions import EpochQuestions
+from ottla.broker.replication.fetch_session import TOPIC_IDS_FROM, FollowerSession
+from ottla.broker.replication.followed import Followed
+from ottla.broker.replication.taking import Taking
+from ottla.broker.scheduler import Done, Steps
+from ottla.cluster.image import NO_TOPIC_ID
+from ottla.ports import Now
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.errors import (
+    ERRORS,
+    FETCH_SESSION_ID_NOT_FOUND,
+    FETCH_SESSION_TOPIC_ID_ERROR,
+    INVALID_FETCH_SESSION_EPOCH,
+)
+from ottla.wire.schema import Message
+
+log = logging.getLogger("ottla.broker")
+
+SESSION_OVER = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
+"""What leaders say of a session that they do not keep any more."""
+EPOCHS_FROM, REPLICA_STATE_FROM = 12, 15
+THROTTLED_MS = 100
+"""How often a throttled partition is looked at."""
+
+
+class ReplicaFetcher:
+    """Copies from `leader` as its fetcher `number`."""
+
+    def __init__(self, leader: int, number: int, rooms: FetcherRooms) -> None:
+        self.leader = leader
+        self.rooms = rooms
+        self.lane = f"fetcher-{number}"
+        self._session = FollowerSession()
+        self._followed: dict[tuple[str, int], Followed] = {}
+        self._due: dict[Followed, None] = {}
+        """What the next request has to name."""
+        self._resting: list[tuple[int, int, Followed]] = []
+        self._rests = 0
+        self._taking = Taking(self)
+        self._questions = EpochQuestions(self, self._taking)
+        self._nameless = 0
+        """Partitions whose topics have no id."""
+        self._waiting: Done | None = None
+        self._was_reached = True
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    @property
+    def followed(self) -> Iterable[Followed]:
+        return self._followed.values()
+
+    # What is copied
+
+    def add(self, followed: Followed) -> None:
+        """Copy a partition from now on, or in a new leader epoch."""
+        self.remove(followed.replica.topic, followed.replica.index)
+        self._followed[followed.replica.topic, followed.replica.index] = followed
+        self._nameless += followed.replica.topic_id == NO_TOPIC_ID
+        self.name_again(followed)
+        self._wake()
+
+    def remove(self, topic: str, index: int) -> None:
+        """Copy a partition no longer. What is under way of it is not taken."""
+        followed = self._followed.pop((topic, index), None)
+        if followed is not None:
+            self._nameless -= followed.replica.topic_id == NO_TOPIC_ID
+            self._due.pop(followed, None)
+            self._questions.due.pop(followed, None)
+            self._session.forget(followed)
+            if not self._followed:
+                self._wake()
+
+    def is_followed(self, followed: Followed) -> bool:
+        """Whether it is still to be copied by this fetcher."""
+        return self._followed.get((followed.replica.topic, followed.replica.index)) is followed and followed.is_current
+
+    def name_again(self, followed: Followed) -> None:
+        """The leader has to be told where the log ends or begins now."""
+        if self.is_followed(followed) and not followed.rests_until_ms:
+            (self._questions.due if followed.is_truncating else self._due)[followed] = None
+
+    def rest(self, followed: Followed, ms: int | None = None) -> None:
+        """Leave a partition alone for a while, as replica.fetch.backoff.ms says where nothing else does."""
+        if not self.is_followed(followed):
+            return
+        wait_ms = self.rooms.settings.value.replica_fetch_backoff_ms if ms is None else ms
+        followed.rests_until_ms = self.now().mono_ms + wait_ms
+        self._due.pop(followed, None)
+        self._questions.due.pop(followed, None)
+        self._session.forget(followed)
+        self._rests += 1
+        heapq.heappush(self._resting, (followed.rests_until_ms, self._rests, followed))
+
+    def give_up(self, followed: Followed) -> None:
+        """Wait for what the controller says next of a partition."""
+        if self._followed.get((followed.replica.topic, followed.replica.index)) is followed:
+            self.remove(followed.replica.topic, followed.replica.index)
+
+    # The job
+
+    def steps(self) -> Steps[None]:
+        """Fetch until nothing is left to be copied."""
+        while self._followed:
+            self._wake_up()
+            yield from self._questions.steps()
+            request = self._request()
+            if request is None:
+                yield self._wait
+                continue
+            answer = yield from self.asked(request, self._version())
+            yield from self._heard(answer)
+
+    def _heard(self, answer: FetchResponse | None) -> Steps[None]:
+        session = self._session
+        if answer is None or answer.error_code:
+            was_known = not session.is_full and answer is not None and answer.error_code in SESSION_OVER
+            session.begin(uses_ids=session.uses_ids)
+            if not was_known:
+                self._not_fetched(answer)
+            return
+        if not self._was_reached:
+            self._was_reached = True
+            log.info("broker %d can be fetched from again", self.leader)
+        held = dict(session.held) if session.is_full else session.held
+        session.answered(answer.session_id)
+        yield from self._taking.steps(answer, held, uses_ids=session.uses_ids)
+
+    def _not_fetched(self, answer: FetchResponse | None) -> None:
+        """Say so once, until it succeeds again."""
+        why = "it is not reached" if answer is None else ERRORS[answer.error_code].sentence
+        level = logging.WARNING if self._was_reached else logging.DEBUG
+        log.log(level, "%d partitions are not fetched from broker %d: %s", len(self._followed), self.leader, why)
+        self._was_reached = False
+        for followed in list(self._ready()):
+            self.rest(followed)
+
+    def now(self) -> Now:
+        return self.rooms.scheduler.now()
+
+    def asked(self, message: Message, version: int) -> Steps[Any]:
+        """The answer of the leader to a request, or None."""
+        rooms, heard = self.rooms, list[Any]()
+
+        def start(done: Done) -> None:
+            def answered(body: Any) -> None:
+                heard.append(body)
+                done(None)
+
+            timeout_ms, where = rooms.settings.value.replica_socket_timeout_ms, rooms.address(self.leader)
+            rooms.channels.ask(self.leader, message, version, answered, lane=self.lane, timeout_ms=timeout_ms, address=where)
+
+        yield start
+        return heard[0]
+
+    # When
+
+    def _wake_up(self) -> None:
+        """Name those again that have rested."""
+        now_ms = self.now().mono_ms
+        while self._resting and self._resting[0][0] <= now_ms:
+            until_ms, _, followed = heapq.heappop(self._resting)
+            if followed.rests_until_ms == until_ms:
+                followed.rests_until_ms = 0
+                self.name_again(followed)
+
+    def _wait(self, done: Done) -> None:
+        """Pause until something can be fetched."""
+        self._waiting = done
+        if self._resting:
+            self.rooms.scheduler.at(self, self._resting[0][0], lambda now: self._wake())
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            self.rooms.scheduler.at(self, self.now().mono_ms, lambda now: waiting(None))
+
+    # Requests
+
+    def _ready(self) -> Iterator[Followed]:
+        """What can be fetched."""
+        return (one for one in self._followed.values() if not one.rests_until_ms and not one.is_truncating and one.is_current)
+
+    def _version(self) -> int:
+        protocol = self.rooms.settings.value.inter_broker_protocol_version
+        version = protocol.version(FetchRequest)
+        return version if self._session.uses_ids else min(version, TOPIC_IDS_FROM - 1)
+
+    def _request(self) -> FetchRequest | None:
+        """The next fetch; None while there is nothing to be fetched."""
+        rooms, settings = self.rooms, self.rooms.settings.value
+        self._leave_out_throttled()
+        uses_ids = not self._nameless and settings.inter_broker_protocol_version.version(FetchRequest) >= TOPIC_IDS_FROM
+        if uses_ids != self._session.uses_ids:
+            self._session.begin(uses_ids=uses_ids)
+        if self._session.is_full:
+            self._due.update(dict.fromkeys(self._ready()))
+        if not self._due and not self._session.held:
+            return None
+        request = FetchRequest(
+            max_wait_ms=settings.replica_fetch_wait_max_ms,
+            min_bytes=settings.replica_fetch_min_bytes,
+            max_bytes=settings.replica_fetch_response_max_bytes,
+        )
+        version = self._version()
+        if version >= REPLICA_STATE_FROM:
+            request.replica_state = FetchRequest.ReplicaState(replica_id=rooms.node_id, replica_epoch=rooms.broker_epoch())
+        else:
+            request.replica_id = rooms.node_id
+        named, self._due = self._due, {}
+        self._session.name(named, request, settings.replica_fetch_max_bytes, by_epoch=version >= EPOCHS_FROM)
+        return request
+
+    def _leave_out_throttled(self) -> None:
+        """Let those rest for a moment that lag and are throttled, once the others of their kind have used up the rate."""
+        quota = self.rooms.quota
+        if quota.is_used_up(self.now().mono_ms):
+            for followed in list(self._ready()):
+                replica = followed.replica
+                if followed.lag != 0 and quota.covers(replica.config.follower_replication_throttled_replicas, replica.index):
+                    self.rest(followed, THROTTLED_MS)

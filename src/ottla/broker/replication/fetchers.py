@@ -1,0 +1,124 @@
+"""All that this broker copies: which fetcher copies what, one or more for each leader.
+
+Knows fetchers and followed replicas; what they follow, the controller says (`replica_manager`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from zlib import crc32
+
+from ottla.broker.interbroker.channels import Channels
+from ottla.broker.interbroker.versions import Switch
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.quotas.replication import ReplicationQuota
+from ottla.broker.replication.copying import FetcherRooms
+from ottla.broker.replication.fetcher import ReplicaFetcher
+from ottla.broker.replication.followed import Followed
+from ottla.broker.replication.replica import Replica
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster.replication.follower import FollowerState
+
+log = logging.getLogger("ottla.broker")
+
+NO_EPOCH = -1
+BeginAt = Callable[[Mapping[Partition, int]], Steps[None]]
+"""Has logs begin later, once that is on stable storage."""
+
+
+class ReplicaFetchers:
+    """`address` tells where a leader is, `broker_epoch` this broker's epoch."""
+
+    def __init__(
+        self,
+        node_id: int,
+        channels: Channels,
+        scheduler: Scheduler,
+        settings: SettingsInForce,
+        address: Callable[[int], tuple[str, int] | None],
+        broker_epoch: Callable[[], int],
+        begin_at: BeginAt,
+    ) -> None:
+        self._settings = settings
+        self._scheduler = scheduler
+        self._begin_at = begin_at
+        quota = ReplicationQuota(
+            node_id,
+            lambda: settings.value.follower_replication_throttled_rate,
+            lambda: settings.value.replication_quota_window_size_seconds,
+            scheduler.now().mono_ms,
+        )
+        self._rooms = FetcherRooms(node_id, channels, scheduler, settings, quota, broker_epoch, address, self._begin_later)
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
+        self._number = settings.value.num_replica_fetchers
+        self._starts: dict[Followed, int] = {}
+        settings.told.append(self._spread)
+
+    def follow(self, replicas: Sequence[Replica]) -> None:
+        """Copy these from their leaders from now on."""
+        for replica in replicas:
+            if isinstance(replica.replicas, FollowerState):
+                leader = replica.replicas.leader
+                fetcher = self._fetcher(leader, crc32(str(replica).encode()) % self._number)
+                fetcher.add(Followed(replica, is_truncating=not self._is_cut_by_fetches(replica)))
+
+    def stop(self, replicas: Sequence[Replica]) -> None:
+        """Copy these no longer."""
+        for replica in replicas:
+            for fetcher in self._fetchers.values():
+                fetcher.remove(replica.topic, replica.index)
+
+    def _is_cut_by_fetches(self, replica: Replica) -> bool:
+        """Whether the leader says with its records where the log differs from its own."""
+        protocol = self._settings.value.inter_broker_protocol_version
+        has_epochs = replica.log.leader_epoch != NO_EPOCH or not replica.log.log_end_offset
+        return protocol.has(Switch.TRUNCATION_ON_FETCH) and has_epochs
+
+    def _fetcher(self, leader: int, number: int) -> ReplicaFetcher:
+        found = self._fetchers.get((leader, number))
+        if found is None:
+            found = self._fetchers[leader, number] = ReplicaFetcher(leader, number, self._rooms)
+            self._scheduler.at(found, self._scheduler.now().mono_ms, partial(self._begin, found, (leader, number)))
+        return found
+
+    def _begin(self, fetcher: ReplicaFetcher, key: tuple[int, int], now: object) -> None:
+        """Begin when the work at hand is over: all that was told at once is fetched at once."""
+
+        def failed(failure: Exception) -> None:
+            log.error("fetching from broker %d failed: %s; it begins anew", fetcher.leader, failure)
+            again_ms = self._scheduler.now().mono_ms + self._settings.value.replica_fetch_backoff_ms
+            self._scheduler.at(fetcher, again_ms, partial(self._begin, fetcher, key))
+
+        self._scheduler.begin(fetcher, fetcher.steps(), lambda _: self._over(fetcher, key), failed, urgent=True)
+
+    def _over(self, fetcher: ReplicaFetcher, key: tuple[int, int]) -> None:
+        """Nothing is left to copy from there."""
+        del self._fetchers[key]
+        self._rooms.channels.forget(fetcher.leader, fetcher.lane)
+
+    def _spread(self) -> None:
+        """Heed another number of fetchers."""
+        number = self._settings.value.num_replica_fetchers
+        if number != self._number:
+            self._number = number
+            replicas = [one.replica for fetcher in self._fetchers.values() for one in fetcher.followed]
+            self.stop(replicas)
+            self.follow(replicas)
+
+    # Where logs begin
+
+    def _begin_later(self, followed: Followed, offset: int) -> None:
+        """Let a log begin where the leader's does: many at once, beside what is fetched."""
+        self._starts[followed] = offset
+        self._scheduler.begin("log starts of followers", self._noted())
+
+    def _noted(self) -> Steps[None]:
+        while self._starts:
+            starts, self._starts = self._starts, {}
+            yield from self._begin_at({one.replica: offset for one, offset in starts.items() if one.is_current})
+            for followed in starts:
+                for fetcher in self._fetchers.values():
+                    fetcher.name_again(followed)

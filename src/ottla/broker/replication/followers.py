@@ -1,0 +1,109 @@
+"""A leader's side of replication, as fetches meet it: followers read to the log's end and are noted, consumers may be sent to them.
+
+Knows replicas and the image; knows requests only as fields.
+"""
+
+from __future__ import annotations
+
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.quotas.replication import ReplicationQuota
+from ottla.broker.replication.replica import Replica
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.fetch_sessions import Held, HeldByFollower
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.replication.follower import FollowerState
+from ottla.cluster.replication.leader import LeaderState
+from ottla.cluster.replication.truncation import EpochEnd
+from ottla.ports import Now
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+
+NO_EPOCH = -1
+RACKS_FROM = 11
+"""From this version on consumers may read from followers (KIP-392)."""
+RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+Asked = FetchRequest.FetchPartition | Held
+
+
+class Followers:
+    """Of all partitions that this broker leads."""
+
+    def __init__(self, node_id: int, image: ClusterImage, settings: SettingsInForce, scheduler: Scheduler) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._settings = settings
+        self._scheduler = scheduler
+        self._quota = ReplicationQuota(
+            node_id,
+            lambda: settings.value.leader_replication_throttled_rate,
+            lambda: settings.value.replication_quota_window_size_seconds,
+            scheduler.now().mono_ms,
+        )
+
+    def error(self, partition: Partition, node_id: int, current_leader_epoch: int, version: int) -> int:
+        """What stands against a fetch of a follower's, or of a consumer's (`node_id` below 0), as an error code."""
+        assert isinstance(partition, Replica), "only these have others"
+        if node_id >= 0:
+            return partition.follower_error(node_id, current_leader_epoch)
+        if version >= RACKS_FROM and isinstance(partition.replicas, FollowerState):
+            return partition.reader_error(current_leader_epoch)
+        return partition.leader_error(current_leader_epoch)
+
+    def diverging(self, partition: Partition, part: Asked) -> EpochEnd | None:
+        """The largest epoch up to that of a follower's last batch, and its end, if that is not what the follower has."""
+        if isinstance(part, Held) and not isinstance(part, HeldByFollower):
+            return None
+        epoch = part.last_fetched_epoch
+        if epoch == NO_EPOCH:
+            return None
+        if epoch == partition.leader_epoch:
+            found = EpochEnd(epoch, partition.log.log_end_offset)  # the log learns of it with the first batch only
+        else:
+            found = EpochEnd(*partition.log.end_offset_for_epoch(epoch))
+        if NO_EPOCH in found:
+            return None
+        return found if found.epoch < epoch or found.end_offset < part.fetch_offset else None
+
+    def fetched(self, partition: Partition, node_id: int, part: Asked, broker_epoch: int, now: Now) -> None:
+        """Note how far a follower is."""
+        assert isinstance(partition, Replica), "only these have others"
+        start_offset = part.start_offset if isinstance(part, HeldByFollower) else part.log_start_offset
+        partition.follower_fetched(node_id, part.fetch_offset, start_offset, now, broker_epoch)
+
+    # Throttles (KIP-73)
+
+    def _is_throttled(self, partition: Partition) -> bool:
+        return self._quota.covers(partition.config.leader_replication_throttled_replicas, partition.index)
+
+    def is_held_back(self, partition: Partition, node_id: int) -> bool:
+        """Whether a follower that is not in sync gets nothing for now: others of its kind have used up the rate."""
+        if not self._is_throttled(partition):
+            return False
+        leader = partition.replicas
+        in_sync = isinstance(leader, LeaderState) and node_id in leader.isr
+        return not in_sync and self._quota.is_used_up(self._scheduler.now().mono_ms)
+
+    def sent(self, partition: Partition, data: FetchResponse.PartitionData) -> None:
+        """Count what a follower is sent."""
+        if data.records and self._is_throttled(partition):
+            self._quota.use(len(data.records), self._scheduler.now().mono_ms)
+
+    # The closest replica (KIP-392)
+
+    def preferred(self, partition: Partition, offset: int, rack: str) -> int | None:
+        """The follower in a consumer's rack that it is to read from, as far as there is one with what it wants."""
+        leader = partition.replicas
+        if self._settings.value.replica_selector_class != RACK_AWARE or not isinstance(leader, LeaderState):
+            return None
+        brokers = self._image.brokers
+        own = brokers.get(self._node_id)
+        if own is not None and own.rack == rack:
+            return None
+        found = [
+            (follower.log_end_offset, follower.caught_up_ms, node_id)
+            for node_id, follower in leader.followers.items()
+            if node_id in brokers
+            and brokers[node_id].rack == rack
+            and follower.log_start_offset <= offset <= follower.log_end_offset
+        ]
+        return max(found)[2] if found else None

@@ -1,0 +1,207 @@
+"""What a fetcher does with an answer, partition after partition: records are appended, logs that diverge are cut.
+
+Knows followed partitions and what leaders answer; knows no session and no time of the next fetch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from ottla.broker.interbroker.versions import ProtocolVersion
+from ottla.broker.replication.copying import Copier
+from ottla.broker.replication.fetch_session import Identity
+from ottla.broker.replication.followed import Followed
+from ottla.broker.scheduler import Steps
+from ottla.cluster.replication.truncation import EpochEnd, cut
+from ottla.ports import StorageFailed, SyncFailed
+from ottla.records.batch import BadBatch
+from ottla.wire.api.fetch import FetchResponse
+from ottla.wire.api.list_offsets import ListOffsetsRequest
+from ottla.wire.errors import (
+    ERRORS,
+    FENCED_LEADER_EPOCH,
+    INCONSISTENT_TOPIC_ID,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    REPLICA_NOT_AVAILABLE,
+    UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+log = logging.getLogger("ottla.broker")
+
+LATEST, EARLIEST = -1, -2
+PASSING = (
+    NOT_LEADER_OR_FOLLOWER,
+    REPLICA_NOT_AVAILABLE,
+    UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNKNOWN_TOPIC_ID,
+    INCONSISTENT_TOPIC_ID,
+)
+"""Errors while brokers hear of a change one after the other."""
+PartitionData = FetchResponse.PartitionData
+
+
+class Taking:
+    """The answers of one leader."""
+
+    def __init__(self, fetcher: Copier) -> None:
+        self._fetcher = fetcher
+
+    def steps(self, answer: FetchResponse, held: Mapping[Identity, Followed], *, uses_ids: bool) -> Steps[None]:
+        """Take an answer; `held` are the partitions that it may be about."""
+        astray: list[Followed] = []
+        for topic in answer.responses:
+            name = bytes(topic.topic_id) if uses_ids else topic.topic
+            for data in topic.partitions:
+                followed = held.get((name, data.partition_index))
+                if followed is None or not self._is_expected(followed):
+                    continue
+                if data.error_code == OFFSET_OUT_OF_RANGE:
+                    astray.append(followed)
+                elif data.error_code:
+                    self._refused(followed, data.error_code)
+                else:
+                    yield from self._take(followed, data)
+                yield None
+        if astray:
+            yield from self._find(astray)
+
+    def _is_expected(self, followed: Followed) -> bool:
+        """Whether the partition is where it was when it was asked for."""
+        if not followed.is_current:
+            self._fetcher.give_up(followed)
+            return False
+        return (
+            self._fetcher.is_followed(followed)
+            and not followed.rests_until_ms
+            and followed.asked_offset == followed.replica.log.log_end_offset
+        )
+
+    def _refused(self, followed: Followed, error_code: int) -> None:
+        if error_code == FENCED_LEADER_EPOCH:
+            log.info("%s: its leader has a newer epoch than %d; the controller will tell it", followed, followed.leader_epoch)
+            self._fetcher.give_up(followed)
+            return
+        level = logging.DEBUG if error_code in PASSING else logging.WARNING
+        log.log(level, "%s is not fetched from broker %d: %s", followed, self._fetcher.leader, ERRORS[error_code].sentence)
+        self._fetcher.rest(followed)
+
+    def _take(self, followed: Followed, data: PartitionData) -> Steps[None]:
+        try:
+            if data.diverging_epoch is None:
+                self._append(followed, data)
+            else:
+                told = EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+                yield from self.cut_back(followed, told)
+        except SyncFailed as failure:
+            followed.replica.fail(failure)
+        except BadBatch as bad:
+            log.warning("%s: broker %d sent what is no batch: %s It is fetched again", followed, self._fetcher.leader, bad)
+            self._fetcher.rest(followed)
+        except StorageFailed as failure:
+            log.error("%s: the disk refused what its leader has: %s; it is tried again", followed, failure)
+            self._fetcher.rest(followed)
+
+    def _append(self, followed: Followed, data: PartitionData) -> None:
+        """Raises `BadBatch` and `StorageFailed`."""
+        replica, rooms = followed.replica, self._fetcher.rooms
+        before, now = replica.log.log_end_offset, rooms.scheduler.now()
+        records = data.records or b""
+        size = len(records)
+        if size:
+            replica.append_as_follower(memoryview(records), now)
+            if rooms.quota.covers(replica.config.follower_replication_throttled_replicas, replica.index):
+                rooms.quota.use(size, now.mono_ms)
+        replica.take_high_watermark(data.high_watermark)
+        end_offset = replica.log.log_end_offset
+        followed.lag = max(0, data.high_watermark - end_offset)
+        if replica.log.log_start_offset < data.log_start_offset <= replica.high_watermark:
+            rooms.begin_at(followed, data.log_start_offset)
+        if end_offset != before:
+            self._fetcher.name_again(followed)
+        elif size:
+            self._fetcher.rest(followed)  # or what makes no headway would be fetched without an end
+
+    def cut_back(self, followed: Followed, told: EpochEnd) -> Steps[bool]:
+        """Drop what the leader has not; whether that was all that differs. Raises `StorageFailed`."""
+        replica = followed.replica
+        before = replica.log.log_end_offset, replica.log.leader_epoch
+        own = EpochEnd(*replica.log.end_offset_for_epoch(told.epoch))
+        kept = cut(told, own, replica.log.log_end_offset, replica.high_watermark)
+        yield from replica.truncate_to(kept.offset)
+        if followed.is_truncating:
+            return kept.is_final
+        if (replica.log.log_end_offset, replica.log.leader_epoch) == before:
+            log.warning("%s: broker %d says that the log differs, and nothing of it can be dropped", followed, self._fetcher.leader)
+            self._fetcher.rest(followed)
+        else:
+            self._fetcher.name_again(followed)
+        return kept.is_final
+
+    # Out of range
+
+    def _find(self, astray: Sequence[Followed]) -> Steps[None]:
+        """Go back to where the leader has something: after an unclean election, or when it deleted what this one has not yet."""
+        latest = yield from self._offsets(astray, LATEST)
+        ahead = [one for one in astray if one in latest and latest[one] < one.replica.log.log_end_offset]
+        behind = [one for one in astray if one in latest and one not in ahead]
+        earliest: dict[Followed, int] = {}
+        if behind:
+            earliest = yield from self._offsets(behind, EARLIEST)
+        for followed in astray:
+            if not self._fetcher.is_followed(followed):
+                continue
+            if followed in ahead:
+                yield from self._moved(followed, latest[followed], starts=False)
+            elif followed in earliest:
+                yield from self._moved(followed, earliest[followed], starts=True)
+            else:
+                self._fetcher.rest(followed)
+            yield None
+
+    def _moved(self, followed: Followed, offset: int, *, starts: bool) -> Steps[None]:
+        replica, end_offset = followed.replica, followed.replica.log.log_end_offset
+        try:
+            if not starts:
+                log.warning("%s: its leader ends at offset %d: what is beyond is dropped", followed, offset)
+                yield from replica.truncate_to(offset)
+            elif offset > end_offset:
+                log.warning("%s: its leader begins at offset %d, beyond its end: it begins anew there", followed, offset)
+                yield from replica.restart_at(offset)
+        except SyncFailed as failure:
+            replica.fail(failure)
+        except StorageFailed as failure:
+            log.error("%s could not be brought to offset %d: %s; it is tried again", followed, offset, failure)
+            self._fetcher.rest(followed)
+            return
+        self._fetcher.name_again(followed)
+
+    def _offsets(self, partitions: Sequence[Followed], mark: int) -> Steps[dict[Followed, int]]:
+        """The leader's first or last offset of each partition, without those that it does not tell."""
+        rooms = self._fetcher.rooms
+        protocol: ProtocolVersion = rooms.settings.value.inter_broker_protocol_version
+        request = ListOffsetsRequest(replica_id=rooms.node_id)
+        asked: dict[tuple[str, int], Followed] = {}
+        topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
+        for one in partitions:
+            replica = one.replica
+            if replica.topic not in topics:
+                topics[replica.topic] = ListOffsetsRequest.ListOffsetsTopic(name=replica.topic)
+            part = ListOffsetsRequest.ListOffsetsPartition(
+                partition_index=replica.index, current_leader_epoch=one.leader_epoch, timestamp=mark
+            )
+            topics[replica.topic].partitions.append(part)
+            asked[replica.topic, replica.index] = one
+        request.topics = list(topics.values())
+        answer = yield from self._fetcher.asked(request, protocol.version(ListOffsetsRequest))
+        found: dict[Followed, int] = {}
+        for topic in () if answer is None else answer.topics:
+            for told in topic.partitions:
+                offset = told.old_style_offsets[0] if told.old_style_offsets else told.offset
+                if not told.error_code and offset >= 0 and (topic.name, told.partition_index) in asked:
+                    found[asked[topic.name, told.partition_index]] = offset
+        return found
