@@ -1,4 +1,4 @@
-"""Which sealed segments compaction wrote: offsets may be missing within these, and within no others.
+"""Which segments compaction wrote, here or at a leader: offsets may be missing within these, and within no others.
 
 Knows one small file in a partition's directory, which compaction writes before its segment takes its place; decides nothing. A
 segment of another size is not the one that is meant.
@@ -15,7 +15,10 @@ from ottla.log.segment import Segment
 from ottla.ports import Disk, StorageFailed, Syncable
 
 Compact = tuple[int, int]
-"""(base offset, size in bytes)"""
+"""(base offset, size in bytes); a size of 0 stands for any"""
+
+ANY_SIZE = 0
+"""The size of a segment to which batches were copied that a leader had compacted: it grows on."""
 
 
 def read_compacted(disk: Disk, path: str) -> set[Compact] | None:
@@ -34,11 +37,26 @@ def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iter
     """
     known = read_compacted(disk, path)
     there = {(segment.base_offset, segment.size) for segment in segments[:-1]}
-    wanted = there & known if known is not None else there
+    if known is not None:
+        there = known & (there | {(segment.base_offset, ANY_SIZE) for segment in segments})
+    wanted = set(there)
     wanted |= {(segment.base_offset, segment.size) for segment in new}
     if wanted != known:
         _write(disk, path, wanted)
     return [disk.open(f"{path}/{COMPACTED_SEGMENTS}"), disk.directory(path)]
+
+
+def note_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> None:
+    """Note that offsets are missing within the newest of these segments; durable on return. Raises `StorageFailed`."""
+    known = read_compacted(disk, path)
+    if known is None:
+        known = {(segment.base_offset, segment.size) for segment in segments[:-1]}
+    _write(disk, path, known | {(segments[-1].base_offset, ANY_SIZE)}, sync=True)
+
+
+def is_compact(known: set[Compact], segment: Segment) -> bool:
+    """Whether offsets may be missing within a segment."""
+    return (segment.base_offset, segment.size) in known or (segment.base_offset, ANY_SIZE) in known
 
 
 def note_sizes(disk: Disk, path: str, sizes: Iterable[Compact]) -> None:

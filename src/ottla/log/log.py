@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.log import copies, retention, swap
-from ottla.log.compacted import note_none
+from ottla.log.compacted import note_copied, note_none
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged, Vanished
 from ottla.log.joints import check_joints
@@ -208,7 +208,8 @@ class Log(ReadableLog):
             newest = max(header.max_timestamp for header in run)
             if self._active.must_roll(size, last.last_offset, newest, self.config):
                 self.roll()
-            if first.base_offset > self.log_end_offset:
+            if first.base_offset > self.log_end_offset and not self._active.may_have_gaps:
+                note_copied(self._disk, self.path, self.segments)
                 self._active.may_have_gaps = True
             if first.leader_epoch > self.epochs.latest:
                 self.assign_leader_epoch(first.leader_epoch, first.base_offset)

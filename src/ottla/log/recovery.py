@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from crc32c import crc32c
 
 from ottla.log.aborted import AbortedNotes
-from ottla.log.compacted import Compact, note_compacted, read_compacted
+from ottla.log.compacted import Compact, is_compact, note_compacted, read_compacted
 from ottla.log.config import LogConfig
 from ottla.log.damaged import Damaged
 from ottla.log.epochs import LeaderEpochs
@@ -141,7 +141,7 @@ class Opening:
         segments = self.found.segments
         for segment in segments:
             if self._compacted is not None:
-                segment.may_have_gaps = (segment.base_offset, segment.size) in self._compacted
+                segment.may_have_gaps = is_compact(self._compacted, segment)
             elif segment is not segments[-1]:
                 segment.may_have_gaps = self.config.compacts or (self.clean and self._is_strange)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -354,6 +355,28 @@ def test_a_follower_leaves_out_what_it_has_and_what_is_torn() -> None:
     second = copied(b"2", base_offset=1, leader_epoch=5)
     replica.append_as_follower(memoryview(first + second + second[:70]), machine.clock.now())
     assert replica.log.log_end_offset == 2
+
+
+@pytest.mark.parametrize("end", ["restart", "kill", "cut_power"])
+def test_what_a_leader_has_compacted_is_no_damage_at_its_follower(end: str) -> None:
+    machine = ClusterMachine()
+    follow(machine)
+    replica = machine.replica()
+    replica.log.config = replace(replica.log.config, segment_bytes=150)
+    for offset in (3, 4, 7, 9, 12, 13, 20):
+        replica.append_as_follower(memoryview(copied(b"%d" % offset, base_offset=offset, leader_epoch=5)), machine.clock.now())
+    machine.broker.partitions.syncs.want(replica)
+    machine.settle()
+    machine.cut_power(3) if end == "cut_power" else getattr(machine, end)()
+    follow(machine, 6)
+    replica = machine.replica()
+    assert replica.offline is None
+    assert replica.log.log_end_offset == 21
+    found, offset = [], replica.log.log_start_offset
+    while (part := replica.log.read(offset, 1 << 20, until_offset=21)) is not None:
+        found += [header.base_offset for _, header in batches(part.read())]
+        offset = found[-1] + 1
+    assert found == [3, 4, 7, 9, 12, 13, 20]
 
 
 def test_a_follower_takes_no_batch_that_is_not_what_it_says() -> None:

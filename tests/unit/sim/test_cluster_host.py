@@ -76,6 +76,21 @@ def test_a_broker_that_stands_still_answers_afterwards(cluster: Cluster) -> None
     assert cluster.world.now_ms >= 2_500
 
 
+@pytest.mark.parametrize("still_ms", range(SESSION_MS - 400, SESSION_MS + 500, 100))
+def test_a_broker_that_stood_still_for_about_its_session_may_lead_again(cluster: Cluster, still_ms: int) -> None:
+    broker = cluster.hosts[0].broker
+    assert broker is not None
+    assert broker.membership is not None
+    told: list[str] = []
+    broker.membership.silenced.append(lambda now: told.append("silent"))
+    for tell in (broker.membership.woken, broker.membership.entered):
+        tell.append(lambda now: told.append("leads"))
+    cluster.hosts[0].process.stand_still(still_ms)
+    cluster.world.run(still_ms + 3 * SESSION_MS)
+    assert told[-1:] in ([], ["leads"])
+    assert broker.membership.is_member(broker.clock.now())
+
+
 def test_a_broker_that_stands_still_for_long_registers_anew(cluster: Cluster) -> None:
     first = cluster.ensemble.get("/brokers/ids/2")
     cluster.hosts[1].stand_still(2 * SESSION_MS)

@@ -99,14 +99,22 @@ class BrokerMembership:
             self._begin()
 
     def _watch_session(self, now: Now) -> None:
-        """Notice when the session may have ended elsewhere. While it is kept up, that time moves on before it comes."""
+        """Notice when the session may have ended elsewhere. While it is kept up, that time moves on before it comes.
+
+        It may also be kept up again after this broker stood still, without a word of the registry about it.
+        """
+        if self.broker_epoch == NO_EPOCH:
+            return
         if self.is_member(now):
             self._scheduler.at("session", self._until_ms(), self._watch_session)
             self._wake_up(now)
-        elif self.broker_epoch != NO_EPOCH:
+        else:
+            self._scheduler.at("session", now.mono_ms + RETRY_MS, self._watch_session)
             self._fall_silent(now)
 
     def _fall_silent(self, now: Now) -> None:
+        if self._is_silent:
+            return
         log.warning("the registry was silent for as long as the session may live: this broker leads nothing until it answers")
         self._is_silent = True
         for tell in self.silenced:
