@@ -13,13 +13,16 @@ from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
-from ottla.broker.coordination.markers import MarkerWriter
+from ottla.broker.coordination.marker_sender import MarkerSender
+from ottla.broker.coordination.markers import Markers, MarkerWriter
 from ottla.broker.coordination.moves import CoordinatorMoves
 from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
+from ottla.broker.coordination.remote_additions import RemoteAdditions
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.interbroker.asking import BrokerAsker
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.within import Within
 from ottla.broker.membership.commits import SharedCommits
@@ -54,15 +57,18 @@ from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.router import Router, encoded
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
+from ottla.broker.topics.by_name import TopicsByName, TopicsMadeHere
 from ottla.broker.topics.commits import Commits
 from ottla.broker.topics.configs import DynamicConfigs
 from ottla.broker.topics.deletions import Deletions
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.broker.topics.features import Features
-from ottla.broker.topics.producer_ids import ProducerIds
+from ottla.broker.topics.producer_ids import ProducerIds, ProducerIdSource
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.registration import Registration
+from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks, SharedProducerIds
 from ottla.broker.topics.shared_topics import SharedTopics
+from ottla.broker.topics.through_controller import TopicsThroughController
 from ottla.broker.topics.topics import Topics, new_topic_id
 from ottla.cluster.announcements import announced
 from ottla.cluster.image import ClusterImage
@@ -128,7 +134,7 @@ class BrokerMachine:
         self.logs = self._logs(commits)
         self.topics = self._topics(commits) if cluster is None else self._shared_topics(commits)
         self.rights = self._rights(authorizer, trusts_itself=cluster is not None)
-        self._coordinate(assignors, Coordinators if cluster is None else MovingCoordinators)
+        self._coordinate(assignors, cluster)
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self.notifications = None if cluster is None else self._notifications(cluster)
@@ -212,19 +218,40 @@ class BrokerMachine:
             deleted=self._topics_deleted,
         )
 
-    def _coordinate(self, assignors: tuple[Assignor, ...] | None, coordinators: type[Coordinators[Any]]) -> None:
+    def _coordinate(self, assignors: tuple[Assignor, ...] | None, cluster: ClusterPorts | None) -> None:
         """Groups and transactions: by coordinators of a lone broker, or by those that come and go with leadership."""
+        coordinators: type[Coordinators[Any]] = Coordinators if cluster is None else MovingCoordinators
+        asker = None if self.channels is None else BrokerAsker(self.channels, self.settings_in_force)
+        self.by_name = self._by_name(asker)
+        self.producer_ids = self._producer_ids(cluster, asker)
         self.groups = self._groups(assignors, coordinators)
-        self.producer_ids = ProducerIds(self.registry, self.node_id)
         self.markers = MarkerWriter(self.partitions, self.scheduler, self.groups.transaction_ended)
-        self.transactions = self._transactions(coordinators)
-        self.additions = Additions(self.transactions.coordinators, self.transactions.endings)
-        self.moves = CoordinatorMoves((self.groups.coordinators, self.transactions.coordinators))
+        ends = self.markers if asker is None else MarkerSender(self.image, self.scheduler, asker)
+        self.transactions = self._transactions(coordinators, ends)
+        by_id = self.transactions.coordinators
+        self.moves = CoordinatorMoves((self.groups.coordinators, by_id))
+        self.additions = Additions(by_id, self.transactions.endings)
+        if asker is not None:
+            self.additions = RemoteAdditions(by_id, self.transactions.endings, asker, self.node_id)
+
+    def _by_name(self, asker: BrokerAsker | None) -> TopicsByName:
+        if asker is None:
+            return TopicsMadeHere(self.topics, self.logs, self.later)
+        return TopicsThroughController(self.image, self.settings_in_force, asker, self.scheduler)
+
+    def _producer_ids(self, cluster: ClusterPorts | None, asker: BrokerAsker | None) -> ProducerIdSource:
+        if cluster is None or asker is None:
+            return ProducerIds(self.registry, self.node_id)
+        blocks = ProducerIdBlocks(cluster.registry)
+        return SharedProducerIds(self.image, blocks, asker, self.scheduler, self.node_id, self._broker_epoch)
+
+    def _broker_epoch(self) -> int:
+        return -1 if self.membership is None else self.membership.broker_epoch
 
     def _groups(self, assignors: tuple[Assignor, ...] | None, coordinators: type[Coordinators[GroupMachine]]) -> GroupCoordinators:
         return GroupCoordinators(
             self.image,
-            self.topics.create_by_default,
+            self.by_name.begin,
             self.partitions,
             self.scheduler,
             self.changes,
@@ -236,17 +263,17 @@ class BrokerMachine:
             coordinators=coordinators,
         )
 
-    def _transactions(self, coordinators: type[Coordinators[TransactionMachine]]) -> TransactionCoordinators:
+    def _transactions(self, coordinators: type[Coordinators[TransactionMachine]], markers: Markers) -> TransactionCoordinators:
         return TransactionCoordinators(
             self.image,
-            self.topics.create_by_default,
+            self.by_name.begin,
             self.partitions,
             self.scheduler,
             self.changes,
             self.settings_in_force,
             self.features,
             self.producer_ids.next,
-            self.markers,
+            markers,
             coordinators,
         )
 
@@ -290,7 +317,8 @@ class BrokerMachine:
             ClientQuotas: self.quotas,
             QuotaChanges: self._quota_changes,
             Features: self.features,
-            ProducerIds: self.producer_ids,
+            ProducerIdSource: self.producer_ids,
+            TopicsByName: self.by_name,
             Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: Addresses(identity, self.settings_in_force, self.image),
@@ -310,6 +338,7 @@ class BrokerMachine:
             Controller | None: self.controller,
             Followers | None: None if self.replication is None else self.replication.followers,
             **({} if self.replication is None else self.replication.rooms()),
+            ProducerIdBlocks: self.producer_ids.blocks if isinstance(self.producer_ids, SharedProducerIds) else None,
         }
 
     @property

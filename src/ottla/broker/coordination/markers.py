@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from itertools import count
 from struct import Struct
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -60,6 +60,19 @@ def marker(producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms
     )
 
 
+class Markers(Protocol):
+    """Writes the ends of transactions wherever their partitions are led."""
+
+    def write(
+        self, order: WriteMarkers, coordinator_epoch: int, done: Callable[[], None], is_wanted: Callable[[], bool], /
+    ) -> None:
+        """Write one into all partitions of its transaction, and say `done()` once all of it is as safe as acks=all promises.
+
+        It may be given up when `is_wanted()` holds no more: another broker coordinates the transaction.
+        """
+        ...
+
+
 class MarkerWriter:
     """Writes markers. `ended(partition, producer_id, committed, now)` hears of those in `__consumer_offsets`."""
 
@@ -69,11 +82,11 @@ class MarkerWriter:
         self._ended = ended
         self._names = count()
 
-    def write(self, order: WriteMarkers, coordinator_epoch: int, done: Callable[[], None]) -> None:
+    def write(self, order: WriteMarkers, coordinator_epoch: int, done: Callable[[], None], is_wanted: Callable[[], bool]) -> None:
         """Write a transaction's end into all its partitions, and say `done()` once all of it is durable.
 
         A partition that cannot be written is tried again, for as long as it is there. `done` is not said where a newer coordinator
-        or producer has taken over: the transaction is theirs to end.
+        or producer has taken over: the transaction is theirs to end. `is_wanted` is not asked: there are no brokers that go on.
         """
 
         def over(whole: bool) -> None:

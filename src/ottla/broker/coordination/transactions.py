@@ -11,7 +11,7 @@ from functools import partial
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
 from ottla.broker.coordination.endings import Endings
-from ottla.broker.coordination.markers import MarkerWriter
+from ottla.broker.coordination.markers import Markers
 from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.failures import Changes
@@ -48,7 +48,7 @@ class TransactionCoordinators:
         settings: SettingsInForce,
         features: Features,
         new_producer_id: Callable[[], int | None],
-        markers: MarkerWriter,
+        markers: Markers,
         coordinators: type[Coordinators[TransactionMachine]],
     ) -> None:
         kind = CoordinatorKind(
@@ -118,7 +118,7 @@ class TransactionCoordinators:
     def _carry_out(self, shard: Shard[TransactionMachine], partition: Partition, order: object) -> None:
         assert isinstance(order, WriteMarkers), "coordinators of transactions order markers"
         written = MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch)
-        self._markers.write(order, partition.leader_epoch, partial(self._complete, shard, written))
+        self._markers.write(order, partition.leader_epoch, partial(self._complete, shard, written), lambda: shard.is_loaded)
 
     def _complete(self, shard: Shard[TransactionMachine], written: MarkersWritten) -> None:
         shard.tell(written, self._scheduler.now())

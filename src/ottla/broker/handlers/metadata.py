@@ -16,9 +16,9 @@ from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.refusals import told
 from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices, awaited
+from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.reconciler import LogReconciler
+from ottla.broker.topics.by_name import TopicsByName, is_there
 from ottla.broker.topics.topics import Topics
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.image import ClusterImage
@@ -30,7 +30,6 @@ from ottla.wire.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     NONE,
-    TOPIC_ALREADY_EXISTS,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -51,7 +50,7 @@ class MetadataRooms(NamedTuple):
 
     identity: BrokerIdentity
     topics: Topics
-    logs: LogReconciler
+    by_name: TopicsByName
     cluster: ClusterImage
     settings: SettingsInForce
     addresses: Addresses
@@ -126,12 +125,8 @@ def _with_new(request: Request[MetadataRequest], rooms: MetadataRooms, missing: 
     refused = dict(denied)
     for start in range(0, len(missing), MADE_AT_ONCE):
         names = missing[start : start + MADE_AT_ONCE]
-        yield from rooms.logs.free_slowly(names)
-        decisions = yield from rooms.topics.create_named(names, request.now)
-        # What another request has made meanwhile is there, or soon will be.
-        made = [decision.name for decision in decisions if decision.is_made or decision.error_code == TOPIC_ALREADY_EXISTS]
-        refused |= {decision.name: decision.error_code for decision in decisions if decision.name not in made}
-        yield from awaited(rooms.later, rooms.logs.reply(MetadataResponse(), made, request.now))
+        decisions = yield from rooms.by_name.made(names, request.now)
+        refused |= {decision.name: decision.error_code for decision in decisions if not is_there(decision)}
         yield None
     return _named(request, rooms, refused)
 

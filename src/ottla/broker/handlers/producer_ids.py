@@ -5,12 +5,13 @@ from __future__ import annotations
 from operator import attrgetter
 
 from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.producer_ids import ProducerIds
+from ottla.broker.topics.producer_ids import ProducerIdSource
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.refusal import init_refused
@@ -40,18 +41,34 @@ FENCED_FROM = 4
 )
 def init_producer_id(
     request: Request[InitProducerIdRequest],
-    producer_ids: ProducerIds,
+    producer_ids: ProducerIdSource,
     coordinators: Coordinators[TransactionMachine],
     rights: Rights,
+    later: LaterReplies,
 ) -> Reply:
     """Give a new id with epoch 0, or let the coordinator of a transactional id decide.
 
     A producer without one that has an id and asks again gets another: it has nothing to be fenced from. A registry that can't be
     written is told as COORDINATOR_LOAD_IN_PROGRESS, which every client tries again.
     """
-    body = request.body
-    if body.transactional_id is None and not _may_write(request, rights):
+    if request.body.transactional_id is None and not _may_write(request, rights):
         return init_refused(CLUSTER_AUTHORIZATION_FAILED)
+    if producer_ids.is_empty:
+        return later.computed(_given_later(request, producer_ids, coordinators))
+    return _given(request, producer_ids, coordinators)
+
+
+def _given_later(
+    request: Request[InitProducerIdRequest], producer_ids: ProducerIdSource, coordinators: Coordinators[TransactionMachine]
+) -> Steps[Reply]:
+    yield from producer_ids.awaited()
+    return _given(request, producer_ids, coordinators)
+
+
+def _given(
+    request: Request[InitProducerIdRequest], producer_ids: ProducerIdSource, coordinators: Coordinators[TransactionMachine]
+) -> Reply:
+    body = request.body
     if body.transactional_id:
 
         def finish(response: InitProducerIdResponse) -> InitProducerIdResponse:

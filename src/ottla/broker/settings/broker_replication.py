@@ -75,6 +75,7 @@ class ReplicationSettings(SettingsOf):
         INT, 11, "Windows over which the rates of throttled replicas are measured.", check=at_least(1)
     )
     replication_quota_window_size_seconds = Setting(INT, 1, "The length of such a window.", check=at_least(1))
+    request_timeout_ms = Setting(INT, 30_000, "How long this broker waits for the answer of another one.", check=at_least(0))
     security_inter_broker_protocol = Setting(
         STRING,
         "PLAINTEXT",

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Protocol
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
+from ottla.broker.scheduler import Steps
 from ottla.cluster import layout
 from ottla.cluster.producer_ids import BLOCK_SIZE, GROWTH, LARGEST_BLOCK, take_block
 from ottla.ports import Registry, StorageFailed
 
 log = logging.getLogger("ottla.broker")
+
+
+class ProducerIdSource(Protocol):
+    """Where producer ids come from."""
+
+    def next(self) -> int | None:
+        """An id that was never given out before; None if there is none now."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the next id has to be waited for."""
+        ...
+
+    def awaited(self) -> Steps[None]:
+        """Wait until there is an id, or none could be had."""
+        ...
 
 
 class ProducerIds:
@@ -28,6 +47,15 @@ class ProducerIds:
         if producer_id is None and self._take_block():
             producer_id = next(self._block)
         return producer_id
+
+    @property
+    def is_empty(self) -> bool:
+        """It never is: the next block is taken at once."""
+        return False
+
+    def awaited(self) -> Steps[None]:
+        """Nothing to wait for."""
+        yield from ()
 
     def _take_block(self) -> bool:
         try:

@@ -1,0 +1,29 @@
+"""AllocateProducerIds: the controller gives a broker of the cluster a block of producer ids (KIP-730)."""
+
+from __future__ import annotations
+
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
+from ottla.ports import StorageFailed
+from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.wire.errors import UNKNOWN_SERVER_ERROR
+
+
+@serves(AllocateProducerIdsRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True, cluster_only=True)
+def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: ProducerIdBlocks, later: LaterReplies) -> Reply:
+    """Take the next block for the broker that asks, if it is in the life that it says."""
+    return later.computed(_allocated(request.body, blocks), to_the_end=True)
+
+
+def _allocated(body: AllocateProducerIdsRequest, blocks: ProducerIdBlocks) -> Steps[Reply]:
+    try:
+        block = yield from blocks.allocated(body.broker_id, body.broker_epoch)
+    except StorageFailed:
+        return AllocateProducerIdsResponse(error_code=UNKNOWN_SERVER_ERROR)
+    if isinstance(block, int):
+        return AllocateProducerIdsResponse(error_code=block)
+    return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=len(block))

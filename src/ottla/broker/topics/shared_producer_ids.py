@@ -1,0 +1,133 @@
+"""Producer ids of a broker of a cluster: blocks come from the controller, or from the registry before `AllocateProducerIds`.
+
+Knows both ways. A block takes a while to come: the next one is asked for before the present one is used up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ottla.broker.failures import CONFLICTS, MOST_RACES
+from ottla.broker.interbroker.asking import UNSPOKEN, BrokerAsker
+from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.cluster import layout
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.producer_ids import take_block
+from ottla.ports import SharedRegistry, StorageFailed
+from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.wire.errors import BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, error_name
+
+log = logging.getLogger("ottla.broker")
+
+LANE: Final = "producer ids"
+FEW: Final = 100
+"""When so many ids are left the next block is asked for."""
+
+
+class ProducerIdBlocks:
+    """The blocks of the whole cluster, in its registry. All steps raise `StorageFailed`."""
+
+    def __init__(self, registry: SharedRegistry) -> None:
+        self._registry = registry
+
+    def taken(self, node_id: int) -> Steps[range]:
+        """The next block, taken for a broker."""
+        for _ in range(MOST_RACES):
+            (entry,) = yield from self._registry.read([layout.PRODUCER_ID_BLOCK])
+            change, block = take_block(entry, node_id)
+            try:
+                yield from self._registry.commit((change,))
+            except CONFLICTS:  # another broker took that one
+                continue
+            return block
+        raise StorageFailed(layout.PRODUCER_ID_BLOCK, "other brokers change it all the time")
+
+    def allocated(self, node_id: int, broker_epoch: int) -> Steps[range | int]:
+        """The next block for a broker that asks for it in this life of its own; an error code for one in another."""
+        (registered,) = yield from self._registry.read([layout.broker_path(node_id)])
+        if registered is None:
+            return BROKER_ID_NOT_REGISTERED
+        if registered.created != broker_epoch:
+            return STALE_BROKER_EPOCH
+        return (yield from self.taken(node_id))
+
+
+class SharedProducerIds:
+    """Gives out ids of blocks that no other broker has. `broker_epoch()` tells which life of this broker asks."""
+
+    def __init__(
+        self,
+        image: ClusterImage,
+        blocks: ProducerIdBlocks,
+        asker: BrokerAsker,
+        scheduler: Scheduler,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._image = image
+        self.blocks = blocks
+        self._asker = asker
+        self._scheduler = scheduler
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._ids: Iterator[int] = iter(())
+        self._left = 0
+        self._waiting: list[Done] = []
+
+    def next(self) -> int | None:
+        """An id that was never given out before; None if there is none at the moment: one is on its way."""
+        if self._left <= FEW:
+            self._begin()
+        if not self._left:
+            return None
+        self._left -= 1
+        return next(self._ids)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the next id has to be waited for."""
+        return not self._left
+
+    def awaited(self) -> Steps[None]:
+        """Wait until there is an id, or none could be had."""
+        if not self._left:
+            self._begin()
+            yield self._waiting.append
+
+    def _begin(self) -> None:
+        self._scheduler.begin("producer ids", self._block_taken(), self._taken, self._refused, urgent=True)
+
+    def _block_taken(self) -> Steps[range | None]:
+        yield self._scheduler.rest(0)  # so that whoever asked waits for it before it is there
+        if self._asker.version(AllocateProducerIdsRequest) == UNSPOKEN:
+            return (yield from self.blocks.taken(self._node_id))
+        controller_id = self._image.controller_id
+        if controller_id < 0:
+            return None
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        response: AllocateProducerIdsResponse | None = yield from self._asker.answer(controller_id, request, lane=LANE)
+        if response is None or response.error_code:
+            why = "no answer" if response is None else error_name(response.error_code)
+            log.warning("the controller gave no producer ids (%s): it is asked again", why, extra={"cause": LANE})
+            return None
+        return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
+
+    def _taken(self, block: range | None) -> None:
+        if block:
+            self._ids = _chained(self._ids, block)
+            self._left += len(block)
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done(None)
+
+    def _refused(self, failure: Exception) -> None:
+        log.warning("no block of producer ids could be taken: %s", failure, extra={"cause": LANE})
+        self._taken(None)
+
+
+def _chained(first: Iterator[int], block: range) -> Iterator[int]:
+    """What is left of the block before goes first."""
+    yield from first
+    yield from block
