@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from kazoo.client import KazooState
+from kazoo.client import KazooState, TransactionRequest
 from kazoo.exceptions import KazooException
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
@@ -127,6 +127,7 @@ class ZooKeeperSession:
                 case "create":
                     change = of if isinstance(of, Change) else Change(path, b"")
                     transaction.create(at, value, self._rights(path), ephemeral=change.ephemeral, sequence=change.sequential)
+                    unset_if_empty(transaction)
                 case "set":
                     transaction.set_data(at, value, version)
                 case "delete":
@@ -140,6 +141,7 @@ class ZooKeeperSession:
         """Make an entry without a value at this path, which begins with `root` or leads to it."""
         transaction = self.client.transaction()
         transaction.create(at, b"", self._rights(at.removeprefix(self.root)))
+        unset_if_empty(transaction)
         answer: ZooKeeperAnswer = transaction.commit_async()
         return answer
 
@@ -217,3 +219,10 @@ class ZooKeeperSession:
     def _begin_anew(self) -> None:
         self.client = self._made()
         self.client.start_async()
+
+
+def unset_if_empty(transaction: TransactionRequest) -> None:
+    """Have the entry that the last step makes hold nothing, rather than no bytes: Kafka takes those for damaged JSON, and exits."""
+    last = transaction.operations[-1]
+    if not last.data:
+        transaction.operations[-1] = last._replace(data=None)
