@@ -119,7 +119,7 @@ class ClusterMachine(Machine):
         )
         broker.start(clean=clean, was_killed=self._ran_on)
         self.broker = broker
-        self.manager.entered(100)
+        self.manager.entered(100, self.clock.now())
         return broker
 
     @property

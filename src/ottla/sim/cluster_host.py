@@ -32,7 +32,7 @@ SIZE_BYTES = 4
 class ClusterHost(Host):
     """One broker of a cluster, on a machine of its own; the disk is what its lives share.
 
-    `refused` is why it may not be a member of the cluster, if it was told so.
+    One that could not read what the cluster agreed on, or is a member already by its last life, ends and is started again.
     """
 
     def __init__(
@@ -49,7 +49,6 @@ class ClusterHost(Host):
         self.node_id = node_id
         self.name = f"broker-{node_id}"
         self.weather = weather or RegistryWeather()
-        self.refused: NotAMember | None = None
         self.session: SimSharedRegistry
         self.process: SimProcess
         self._ensemble = ensemble
@@ -57,6 +56,7 @@ class ClusterHost(Host):
         self._drift = DriftingClock(world, drift)
         self._peers = 0
         self._is_listening = False
+        self._stopped: list[Callable[[], None]] = []
         super().__init__(world, {"broker.id": str(node_id)} | dict(settings), clock=self._drift)
 
     def start(self) -> None:
@@ -71,13 +71,12 @@ class ClusterHost(Host):
             self.broker.prepare(self._prepared)
 
     def _prepared(self, refusal: str) -> None:
-        """Open the listener, or give up, as a process does that its supervisor starts again."""
+        """Open the listener."""
         broker, process = self.broker, self.process
         assert broker is not None, "nothing is called after the end"
         assert broker.membership is not None, "it is one of a cluster"
         if refusal:
-            self.die(power_cut=False)
-            self.world.after(RESTART_MS, self.start)
+            self._give_up()
             return
         self._is_listening = True
         self._network.listen(self.name, PORT, process, self._accept)
@@ -97,7 +96,25 @@ class ClusterHost(Host):
         )
 
     def _joined(self, refusal: NotAMember | None) -> None:
-        self.refused = refusal
+        if refusal is not None:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """End, as a process does that its supervisor starts again."""
+        self.die(power_cut=False)
+        self.world.after(RESTART_MS, self.start)
+
+    def leave(self, stopped: Callable[[], None]) -> None:
+        """Stop in order: have others lead first. `stopped` is called when this life is over, however it ended."""
+        assert self.broker is not None, "there is a broker to stop"
+        self._stopped.append(stopped)
+        life = self.lives
+
+        def stop() -> None:
+            if self.broker is not None and life == self.lives:
+                self.stop()
+
+        self._around(partial(self.broker.hand_over, lambda: self.world.after(0, stop)))
 
     def _close_registry(self) -> None:
         self.session.close()
@@ -107,6 +124,9 @@ class ClusterHost(Host):
         self.process.end()
         if not self.was_power_cut:  # or nobody is left to say so
             self._network.reset(self.process)
+        stopped, self._stopped = self._stopped, []
+        for tell in stopped:
+            self.world.after(0, tell)
 
     # Time and what happens
 
@@ -117,6 +137,12 @@ class ClusterHost(Host):
     def run_due(self, now: Now) -> None:
         if not self.process.stands_still:
             super().run_due(self.clock.now())
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it is registered, and knows it."""
+        membership = None if self.broker is None else self.broker.membership
+        return membership is not None and membership.is_member(self.clock.now())
 
     def set_weather(self, weather: RegistryWeather) -> None:
         """How the way to the registry is from now on."""

@@ -118,6 +118,7 @@ class ClusterLife:
         self._numbers = count(1)
         self._is_over = False
         self._lost_power: set[int] = set()
+        self._leaving: set[int] = set()
         self.appenders: list[SimAppender] = []
         self.readers: list[SimFollowingReader] = []
 
@@ -194,6 +195,9 @@ class ClusterLife:
     def _trouble(self) -> None:
         if self._is_over:
             return
+        self.world.after(self.world.random.randrange(500, 6_000), self._trouble)
+        if self._lost_power:  # until it is noticed everywhere, others are all that is left of what was not on stable storage
+            return
         acts: list[tuple[float, Callable[[], None]]] = [(3, self._kill), (2, self._stop)]
         if not self.plan.calm:
             acts += [(3, self._stand_still), (2, self._expire), (2, self._lose_session_connection), (1, self._lose_quorum)]
@@ -202,7 +206,6 @@ class ClusterLife:
         if self.plan.power:
             acts.append((3, self._cut_power))
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
-        self.world.after(self.world.random.randrange(500, 6_000), self._trouble)
 
     def _somebody(self) -> ClusterHost | None:
         up = [host for host in self.hosts.values() if host.broker is not None]
@@ -219,8 +222,14 @@ class ClusterLife:
         host = self._somebody()
         if host is not None:
             self._say(f"{host.name} stops")
-            host.stop()
-            self.world.after(self.world.random.choice((100, 1_000, 5_000)), partial(self._start, host))
+            ms = self.world.random.choice((100, 1_000, 5_000))
+            self._leaving.add(host.node_id)
+            host.leave(lambda: self._has_left(host, ms))
+
+    def _has_left(self, host: ClusterHost, ms: int) -> None:
+        self._leaving.discard(host.node_id)
+        if host.broker is None:
+            self.world.after(ms, partial(self._start, host))
 
     def _cut_power(self) -> None:
         host = self._somebody()
@@ -232,9 +241,10 @@ class ClusterLife:
         self.world.after(1_000, partial(self._start, host))
 
     def _may_lose_power(self, host: ClusterHost) -> bool:
-        """Whether others that live have all that it has: in-sync sets without it and without any other that has lost its power."""
-        if self._lost_power:
+        """Whether others have all that it has, and go on until it is out of the in-sync sets."""
+        if self._leaving or any(each.broker is None or each.process.stands_still for each in self.hosts.values()):
             return False
+        self.network.cuts.heal_all()
         for _, _, state in self._states():
             others = [node for node in state["isr"] if node != host.node_id and self.hosts[node].broker is not None]
             if host.node_id in state["isr"] and not others:
@@ -333,7 +343,8 @@ class ClusterLife:
         return not self._what_is_not_well()
 
     def _what_is_not_well(self) -> list[str]:
-        found = [f"{host.name} is down" for host in self.hosts.values() if host.broker is None]
+        found = [f"{host.name} is not registered" for host in self.hosts.values() if not host.is_member]
+        found += [f"{self.hosts[node_id].name} stops" for node_id in self._leaving]
         found += [f"{each.name} goes on" for each in self.appenders if each.alive]
         isrs = {(topic, index): state["isr"] for topic, index, state in self._states()}
         for place in self.places:

@@ -92,11 +92,16 @@ class ReplicaManager:
 
     # The broker in its cluster
 
-    def entered(self, broker_epoch: int) -> None:
-        """The broker has registered (anew): from now on it leads what the controller says."""
-        self._stop_all()
-        self._ports.terms.broker_epoch = broker_epoch
-        self._ports.may_lead = True
+    def entered(self, broker_epoch: int, now: Now) -> None:
+        """The broker has registered (anew): from now on it leads what the controller says, or has said to this registration."""
+        self._begin_life(broker_epoch)
+        self.wake_up(now)
+
+    def _begin_life(self, broker_epoch: int) -> None:
+        """Forget what was said to an earlier registration. The controller may hear of one before its broker does."""
+        if broker_epoch != self._ports.terms.broker_epoch:
+            self._stop_all()
+            self._ports.terms.broker_epoch = broker_epoch
 
     def left(self) -> None:
         """The session with the registry has ended: nothing that the controller has said holds any more."""
@@ -149,6 +154,8 @@ class ReplicaManager:
                 log.warning("what a controller of epoch %d says is out of date (%d)", controller_epoch, error_code)
                 return error_code
             self.controller_epoch = controller_epoch
+            if broker_epoch > self._ports.terms.broker_epoch:
+                self._begin_life(broker_epoch)
             return (yield from steps())
 
         return (yield from self._turns.steps(taken()))

@@ -78,7 +78,7 @@ class Replication:
         self.manager.leading.append(moves.leads)
         self.manager.led.append(moves.leads_no_more)
         membership = self._membership
-        membership.entered.append(lambda now: manager.entered(membership.broker_epoch))
+        membership.entered.append(lambda now: manager.entered(membership.broker_epoch, now))
         membership.left.append(lambda now: manager.left())
         membership.silenced.append(lambda now: manager.fall_silent())
         membership.woken.append(manager.wake_up)

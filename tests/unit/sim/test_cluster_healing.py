@@ -1,0 +1,55 @@
+"""Simulated clusters that were not well again by themselves once, are."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.broker.partitions.partition import LEADER
+from ottla.ports import Change
+from ottla.sim.cluster_host import ClusterHost
+from ottla.sim.cluster_life import SESSION_MS, SETTINGS
+from ottla.sim.ensemble import SimEnsemble
+from ottla.sim.links import SimNetwork
+from ottla.sim.shared_registry import RegistryWeather
+from ottla.sim.world import World
+
+TOPIC = b'{"version":1,"partitions":{"0":[1]}}'
+PATIENCE_MS = 20_000
+
+
+class Cluster:
+    """Three brokers, the first of which leads the only partition, and another one is the controller."""
+
+    def __init__(self) -> None:
+        self.world = World(0)
+        self.ensemble = SimEnsemble(self.world, timeout_ms=SESSION_MS)
+        self.network = SimNetwork(self.world)
+        self.hosts = {}
+        for node_id in (3, 2, 1):
+            self.hosts[node_id] = ClusterHost(self.world, SETTINGS, node_id, self.ensemble, self.network)
+            self.world.run(2_000)
+        self.ensemble.put(Change("/brokers/topics/t", TOPIC))
+        assert self.world.run(PATIENCE_MS, self.leads)
+
+    def leads(self) -> bool:
+        """Whether the first broker leads the partition."""
+        broker = self.hosts[1].broker
+        partition = None if broker is None else broker.partitions.get("t", 0)
+        return partition is not None and partition.role is LEADER
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    logging.disable(logging.CRITICAL)
+    yield Cluster()
+    logging.disable(logging.NOTSET)
+
+
+def test_a_leader_that_the_controller_hears_of_before_it_knows_of_its_own_registration_leads(cluster: Cluster) -> None:
+    cluster.hosts[1].set_weather(RegistryWeather(least_ms=300))
+    cluster.hosts[1].session.expire()
+    cluster.world.run(2_000)
+    assert cluster.world.run(PATIENCE_MS, cluster.leads)
