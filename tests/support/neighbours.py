@@ -10,13 +10,14 @@ from typing import Any
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.membership import NotAMember
-from ottla.broker.partitions.partition import LEADER, Partition, Role
+from ottla.broker.replication.replica import Replica
 from ottla.broker.security.rights import ITSELF
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close
 from ottla.broker.serving.routes import Route
 from ottla.broker.settings import Listener
 from ottla.cluster import layout
+from ottla.cluster.replication.assigned import Assigned
 from ottla.log.log import LogConfig
 from ottla.ports import BrokerLink, Buffer, ClusterPorts, Now
 from ottla.sim.ensemble import SimEnsemble
@@ -74,29 +75,30 @@ class Street:
         self.tell(layout.topic_path(name), layout.topic_json(name.encode().ljust(16)[:16], replicas))
         for index, node_id in enumerate(leaders):
             broker, now = self.machines[node_id].broker, self.world.clock.now()
-            broker.partitions.open(name, index, name.encode().ljust(16)[:16], LogConfig(), now).role = Role.FOLLOWER
+            broker.partitions.open(name, index, name.encode().ljust(16)[:16], LogConfig(), now)
             self.lead(name, index)
         self.run(100)
 
-    def lead(self, name: str, index: int) -> None:
-        """Have a partition led by the broker that holds it, in a new epoch."""
+    def lead(self, name: str, index: int, followers: Sequence[int] = (), in_sync: Sequence[int] = ()) -> None:
+        """Have a partition led by the broker that holds it, in a new epoch; tests play its followers, those in sync and others."""
         node_id, partition = self.found(name, index)
-        partition.role = LEADER
-        partition.leader_epoch += 1
+        epoch = partition.leader_epoch + 1
+        assigned = Assigned(node_id, epoch, (node_id, *in_sync), epoch, (node_id, *followers))
+        partition.lead(assigned, self.world.clock.now())
         self.tell(layout.state_path(name, index), layout.state_json(1, node_id, partition.leader_epoch, (node_id,)))
         self.machines[node_id].broker.moves.leads(partition)
 
     def unlead(self, name: str, index: int) -> None:
         """Have nobody lead a partition."""
         node_id, partition = self.found(name, index)
-        partition.role = Role.FOLLOWER
+        partition.stop()
         self.tell(layout.state_path(name, index), layout.state_json(1, -1, partition.leader_epoch + 1, (node_id,)))
         self.machines[node_id].broker.moves.leads_no_more(partition)
 
-    def found(self, name: str, index: int) -> tuple[int, Partition]:
+    def found(self, name: str, index: int) -> tuple[int, Replica]:
         """The broker that holds a partition, and the partition."""
         held = ((node_id, machine.broker.partitions.get(name, index)) for node_id, machine in self.machines.items())
-        return next((node_id, partition) for node_id, partition in held if partition is not None)
+        return next((node_id, partition) for node_id, partition in held if isinstance(partition, Replica))
 
     def run(self, ms: int, until: Callable[[], bool] = lambda: False) -> bool:
         return self.world.run(ms, until)

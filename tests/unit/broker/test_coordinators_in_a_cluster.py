@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import Promise, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import Route, serves
 from ottla.cluster.layout import CONTROLLER as CONTROLLER_PATH
@@ -170,6 +171,45 @@ def test_commits_are_there_when_the_leadership_has_come_back(street: Street) -> 
     street.lead(OFFSETS, index)
     street.run(100)
     assert committed_offset(machine) == 7
+
+
+def commit_body(offset: int) -> OffsetCommitRequest:
+    part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+    return OffsetCommitRequest(group_id=GROUP, topics=[OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])])
+
+
+def test_nobody_hears_of_a_commit_before_all_replicas_in_sync_have_it(street: Street) -> None:
+    index, machine = partition_of(GROUP, 3), street.machines[3]
+    street.lead(OFFSETS, index, followers=(1,), in_sync=(1,))
+    pending = machine.begin(OFFSET_COMMIT, 8, commit_body(7))
+    street.run(1_000)
+    assert isinstance(pending, Promise)
+    assert not pending.done
+    partition = street.found(OFFSETS, index)[1]
+    partition.follower_fetched(1, partition.log.log_end_offset, 0, street.world.clock.now())
+    machine.settle()
+    assert machine.finish(OFFSET_COMMIT, 8, pending).topics[0].partitions[0].error_code == NONE
+    assert committed_offset(machine) == 7
+
+
+def test_a_commit_that_waits_for_other_replicas_is_refused_when_the_leadership_goes(street: Street) -> None:
+    index, machine = partition_of(GROUP, 3), street.machines[3]
+    street.lead(OFFSETS, index, followers=(1,), in_sync=(1,))
+    pending = machine.begin(OFFSET_COMMIT, 8, commit_body(7))
+    assert isinstance(pending, Promise)
+    street.unlead(OFFSETS, index)
+    machine.settle()
+    assert machine.finish(OFFSET_COMMIT, 8, pending).topics[0].partitions[0].error_code == NOT_COORDINATOR
+
+
+def test_too_few_replicas_in_sync_take_no_commit_and_show_what_is_committed(street: Street) -> None:
+    index, machine = partition_of(GROUP, 3), street.machines[3]
+    assert machine.ask(OFFSET_COMMIT, 8, commit_body(7)).topics[0].partitions[0].error_code == NONE
+    partition = street.found(OFFSETS, index)[1]
+    partition.configure(replace(partition.config, min_insync_replicas=2))
+    street.lead(OFFSETS, index, followers=(1,))
+    refused = machine.ask(OFFSET_COMMIT, 8, commit_body(8)).topics[0].partitions[0].error_code
+    assert (refused, committed_offset(machine)) == (COORDINATOR_NOT_AVAILABLE, 7)
 
 
 def test_a_transaction_ends_in_partitions_of_other_brokers(street: Street) -> None:
@@ -379,9 +419,7 @@ def test_a_topic_that_is_named_while_there_is_no_controller_has_no_leader_yet() 
 
 def test_a_groups_offsets_of_a_deleted_topic_are_forgotten_where_its_coordinator_is(street: Street) -> None:
     machine = street.machines[3]
-    part = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=7)
-    topic = OffsetCommitRequest.OffsetCommitRequestTopic(name="t", partitions=[part])
-    machine.ask(OFFSET_COMMIT, 8, OffsetCommitRequest(group_id=GROUP, topics=[topic]))
+    machine.ask(OFFSET_COMMIT, 8, commit_body(7))
     for each in street.machines.values():
         each.broker.image.apply("/brokers/topics/t", None)
         each.broker.groups.topics_deleted(["t"], street.world.clock.now())

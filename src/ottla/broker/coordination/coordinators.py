@@ -27,6 +27,7 @@ from ottla.ports import Now, StorageFailed
 from ottla.records.batch import read_header
 from ottla.records.build import build
 from ottla.wire.errors import (
+    COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
     KAFKA_STORAGE_ERROR,
     NONE,
@@ -59,6 +60,8 @@ class PartitionLog:
 
     def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None) -> int:
         """An error code that clients of coordinators understand, or NONE."""
+        if self._partition.replicas is not None and self._partition.acks_error():
+            return COORDINATOR_NOT_AVAILABLE
         keys, values = [key for key, _ in records], [value for _, value in records]
         if producer is None:
             batch = build(keys, values, now.wall_ms)
@@ -80,7 +83,7 @@ class PartitionLog:
         if error_code:
             told(error_code)
         else:
-            partition.when_synced(partition.log.log_end_offset, told)
+            partition.when_committed(partition.log.log_end_offset, told)
 
 
 def _nothing(now: Now) -> None:

@@ -116,6 +116,8 @@ class MarkerWriter:
         if partition is None:
             return UNKNOWN_TOPIC_OR_PARTITION, None
         error_code = partition.leader_error()
+        if not error_code and partition.replicas is not None:
+            error_code = partition.acks_error()
         if error_code:
             return error_code, None
         if producer_id < 0 or producer_epoch < 0:
@@ -184,7 +186,7 @@ def kept(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
             waiting.pop()(None)
 
     for partition in partitions:
-        partition.when_synced(partition.log.log_end_offset, partial(told, partition))
+        partition.when_committed(partition.log.log_end_offset, partial(told, partition))
     while missing:
         yield waiting.append
     return failed

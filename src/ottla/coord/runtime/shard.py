@@ -245,7 +245,7 @@ class Shard(Generic[M]):
         if at_once:
             self._release(replies, NONE)
         elif replies:
-            self.log.when_durable(partial(self._release, replies))
+            self.log.when_durable(partial(self._release if stored else self._show, replies))
         orders = [order for outcome in outcomes for order in outcome.orders]
         if orders:
             self.log.when_durable(partial(self._have_carried_out, orders))
@@ -264,6 +264,10 @@ class Shard(Generic[M]):
             owed = self._owed.pop(token, None)
             if owed is not None:
                 owed[1](message)  # type: ignore[arg-type]  # the machine answers each input as its kind is answered
+
+    def _show(self, replies: Sequence[Reply], error_code: int) -> None:
+        """Release replies for which nothing was written: all that they rest on is on all replicas that are in sync."""
+        self._release(replies, NONE if error_code == NOT_ENOUGH_REPLICAS_AFTER_APPEND else error_code)
 
     def _have_carried_out(self, orders: Sequence[object], error_code: int) -> None:
         if error_code not in (NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND):
