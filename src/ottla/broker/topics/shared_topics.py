@@ -6,7 +6,7 @@ Knows no logs and no wire formats.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ottla.broker.interbroker.versions import Switch
 from ottla.broker.scheduler import Steps
@@ -18,12 +18,16 @@ from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Late, Topics
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
+from ottla.cluster.topics import MOST_PARTITIONS, TopicSpec
 from ottla.ports import Now
-from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
 
 LOOK_AGAIN_MS = 10
 """How often it is looked whether the controller has told."""
+
+GOING_MS = 2_000
+"""How long a topic is waited for that is on its way out, so that its name can be given again."""
 
 
 class SharedTopics(Topics):
@@ -47,6 +51,22 @@ class SharedTopics(Topics):
         """Before 2.8 topics have no ids: none, so that a broker of that time can share the cluster."""
         has_ids = self._settings.value.inter_broker_protocol_version.has(Switch.TOPIC_IDS)
         return self._random_id() if has_ids else NO_TOPIC_ID
+
+    def create(
+        self, wanted: Sequence[TopicSpec], now: Now, *, validate_only: bool = False, room: int = MOST_PARTITIONS
+    ) -> Steps[list[Decision]]:
+        """As of a lone broker. A name that nobody hears of any more may still be going: it is waited for, not long."""
+        decisions = yield from super().create(wanted, now, validate_only=validate_only, room=room)
+        until_ms = self._later.now().mono_ms + GOING_MS
+        while (going := [one.name for one in decisions if self._is_going(one)]) and self._later.now().mono_ms < until_ms:
+            yield self._later.rest(LOOK_AGAIN_MS)
+            again = yield from super().create([one for one in wanted if one.name in going], now, room=room)
+            found = {one.name: one for one in again}
+            decisions = [found.get(one.name, one) for one in decisions]
+        return decisions
+
+    def _is_going(self, decision: Decision) -> bool:
+        return decision.error_code == TOPIC_ALREADY_EXISTS and decision.name not in self._image.topics
 
     def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
         """As of a lone broker, but no longer than the client waits: then the controller goes on without it."""

@@ -101,6 +101,13 @@ def test_a_topic_that_another_broker_has_just_made_exists_already_and_hinders_no
     assert room.ensemble.get(layout.topic_path("u")) is not None
 
 
+def test_a_name_can_be_given_again_as_soon_as_the_topic_before_is_gone(room: Room) -> None:
+    room.ensemble.put(Change(layout.topic_path("t"), b"{}", NEW))
+    room.world.after(500, lambda: room.ensemble.put(Change(layout.topic_path("t"), None)))
+    one, two = room.create("t", "u")
+    assert (one.error_code, two.error_code) == (NONE, NONE)
+
+
 def test_a_topic_that_is_made_in_the_same_moment_exists_already(room: Room) -> None:
     room.ensemble.before_commit.append(partial(room.ensemble.put, Change(layout.topic_path("t"), b"{}", NEW)))
     (one,) = room.create("t")
