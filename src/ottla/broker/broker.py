@@ -138,7 +138,7 @@ class BrokerMachine:
         self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self.notifications = None if cluster is None else self._notifications(cluster)
-        self._describer = PartitionDescriber(self._identity, self.partitions)
+        self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         self.credentials = Credentials(self.image, commits)
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes)

@@ -62,7 +62,9 @@ def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Generator[N
             _put(image, known, partition, offline)
             taken += 1
             if taken % TAKEN_AT_ONCE == 0:
+                image.changes += 1  # what others made of it at the last pause is out of date
                 yield
+        image.changes += 1
         if len(known.partitions) > before:
             noticed.changed.append(told.name)
     return noticed

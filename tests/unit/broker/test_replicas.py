@@ -13,10 +13,14 @@ from ottla.ports import Change
 from ottla.records.batch import BadBatch, batches
 from ottla.records.build import build
 from ottla.wire.api.alter_partition import AlterPartitionResponse
+from ottla.wire.api.delete_records import DeleteRecordsRequest
+from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.api.update_metadata import UpdateMetadataRequest
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     INCONSISTENT_TOPIC_ID,
     INELIGIBLE_REPLICA,
+    LEADER_NOT_AVAILABLE,
     NONE,
     NOT_CONTROLLER,
     NOT_ENOUGH_REPLICAS,
@@ -209,6 +213,84 @@ def test_acks_all_waits_for_the_disk_too_where_the_topic_wants_it() -> None:
     assert not answer.done
     machine.settle()
     assert outcome(machine, answer) == NONE
+
+
+def delete_records(machine: ClusterMachine, offset: int) -> Any:
+    part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name="t", partitions=[part])
+    return machine.begin(21, 2, DeleteRecordsRequest(topics=[topic], timeout_ms=1000))
+
+
+def test_records_are_deleted_when_no_live_replica_has_them() -> None:
+    machine = leading()
+    produce(machine, b"1", b"2", acks=1)
+    for node_id in (2, 3):
+        fetched(machine, node_id, 2)
+    promise = delete_records(machine, 1)
+    assert isinstance(promise, Promise)
+    for _ in range(3):
+        machine.pass_time(5)  # the new start is noted on the disk
+    for node_id, done in ((2, False), (3, True)):
+        machine.replica().follower_fetched(node_id, 2, 1, machine.clock.now())
+        machine.settle()
+        assert promise.done is done
+    (part,) = machine.finish(21, 2, promise).topics[0].partitions
+    assert (part.error_code, part.low_watermark) == (NONE, 1)
+
+
+def test_records_that_a_replica_keeps_are_told_of_in_time() -> None:
+    machine = leading()
+    produce(machine, b"1", b"2", acks=1)
+    for node_id in (2, 3):
+        fetched(machine, node_id, 2)
+    promise = delete_records(machine, 1)
+    for _ in range(11):
+        machine.pass_time(100)
+    (part,) = machine.finish(21, 2, promise).topics[0].partitions
+    assert (part.error_code, part.low_watermark) == (REQUEST_TIMED_OUT, 0)
+
+
+# What the controller tells of the cluster
+
+
+def tell_topic(machine: ClusterMachine, *partitions: Any, topic: str = "t") -> None:
+    told = UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=topic, topic_id=TOPIC_ID, partition_states=list(partitions))
+    body = UpdateMetadataRequest(controller_id=9, controller_epoch=1, broker_epoch=100, topic_states=[told])
+    assert machine.ask(6, 8, body).error_code == NONE
+
+
+def state(index: int, leader: int, **fields: Any) -> Any:
+    given: dict[str, Any] = {"leader_epoch": 3, "isr": [2, 3], "replicas": [2, 3, 1]} | fields
+    return UpdateMetadataRequest.UpdateMetadataPartitionState(partition_index=index, leader=leader, **given)
+
+
+def metadata(machine: ClusterMachine, topic: str = "t") -> Any:
+    asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+    return machine.ask(3, 9, asked).topics[0]
+
+
+def test_metadata_is_what_the_controller_tells() -> None:
+    machine = ClusterMachine()
+    tell_topic(machine, state(0, 2, offline_replicas=[1]), state(1, 3))
+    first, second = metadata(machine).partitions
+    assert (first.leader_id, first.leader_epoch, first.isr_nodes, first.offline_replicas) == (2, 3, [2, 3], [1])
+    assert (second.leader_id, second.offline_replicas) == (3, [])
+    tell_topic(machine, state(0, 3, leader_epoch=4))
+    first, second = metadata(machine).partitions
+    assert (first.leader_id, first.leader_epoch, first.offline_replicas) == (3, 4, [])
+
+
+def test_a_topic_that_is_being_deleted_is_not_there() -> None:
+    machine = ClusterMachine()
+    tell_topic(machine, state(0, 2))
+    tell_topic(machine, state(0, -2))
+    assert metadata(machine).error_code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_partition_of_which_nothing_is_told_yet_has_no_leader() -> None:
+    machine = ClusterMachine()
+    tell_topic(machine, state(1, 2))
+    assert [(part.leader_id, part.error_code) for part in metadata(machine).partitions] == [(-1, LEADER_NOT_AVAILABLE), (2, NONE)]
 
 
 # In-sync sets

@@ -21,7 +21,7 @@ def leading(isr: tuple[int, ...] = (1, 2, 3), end_offset: int = 0) -> LeaderStat
 
 
 def fetch(leader: LeaderState, node_id: int, offset: int, end_offset: int, now_ms: int = 0) -> None:
-    assert leader.follower_fetched(node_id, offset, 0, end_offset, now_ms, -1) is not None
+    leader.followers[node_id].fetched(offset, 0, end_offset, now_ms, -1)
 
 
 def test_readers_see_what_all_in_sync_have() -> None:
@@ -122,7 +122,7 @@ def test_a_refused_change_leaves_the_set_as_it_was() -> None:
 
 def test_a_change_tells_with_which_epochs_its_members_fetched() -> None:
     leader = LeaderState(1, LeaderTerms({1, 2, 3}, LAG_MS, broker_epoch=11), assigned((1, 2)), 0, 0)
-    leader.follower_fetched(3, 0, 0, 0, 0, 33)
+    leader.followers[3].fetched(0, 0, 0, 0, 33)
     change = leader.expand(3, 0)
     assert change is not None
     assert change.broker_epochs == (11, -1, 33)
@@ -130,14 +130,14 @@ def test_a_change_tells_with_which_epochs_its_members_fetched() -> None:
 
 def test_a_stranger_is_not_counted() -> None:
     leader = leading()
-    assert leader.follower_fetched(9, 0, 0, 0, 0, -1) is None
+    assert 9 not in leader.followers
     assert leader.expand(9, 0) is None
 
 
 def test_records_are_deleted_where_all_live_replicas_have_deleted_them() -> None:
     leader = leading()
-    leader.follower_fetched(2, 10, 3, 10, 0, -1)
-    leader.follower_fetched(3, 10, 7, 10, 0, -1)
+    leader.followers[2].fetched(10, 3, 10, 0, -1)
+    leader.followers[3].fetched(10, 7, 10, 0, -1)
     assert leader.low_watermark(5) == 3
 
 

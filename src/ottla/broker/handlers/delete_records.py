@@ -6,11 +6,12 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.later import LaterReplies, Reply, Waiting
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
 from ottla.cluster.names import INTERNAL
+from ottla.ports import Now
 from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ottla.wire.errors import (
     INVALID_TOPIC_EXCEPTION,
@@ -18,6 +19,7 @@ from ottla.wire.errors import (
     NONE,
     OFFSET_OUT_OF_RANGE,
     POLICY_VIOLATION,
+    REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 
@@ -37,10 +39,10 @@ def delete_records(request: Request[DeleteRecordsRequest], partitions: Partition
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.body.topics:
         wanted.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
-    return later.computed(_deleted(wanted, partitions))
+    return later.computed(_deleted(wanted, partitions, request.now.mono_ms + max(0, request.body.timeout_ms)))
 
 
-def _deleted(wanted: dict[str, dict[int, int]], partitions: Partitions) -> Steps[Reply]:
+def _deleted(wanted: dict[str, dict[int, int]], partitions: Partitions, until_ms: int) -> Steps[Reply]:
     starts: dict[Partition, int] = {}
     results = {
         name: [_asked(partitions.get(name, index), index, offset, starts) for index, offset in offsets.items()]
@@ -48,14 +50,41 @@ def _deleted(wanted: dict[str, dict[int, int]], partitions: Partitions) -> Steps
     }
     yield from partitions.checkpoints.begin_at(starts)
     for partition, offset in starts.items():
-        part = next(part for part in results[partition.topic] if part.partition_index == partition.index)
+        part = _part(results, partition)
         is_gone = partitions.get(partition.topic, partition.index) is not partition
         part.error_code = UNKNOWN_TOPIC_OR_PARTITION if is_gone else partition.leader_error()
         if not part.error_code and partition.log.log_start_offset < offset:
             part.error_code = KAFKA_STORAGE_ERROR  # the new start could not be noted, so the log begins where it did
         if not part.error_code:
             part.low_watermark = partition.log.log_start_offset
-    return DeleteRecordsResponse(topics=[TopicResult(name=name, partitions=parts) for name, parts in results.items()])
+    response = DeleteRecordsResponse(topics=[TopicResult(name=name, partitions=parts) for name, parts in results.items()])
+    replicated = {partition: offset for partition, offset in starts.items() if partition.replicas is not None}
+    return _by_all_replicas(response, results, replicated, until_ms) if replicated else response
+
+
+def _by_all_replicas(
+    response: DeleteRecordsResponse, results: dict[str, list[PartitionResult]], starts: dict[Partition, int], until_ms: int
+) -> Reply:
+    """The response when all live replicas of these partitions begin where they are to, or the time is over."""
+    parts = {partition: _part(results, partition) for partition in starts}
+    left = {partition: offset for partition, offset in starts.items() if not parts[partition].error_code}
+
+    def retry(now: Now, expired: bool) -> Reply | None:
+        for partition, offset in list(left.items()):
+            part = parts[partition]
+            part.error_code = partition.leader_error()
+            part.low_watermark = NO_OFFSET if part.error_code else partition.low_watermark
+            if part.error_code or part.low_watermark >= offset:
+                del left[partition]
+            elif expired:
+                part.error_code = REQUEST_TIMED_OUT
+        return None if left and not expired else response
+
+    return retry(Now(0, 0), False) or Waiting(tuple(partition.key for partition in left), until_ms, retry)
+
+
+def _part(results: dict[str, list[PartitionResult]], partition: Partition) -> PartitionResult:
+    return next(part for part in results[partition.topic] if part.partition_index == partition.index)
 
 
 def _asked(partition: Partition | None, index: int, offset: int, starts: dict[Partition, int]) -> PartitionResult:

@@ -189,6 +189,12 @@ class Partition:
         """Where readers of committed records stop: below it no transaction is open."""
         return min(self.log.last_stable_offset, self.high_watermark)
 
+    @property
+    def low_watermark(self) -> int:
+        """Below it no live replica has records any more."""
+        start = self.log.log_start_offset
+        return self.replicas.low_watermark(start) if isinstance(self.replicas, LeaderState) else start
+
     # Appending
 
     def terms(self, now: Now) -> Terms:

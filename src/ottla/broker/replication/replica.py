@@ -217,16 +217,18 @@ class Replica(Partition):
         if not isinstance(leader, LeaderState):
             return
         follower = leader.followers.get(node_id)
-        known = None if follower is None else follower.log_end_offset
-        end_offset = self.log.log_end_offset
-        if leader.follower_fetched(node_id, offset, log_start_offset, end_offset, now.mono_ms, broker_epoch) is None:
+        if follower is None:
             return
+        known, known_start = follower.log_end_offset, follower.log_start_offset
+        follower.fetched(offset, log_start_offset, self.log.log_end_offset, now.mono_ms, broker_epoch)
         change = None if node_id in leader.isr else leader.expand(node_id, self.high_watermark)
         if change is not None:
             log.info("%s: replica %d is in sync again with all below offset %d", self, node_id, offset)
             self._ports.isrs.ask(self, change)
         if known != offset:
             self._see(now)
+        if log_start_offset > known_start >= 0:
+            self.changed()  # somebody may wait for records to be gone everywhere
 
     def shrink_isr(self, now: Now) -> None:
         """Ask for an in-sync set without those that have been behind for too long, if there are any."""

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.partitions import Partitions
-from ottla.cluster.image import NO_LEADER, PartitionImage
+from ottla.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE
 
 P = TypeVar("P")
@@ -16,21 +16,27 @@ P = TypeVar("P")
 class PartitionDescriber:
     """Makes what both responses say of a partition. A leader whose log is offline is none."""
 
-    def __init__(self, identity: BrokerIdentity, partitions: Partitions) -> None:
+    def __init__(self, identity: BrokerIdentity, partitions: Partitions, cluster: ClusterImage) -> None:
         self._node_id = identity.node_id
         self._partitions = partitions
+        self._elsewhere = cluster.offline_replicas
 
     def describe(self, topic: str, image: PartitionImage, make: Callable[..., P]) -> P:
         """What is known of a partition, as the struct that `make` makes of the fields which both responses have."""
         held = self._partitions.get(topic, image.index)
         is_offline = held is not None and held.offline is not None
         leader = NO_LEADER if is_offline and image.leader == self._node_id else image.leader
+        offline = [self._node_id] if is_offline else []
+        if self._elsewhere:
+            offline = sorted({*offline, *self._elsewhere.get((topic, image.index), ())})
         return make(
             error_code=LEADER_NOT_AVAILABLE if leader == NO_LEADER else NONE,
             partition_index=image.index,
             leader_id=leader,
-            leader_epoch=image.leader_epoch if held is None else held.leader_epoch,  # the one its requests are held against
+            leader_epoch=image.leader_epoch
+            if held is None
+            else max(image.leader_epoch, held.leader_epoch),  # requests are held against it
             replica_nodes=list(image.replicas),
             isr_nodes=list(image.isr),
-            offline_replicas=[self._node_id] if is_offline else [],
+            offline_replicas=offline,
         )

@@ -123,15 +123,6 @@ class LeaderState:
 
     # Who is in sync
 
-    def follower_fetched(
-        self, node_id: int, offset: int, log_start_offset: int, end_offset: int, now_ms: int, broker_epoch: int
-    ) -> Follower | None:
-        """Note a follower's fetch; None if it is no replica of this partition."""
-        follower = self.followers.get(node_id)
-        if follower is not None:
-            follower.fetched(offset, log_start_offset, end_offset, now_ms, broker_epoch)
-        return follower
-
     def expand(self, node_id: int, high_watermark: int) -> IsrChange | None:
         """The change to ask for if this follower may join: it has all that readers see, and all from before this leader epoch.
 
