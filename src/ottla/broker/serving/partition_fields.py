@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE
@@ -33,10 +34,13 @@ class PartitionDescriber:
             error_code=LEADER_NOT_AVAILABLE if leader == NO_LEADER else NONE,
             partition_index=image.index,
             leader_id=leader,
-            leader_epoch=image.leader_epoch
-            if held is None
-            else max(image.leader_epoch, held.leader_epoch),  # requests are held against it
+            leader_epoch=image.leader_epoch if held is None else self._epoch(image, held),
             replica_nodes=list(image.replicas),
             isr_nodes=list(image.isr),
             offline_replicas=offline,
         )
+
+    @staticmethod
+    def _epoch(image: PartitionImage, held: Partition) -> int:
+        """The epoch that a leader's requests are held against; in a cluster it goes with the leader that the controller told."""
+        return held.leader_epoch if held.replicas is None and held.leader_epoch >= 0 else image.leader_epoch
