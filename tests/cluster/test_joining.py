@@ -6,16 +6,17 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bench.apache_kafka import free_port
-from ottla import Broker, DataDirectoryError, SettingError
+from ottla import Broker, Consumer, DataDirectoryError, Producer, SettingError
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.membership import BrokerMembership, NotAMember
+from ottla.cli.main import main
 from ottla.cluster import layout
 from ottla.ports import NEW, Change, Now
 from tests.support.waiting import eventually
@@ -264,3 +265,19 @@ def test_a_broker_that_hears_nothing_of_its_registry_is_no_member_until_it_does(
         server.go_on()
         eventually(lambda: place.is_member(clock.now()))
         assert place.broker_epoch >= epoch
+
+
+def test_a_broker_by_itself_grows_into_a_cluster_with_its_data(
+    ensemble: Ensemble, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Broker(str(tmp_path / "a"), num_partitions=3) as before, Producer(bootstrap_servers=before.address) as producer:
+        for number in range(30):
+            producer.send("t", value=b"%d" % number)
+        producer.flush()
+    assert main(["registry", "copy", str(tmp_path / "a"), ensemble.address]) == 0
+    assert "entries are copied. Start the broker with --data-dir" in capsys.readouterr().out
+    with ensemble.broker("a") as broker, Consumer("t", bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
+        found = {record.value for record in islice(consumer, 30)}
+    assert found == {b"%d" % number for number in range(30)}
+    assert main(["registry", "copy", str(tmp_path / "a"), ensemble.address]) == 1
+    assert "has the registry of a cluster already" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`ottla registry`: look at the registry of a data directory, and put a copy back.
+"""`ottla registry`: look at the registry of a data directory, put a copy back, and take it along into a cluster.
 
 Thin: `ottla.registry.survey` and `ottla.broker.topics.adoption` do the work.
 """
@@ -10,6 +10,8 @@ import json
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from ottla.cli import registry_copy
 
 if TYPE_CHECKING:
     from contextlib import closing
@@ -45,13 +47,14 @@ PRODUCER_IDS = 1_000_000_000
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("registry", help="check or restore the registry of a data directory")
+    parser = commands.add_parser("registry", help="check, restore or copy the registry of a data directory")
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
     check = own.add_parser("check", help="find damage, and partitions it does not know", description=CHECK)
     check.add_argument("directory", metavar="DIR", help="a data directory")
     check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
     check.set_defaults(run=run_check)
+    registry_copy.add_to(own)
     restore = own.add_parser("restore", help="put a copy back", description=RESTORE)
     restore.add_argument("directory", metavar="DIR", help="a data directory")
     restore.add_argument("--from", dest="source", metavar="FILE", help="the journal to put back (default: the best there is)")

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
     logs.set_up(options.log_format, options.log_level)
     try:
-        wanted = _wanted(options.config, options.set)
+        wanted = given(options.config, options.set)
         in_cluster = {"zookeeper.connect": options.registry, "node.id": options.node_id}
         wanted |= {name: str(value) for name, value in in_cluster.items() if value is not None}
         settings = BrokerSettings.parse(wanted)
@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _wanted(config: str | None, pairs: list[str]) -> dict[str, str]:
+def given(config: str | None, pairs: list[str]) -> dict[str, str]:
     """Return the file's settings, overridden by those of the command line."""
     from ottla.broker.settings import SettingError, parse_properties
 

@@ -227,8 +227,8 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
     _check_sum(path, data)
     if not is_shared and known.get("version") == "0" and has_registry(path):
         raise DataDirectoryError(
-            f"The data directory {path} has been used in a cluster since its own registry was: start with --registry, or bring the "
-            "cluster's registry back with `ottla registry copy`."
+            f"The data directory {path} has been used in a cluster since its own registry was, which knows nothing of that: "
+            "start it with --registry."
         )
     properties = {
         "version": str(VERSION),

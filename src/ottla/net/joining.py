@@ -45,7 +45,7 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
 
     Raises `SettingError`, `DataDirectoryError` and `NotAMember`.
     """
-    registry = await _opened(settings, posts)
+    registry = await open_shared(settings, posts)
     try:
         known = known_of(data_dir)
         cluster_id = await _cluster(registry, data_dir, known, settings)
@@ -73,7 +73,8 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
         raise
 
 
-async def _opened(settings: BrokerSettings, posts: Posts) -> ZooKeeperRegistry:
+async def open_shared(settings: BrokerSettings, posts: Posts) -> ZooKeeperRegistry:
+    """A session with the registry that the settings name. Raises `SettingError` and `NotAMember`."""
     try:
         from ottla.net.zookeeper.opening import opened
     except ImportError as missing:
