@@ -125,6 +125,7 @@ class BrokerKeywords(TypedDict, total=False):
     replica_socket_timeout_ms: int
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int
+    request_timeout_ms: int
     sasl_enabled_mechanisms: str
     sasl_jaas_config: str
     sasl_kerberos_principal_to_local_rules: str

@@ -101,7 +101,10 @@ class CoordinatorSettings(SettingsOf):
         INT, 50, "Partitions of __consumer_offsets; has no effect once the topic exists.", check=between(1, MOST_PARTITIONS)
     )
     offsets_topic_replication_factor = Setting(
-        SHORT, 3, "Replicas of __consumer_offsets, or as many as there are brokers, if there are fewer.", check=at_least(1)
+        SHORT,
+        3,
+        "Replicas of __consumer_offsets, which is not made in a cluster of fewer brokers; a lone broker has one.",
+        check=at_least(1),
     )
     offsets_topic_segment_bytes = Setting(
         INT, 100 << 20, "Size of a segment of __consumer_offsets.", check=TopicSettings.segment_bytes.check
@@ -124,7 +127,10 @@ class CoordinatorSettings(SettingsOf):
         INT, 50, "Partitions of __transaction_state; has no effect once the topic exists.", check=between(1, MOST_PARTITIONS)
     )
     transaction_state_log_replication_factor = Setting(
-        SHORT, 3, "Replicas of __transaction_state, or as many as there are brokers, if there are fewer.", check=at_least(1)
+        SHORT,
+        3,
+        "Replicas of __transaction_state, which is not made in a cluster of fewer brokers; a lone broker has one.",
+        check=at_least(1),
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms = Setting(
         INT, 10_000, "Time between two looks for transactions that are open for too long.", check=at_least(1)
