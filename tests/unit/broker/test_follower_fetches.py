@@ -62,6 +62,11 @@ class Leader(ClusterMachine):
         assert isinstance(answer, FetchResponse)
         return answer.responses[0].partitions[0]
 
+    def wanted(self) -> set[int] | None:
+        """The in-sync set that it asks the controller for."""
+        replicas: Any = self.replica().replicas
+        return None if replicas.pending is None else set(replicas.pending.isr)
+
     def append(self, *values: bytes) -> None:
         assert produce(self, *values, acks=1).error_code == NONE
 
@@ -116,6 +121,35 @@ def test_a_follower_in_a_session_is_told_news_alone_and_noted_by_what_it_names()
     leader.append(b"2")
     told = leader.finish(FETCH, 17, quiet).responses[0].partitions[0]
     assert told.records
+
+
+def test_a_follower_of_an_idle_partition_joins_those_in_sync_though_it_could_not_when_it_first_fetched() -> None:
+    leader = Leader()
+    leader.tell_brokers(1, 3)
+    assert leader.tell_roles(role(1, EPOCH + 1, isr=(1, 3))) == [NONE]
+    full = leader.fetched(0, session=(0, 0), current_leader_epoch=EPOCH + 1)
+    assert isinstance(full, Promise)
+    leader.pass_time(500)
+    session_id = leader.finish(FETCH, 17, full).session_id
+    assert leader.wanted() is None
+    leader.fetched(-1, session=(session_id, 1))
+    assert leader.wanted() is None
+    leader.tell_brokers(1, 2, 3)
+    leader.fetched(-1, session=(session_id, 2))
+    assert leader.wanted() == {1, 2, 3}
+
+
+def test_followers_that_had_all_are_in_sync_when_the_first_append_comes_after_long_idleness() -> None:
+    leader = Leader()
+    leader.append(b"1")
+    for node_id in (2, 3):
+        leader.fetched(1, node_id)
+    leader.pass_time(3_600_000)
+    leader.append(b"2")
+    leader.replica().shrink_isr(leader.clock.now())
+    assert leader.wanted() is None
+    leader.pass_time(40_000)
+    assert leader.wanted() == {1}
 
 
 def test_the_epoch_of_a_brokers_life_is_noted_with_its_fetches() -> None:

@@ -482,10 +482,12 @@ def _new_session(reading: _Fetch, size: int, now: Now) -> FetchSession | None:
     """A session for the partitions of a full fetch, where there is room for one."""
     body = reading.body
     slots = reading.rooms.settings.value.max_incremental_fetch_session_cache_slots
-    is_follower = replica_id(body) >= 0
-    uses_ids = reading.version >= TOPIC_IDS_FROM
+    is_follower, uses_ids = replica_id(body) >= 0, reading.version >= TOPIC_IDS_FROM
     owner = reading.request.peer.principal
-    return reading.rooms.sessions.begin(owner, size, slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
+    session = reading.rooms.sessions.begin(owner, size, slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
+    if session is not None and is_follower and reading.rooms.followers is not None:
+        session.outside = {}
+    return session
 
 
 def _note(reading: _Fetch, session: FetchSession, body: FetchRequest, answered: list[TopicResponse]) -> None:

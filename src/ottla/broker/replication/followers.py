@@ -69,6 +69,8 @@ class Followers:
         assert isinstance(partition, Replica), "only these have others"
         start_offset = part.start_offset if isinstance(part, HeldByFollower) else part.log_start_offset
         partition.follower_fetched(node_id, part.fetch_offset, start_offset, now, broker_epoch)
+        if isinstance(part, HeldByFollower):
+            part.is_in_sync = isinstance(partition.replicas, LeaderState) and node_id in partition.replicas.isr
 
     # Throttles (KIP-73)
 

@@ -79,12 +79,16 @@ class Held:
 
 
 class HeldByFollower(Held):
-    """One that a follower copies: it also tells the epoch of its last batch, and where its own log begins."""
+    """One that a follower copies: it also tells the epoch of its last batch, and where its own log begins.
 
-    __slots__ = ("last_fetched_epoch", "start_offset")
+    `is_in_sync` notes whether the follower was in sync when it was last looked at.
+    """
+
+    __slots__ = ("is_in_sync", "last_fetched_epoch", "start_offset")
 
     def ask(self, part: FetchRequest.FetchPartition) -> None:
         super().ask(part)
+        self.is_in_sync = False
         self.last_fetched_epoch = part.last_fetched_epoch
         self.start_offset = part.log_start_offset
 
@@ -95,7 +99,8 @@ _turn = attrgetter("turn")
 class FetchSession:
     """One client's session. `epoch` is that of the next request; `key` is woken when a partition changes or the session ends.
 
-    `owner` is the principal that began it: to others it is not there.
+    `owner` is the principal that began it: to others it is not there. `outside` are a follower's partitions that it is not known
+    to be in sync with: its leader looks at them with each fetch, quiet or not, or nobody would ever let it join.
     """
 
     __slots__ = (
@@ -107,6 +112,7 @@ class FetchSession:
         "id",
         "is_over",
         "key",
+        "outside",
         "owner",
         "privileged",
         "ranks",
@@ -125,6 +131,7 @@ class FetchSession:
         self.is_over = False
         self.held: dict[tuple[str | bytes, int], Held] = {}
         self.due: dict[Held, None] = {}
+        self.outside: dict[HeldByFollower, None] | None = None
         self._turns = 0
         self.terms: Hashable = None
         self.began_ms = self.used_ms = now_ms
@@ -230,9 +237,14 @@ class FetchSessions:
                 held = session.held.get((identity, part.partition)) or self._hold(session, topic, part.partition)
                 held.ask(part)
                 session.due[held] = None
+                if isinstance(held, HeldByFollower) and session.outside is not None:
+                    session.outside[held] = None
         for gone in forgotten:
             for index in gone.partitions:
                 self._forget(session, session.held.pop((session.identity(gone), index), None))
+        if session.outside:
+            session.outside = {held: None for held in session.outside if not held.is_in_sync}
+            session.due.update(dict.fromkeys(session.outside))
         if terms != session.terms:
             session.terms = terms
             session.due.update(dict.fromkeys(session.held.values()))
@@ -305,7 +317,7 @@ class FetchSessions:
     def _hold(self, session: FetchSession, topic: FetchRequest.FetchTopic, index: int) -> Held:
         name = self._name_of(topic.topic_id) if session.uses_ids else topic.topic
         identity = session.identity(topic)
-        kind = HeldByFollower if session.privileged else Held
+        kind = Held if session.outside is None else HeldByFollower
         held = session.held[identity, index] = kind(name, topic.topic_id, index, identity)
         self._held += not session.is_over
         session.to_the_end(held)
@@ -320,6 +332,8 @@ class FetchSessions:
         if held is None:
             return
         session.due.pop(held, None)
+        if isinstance(held, HeldByFollower) and session.outside is not None:
+            session.outside.pop(held, None)
         self._held -= not session.is_over
         watchers = self._watched.get(held.key)
         if watchers is not None:
