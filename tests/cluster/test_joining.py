@@ -27,6 +27,7 @@ from tests.support.sessions import RegistryUser, end_elsewhere
 
 pytestmark = [pytest.mark.java]
 TIMEOUT_MS = 2_000
+QUICK = {"zookeeper_session_timeout_ms": TIMEOUT_MS, "controlled_shutdown_enable": "false"}
 CHROOTS = count(1)
 MAP = "listener_security_protocol_map"
 
@@ -58,7 +59,7 @@ class Ensemble:
         self._brokers: list[Broker] = []
 
     def broker(self, folder: str, **settings: Any) -> Broker:
-        given = {"zookeeper_connect": self.address, "zookeeper_session_timeout_ms": TIMEOUT_MS, **settings}
+        given = {"zookeeper_connect": self.address, **QUICK, **settings}
         broker = Broker(str(self._folder / folder), **given)
         self._brokers.append(broker)
         return broker
@@ -87,7 +88,7 @@ def end_session_of(broker: Broker) -> None:
 
 def alone(folder: Path, address: str, **settings: Any) -> Broker:
     """A broker over some other ZooKeeper than that of the module."""
-    given = {"zookeeper_connect": address, "node_id": 1, **settings}
+    given = {"zookeeper_connect": address, "node_id": 1, **QUICK, **settings}
     return Broker(str(folder), **given)
 
 
@@ -253,7 +254,7 @@ def test_a_broker_that_hears_nothing_of_its_registry_is_no_member_until_it_does(
     folder = tmp_path / "a"
     with (
         started(tmp_path / "zookeeper") as server,
-        alone(folder, server.address, zookeeper_session_timeout_ms=TIMEOUT_MS) as broker,
+        alone(folder, server.address) as broker,
     ):
         place, clock = membership(broker), machine(broker).clock
         epoch, silenced = place.broker_epoch, list[Now]()

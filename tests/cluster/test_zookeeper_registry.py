@@ -13,6 +13,8 @@ from ottla.ports import NEW, Change, Condition, EntryExists, NoEntry, RegistryAw
 from tests.support.zookeeper import ZooKeeper, started
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
+from kazoo.client import KazooClient
+
 from tests.support.sessions import RegistryUser, end_elsewhere
 
 pytestmark = [pytest.mark.java]
@@ -53,6 +55,20 @@ def test_what_is_committed_is_read_with_its_version_and_the_number_of_its_transa
     assert (b.value, b.version, c.value, c.version, none) == (b"3", 1, b"2", 0, None)
     assert c.created > b.created > 0
     assert user.list("/a", "/a/b", "/x") == [["b", "c"], [], None]
+
+
+def test_an_entry_without_a_value_holds_nothing_as_kafka_expects_it(zookeeper: ZooKeeper, user: RegistryUser) -> None:
+    user.commit(Change("/a/empty", b"", NEW))
+    (found,) = user.read("/a/empty")
+    assert (found.value, found.version) == (b"", 0)
+    client = KazooClient(zookeeper.address)
+    client.start()
+    try:
+        root = user.session.root
+        assert [client.get(root + path)[0] for path in ("/a/empty", "/a")] == [None, None]
+    finally:
+        client.stop()
+        client.close()
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,9 @@ class ZooKeeper:
         self.port = free_port()
         self._settings = dict(settings or {})
         self._command = [java(), *LIGHT, *(f"-D{name}={value}" for name, value in (properties or {}).items())]
-        self._command += ["-cp", fetch_jars(f"apache-zookeeper/{ZOOKEEPER}", JARS)]
+        library = Path(fetch_jars(f"apache-zookeeper/{ZOOKEEPER}", JARS)).parent
+        wanted = [str(jar) for jar in library.glob("*.jar") if not jar.name.startswith("logback")]  # it logs all there is
+        self._command += ["-cp", ":".join(wanted)]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property

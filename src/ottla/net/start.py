@@ -18,6 +18,7 @@ from functools import partial
 from typing import Protocol
 
 from ottla.broker.broker import BrokerMachine
+from ottla.broker.membership.membership import NO_EPOCH
 from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
 from ottla.coord.consumer.assign import Assignor
@@ -126,7 +127,8 @@ class Running:
 
     async def _hand_over(self) -> None:
         """Let other brokers of a cluster lead in this one's place, while it still serves."""
-        if self.broker.membership is None or self.server.door.failure is not None:
+        membership = self.broker.membership
+        if membership is None or membership.broker_epoch == NO_EPOCH or self.server.door.failure is not None:
             return
         handed_over = asyncio.Event()
         self.server.completed(partial(self.broker.hand_over, handed_over.set))

@@ -16,6 +16,12 @@ class ZooKeeperSettings(SettingsOf):
     broker_id_generation_enable = Setting(
         BOOLEAN, True, "Whether a broker of a cluster that was given no number gets one from the registry.", hidden=True
     )
+    ottla_zookeeper_jaas_config = unset(
+        PASSWORD,
+        "How the broker logs in to ZooKeeper, as Java's section Client says it: org.apache.zookeeper.server.auth.DigestLoginModule "
+        'required username="NAME" password="PASSWORD";',
+        hidden=True,
+    )
     reserved_broker_max_id = Setting(
         INT, 1000, "Numbers that the registry gives to brokers are larger than this.", check=at_least(0), hidden=True
     )

@@ -11,29 +11,34 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
+from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import Connect
+from kazoo.protocol.serialization import SASL, Connect
 from kazoo.retry import KazooRetry
 
 from ottla.net.zookeeper.address import ZooKeeperAddress
+from ottla.net.zookeeper.digest_md5 import DigestMd5
 from ottla.net.zookeeper.handler import InOrder, ZooKeeperAnswer
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 1.0
 CONNECT_S = 3.0
 """A server that does not begin a session in so long is left for the next."""
 
+MOST_STEPS = 8
+"""Of a login."""
+
 
 class Access(NamedTuple):
-    """How a client reaches ZooKeeper. `digest` is a login of the scheme of this name, as USER:PASSWORD."""
+    """How a client reaches ZooKeeper. `login` makes a new login, for each connection."""
 
     address: ZooKeeperAddress
     timeout_ms: int
     secure: Callable[[], ssl.SSLContext] | None = None
-    digest: str | None = None
+    login: Callable[[], DigestMd5] | None = None
 
 
 class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """Kazoo's connection, which keeps what the server said to the session's timeout."""
+    """Kazoo's connection, which keeps what the server said to the session's timeout, and logs in without further libraries."""
 
     agreed_timeout_ms = 0
 
@@ -42,6 +47,27 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         if isinstance(request, Connect):
             self.agreed_timeout_ms = result[0].time_out
         return result
+
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        """Kazoo calls this on each new connection of a client that has a login."""
+        login = self.sasl_options["login"]()
+        challenge = b""
+        for number in range(1, MOST_STEPS):
+            try:
+                answer = login.step(challenge)
+            except (ValueError, LookupError) as error:
+                raise AuthFailedError(str(error)) from error
+            if answer is None:
+                return
+            self._submit(SASL(answer), timeout, number)
+            try:
+                header, buffer, offset = self._read_header(timeout)
+            except ConnectionDropped as error:  # so ZooKeeper refuses a login
+                raise AuthFailedError("the server closed the connection") from error
+            if header.err:
+                raise EXCEPTIONS[header.err]()
+            challenge, _ = SASL.deserialize(buffer, offset)
+        raise AuthFailedError("the server does not come to an end")
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
@@ -56,10 +82,10 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
             timeout=seconds,
             handler=InOrder(answered, access.secure, min(seconds, CONNECT_S)),
             connection_retry=retry,
-            auth_data=[("digest", access.digest)] if access.digest else None,
             logger=_logger(),
         )
-        self._connection = AgreedConnection(self, self._conn_retry.copy(), logger=self.logger)
+        options = None if access.login is None else {"login": access.login}
+        self._connection = AgreedConnection(self, self._conn_retry.copy(), logger=self.logger, sasl_options=options)
 
     @property
     def agreed_timeout_ms(self) -> int:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Callable
 
 from ottla.broker.membership.membership import NotAMember
-from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings import BrokerSettings, SettingError
+from ottla.broker.settings.broker_zookeeper import NETTY, NIO
 from ottla.net.stores import load_key, load_trust
 from ottla.net.zookeeper.address import ZooKeeperAddress
 from ottla.net.zookeeper.client import Access
 from ottla.net.zookeeper.diagnosis import why
+from ottla.net.zookeeper.digest_md5 import DigestMd5
 from ottla.net.zookeeper.registry import ZooKeeperRegistry
 from ottla.net.zookeeper.session import Post, ZooKeeperSession
 from ottla.ports import SessionEvent
+from ottla.sasl import jaas
 
+DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
+JAAS = "ottla.zookeeper.jaas.config"
 LEAST = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
@@ -52,10 +58,31 @@ async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
 def access_by(settings: BrokerSettings) -> Access:
     """How the settings say that ZooKeeper is reached. Raises `SettingError`."""
     address = ZooKeeperAddress.parse(settings.zookeeper_connect or "")
+    login = _login(settings.ottla_zookeeper_jaas_config)
+    if settings.zookeeper_set_acl and login is None:
+        raise SettingError(
+            "zookeeper.set.acl keeps what brokers write for their login, and this one has none: give ottla.zookeeper.jaas.config."
+        )
     if not settings.zookeeper_ssl_client_enable:
-        return Access(address, settings.zookeeper_session_timeout_ms)
+        return Access(address, settings.zookeeper_session_timeout_ms, login=login)
+    if settings.zookeeper_clientCnxnSocket == NIO:
+        raise SettingError(f"zookeeper.clientCnxnSocket has to be {NETTY} where zookeeper.ssl.client.enable is set.")
     made = _tls(settings)  # what is wrong with it is said at once
-    return Access(address, settings.zookeeper_session_timeout_ms, lambda: made)
+    return Access(address, settings.zookeeper_session_timeout_ms, lambda: made, login)
+
+
+def _login(text: str | None) -> Callable[[], DigestMd5] | None:
+    """What the login module says. Raises `SettingError`."""
+    if not text:
+        return None
+    try:
+        module = jaas.parse(text)
+    except ValueError as refused:
+        raise SettingError(f"{JAAS} {refused}") from None
+    username, password = module.options.get("username"), module.options.get("password")
+    if module.name != DIGEST or username is None or password is None:
+        raise SettingError(f'{JAAS} has to be {DIGEST} required username="NAME" password="PASSWORD";')
+    return lambda: DigestMd5(username, password)
 
 
 def _tls(settings: BrokerSettings) -> ssl.SSLContext:

@@ -157,7 +157,7 @@ class ZooKeeperRegistry:
 def _entry(path: str, answer: ZooKeeperAnswer) -> Entry | None:
     if answer.error is None:
         value, stat = answer.value
-        return Entry(value, stat.version, stat.czxid)
+        return Entry(value or b"", stat.version, stat.czxid)  # entries of Kafka may hold nothing
     if isinstance(answer.error, NoNodeError):
         return None
     raise meaning(path, answer.error)

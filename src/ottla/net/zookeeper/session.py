@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
-from kazoo.client import KazooState
+from kazoo.client import KazooState, TransactionRequest
 from kazoo.exceptions import KazooException
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
@@ -71,6 +71,8 @@ class ZooKeeperSession:
         self._heard: deque[ZooKeeperAnswer | Callable[[], None]] = deque()
         self._is_posted = False
         self._is_closed = threading.Event()
+        self._quitting = threading.Lock()
+        self._quitted: ZooKeeperClient | None = None
         self._has_session = False
         self._is_reached = False
         self._next_beat: TimerHandle | None = None
@@ -83,9 +85,7 @@ class ZooKeeperSession:
     def close(self) -> None:
         """End the session. This waits for the server, from any thread."""
         self._is_closed.set()
-        with suppress(KazooException):  # a server that does not answer ends the session after its timeout
-            self.client.stop()
-            self.client.close()
+        self._quit(self.client)
 
     def abandon(self) -> None:
         """Give up before a session has begun, without waiting for whoever is being asked for one."""
@@ -127,6 +127,7 @@ class ZooKeeperSession:
                 case "create":
                     change = of if isinstance(of, Change) else Change(path, b"")
                     transaction.create(at, value, self._rights(path), ephemeral=change.ephemeral, sequence=change.sequential)
+                    unset_if_empty(transaction)
                 case "set":
                     transaction.set_data(at, value, version)
                 case "delete":
@@ -140,6 +141,7 @@ class ZooKeeperSession:
         """Make an entry without a value at this path, which begins with `root` or leads to it."""
         transaction = self.client.transaction()
         transaction.create(at, b"", self._rights(at.removeprefix(self.root)))
+        unset_if_empty(transaction)
         answer: ZooKeeperAnswer = transaction.commit_async()
         return answer
 
@@ -181,39 +183,65 @@ class ZooKeeperSession:
         """Kazoo's client says that it is connected, no longer connected, or without a session."""
         if client is not self.client or self._is_closed.is_set():
             return
-        had, self._has_session = self._has_session, state != KazooState.LOST
-        self._is_reached = state == KazooState.CONNECTED
-        if self._is_reached:
+        if state == KazooState.CONNECTED:
             self.timeout_ms = agreed_timeout_ms
             self._beat()
-            event = SessionEvent.BACK if had else SessionEvent.BEGUN
-        elif self._has_session:
-            event = SessionEvent.AWAY
-        else:
-            self.lives_until_ms = 0
-            event = SessionEvent.ENDED
-            self.is_login_refused = exactly == KeeperState.AUTH_FAILED
-            if exactly in (KeeperState.AUTH_FAILED, KeeperState.CLOSED):
-                threading.Thread(target=self._end, args=(client,), name="ottla-zookeeper", daemon=True).start()
-        if had or self._has_session:
-            for told in self.told:
-                told(event)
+            return
+        self._is_reached = False
+        if self._next_beat is not None:
+            self._next_beat.cancel()
+        if state == KazooState.SUSPENDED:
+            self._announce(SessionEvent.AWAY)
+            return
+        self.lives_until_ms = 0
+        self._has_session = False
+        self.is_login_refused = exactly == KeeperState.AUTH_FAILED
+        if exactly in (KeeperState.AUTH_FAILED, KeeperState.CLOSED):
+            threading.Thread(target=self._end, args=(client,), name="ottla-zookeeper", daemon=True).start()
+        self._announce(SessionEvent.ENDED)
+
+    def _announce(self, event: SessionEvent) -> None:
+        for told in self.told:
+            told(event)
 
     def _beat(self) -> None:
         """Ask for something, again and again: the answers say for how long the session lives at least."""
-        if self._next_beat is not None:
-            self._next_beat.cancel()
-        if self._is_reached and not self._is_closed.is_set():
-            self.exists("")
+        if not self._is_closed.is_set():
+            self.exists("").told = self._beaten
             self._next_beat = self._loop.call_later(self.timeout_ms / HEARTBEATS / 1000, self._beat)
+
+    def _beaten(self, answer: ZooKeeperAnswer) -> None:
+        """The first answer says that the server has let this broker in: kazoo calls itself connected before it logs in."""
+        if answer.error is not None or self._is_reached:
+            return
+        self._is_reached = True
+        event = SessionEvent.BACK if self._has_session else SessionEvent.BEGUN
+        self._has_session = True
+        self.lives_until_ms = max(self.lives_until_ms, answer.asked_ms + self.timeout_ms)
+        self._announce(event)
 
     def _end(self, client: ZooKeeperClient) -> None:
         """Replace a client that has given up. This is a thread of its own: ending a client takes its time."""
-        client.stop()
-        client.close()
+        self._quit(client)
         if not self._is_closed.wait(RENEW_S):
             self._post(self._begin_anew)
+
+    def _quit(self, client: ZooKeeperClient) -> None:
+        """End a client once, whoever comes first. A server that does not answer ends the session after its timeout."""
+        with self._quitting:
+            if client is not self._quitted:
+                self._quitted = client
+                with suppress(KazooException, OSError):
+                    client.stop()
+                    client.close()
 
     def _begin_anew(self) -> None:
         self.client = self._made()
         self.client.start_async()
+
+
+def unset_if_empty(transaction: TransactionRequest) -> None:
+    """Have the entry that the last step makes hold nothing, rather than no bytes: Kafka takes those for damaged JSON, and exits."""
+    last = transaction.operations[-1]
+    if not last.data:
+        transaction.operations[-1] = last._replace(data=None)

@@ -1,0 +1,124 @@
+"""Logins to a real ZooKeeper, TLS, and rights on what brokers write there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from bench.apache_kafka import free_port
+from ottla import Broker, SettingError
+from ottla.broker.membership.membership import NotAMember
+from ottla.ports import Change, StorageFailed
+from tests.support.zookeeper import ZooKeeper, started
+
+pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
+from tests.support.sessions import RegistryUser
+
+trustme = pytest.importorskip("trustme", reason="trustme is absent: pip install 'ottla[testing]'")
+
+pytestmark = [pytest.mark.java]
+PASSWORD = 'se"cret\\ü'
+USERS = """Server {{
+  org.apache.zookeeper.server.auth.DigestLoginModule required user_broker="{}";
+}};
+"""
+
+
+def login(username: str = "broker", password: str = PASSWORD) -> str:
+    written = password.replace("\\", "\\\\").replace('"', '\\"')
+    return f'org.apache.zookeeper.server.auth.DigestLoginModule required username="{username}" password="{written}";'
+
+
+def for_java(key: bytes) -> bytes:
+    """A private key in the one form that Java reads from PEM."""
+    read = serialization.load_pem_private_key(key, None)
+    return read.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("secured")
+
+
+@pytest.fixture(scope="module")
+def zookeeper(folder: Path) -> Iterator[ZooKeeper]:
+    """It knows one user, and speaks TLS at a second port, to whoever shows a certificate of its authority."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    for name in ("server", "client"):
+        issued = authority.issue_cert("localhost", "127.0.0.1")
+        (folder / f"{name}.pem").write_bytes(for_java(issued.private_key_pem.bytes()) + issued.cert_chain_pems[0].bytes())
+    (folder / "users.conf").write_text(USERS.format(PASSWORD.replace("\\", "\\\\").replace('"', '\\"')), encoding="utf-8")
+    settings = {
+        "authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+        "secureClientPort": free_port(),
+        "secureClientPortAddress": "127.0.0.1",
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "ssl.keyStore.location": folder / "server.pem",
+        "ssl.trustStore.location": folder / "ca.pem",
+    }
+    properties = {"java.security.auth.login.config": folder / "users.conf", "file.encoding": "UTF-8"}
+    with started(folder / "zookeeper", settings, properties) as server:
+        yield server
+
+
+def broker(folder: Path, address: str, **settings: Any) -> Broker:
+    given = {"zookeeper_connect": address, "node_id": 1, "zookeeper_session_timeout_ms": 2_000, **settings}
+    given["controlled_shutdown_enable"] = "false"
+    return Broker(str(folder), **given)
+
+
+def test_what_a_broker_writes_can_be_changed_by_its_login_alone(zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    address = f"{zookeeper.address}/secured"
+    with broker(tmp_path / "a", address, zookeeper_set_acl="true", ottla_zookeeper_jaas_config=login()):
+        other = RegistryUser(address, 2_000).begun()
+        assert other.list("/brokers/ids") == [["1"]]
+        with pytest.raises(StorageFailed, match="let it log in as the others do"):
+            other.commit(Change("/brokers/ids/2", b""))
+        with pytest.raises(StorageFailed, match="let it log in"):
+            other.list("/config/users")
+        other.commit(Change("/consumers/group", b"anybody may"))
+        other.close()
+
+
+def test_a_wrong_password_is_told_at_once(zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    with pytest.raises(NotAMember, match="refuses this broker's login: give it one that ZooKeeper knows"):
+        broker(tmp_path / "a", zookeeper.address, ottla_zookeeper_jaas_config=login(password="wrong")).start()
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"zookeeper_set_acl": "true"}, "this one has none: give ottla.zookeeper.jaas.config"),
+        ({"ottla_zookeeper_jaas_config": "x"}, "ottla.zookeeper.jaas.config does not end with a semicolon"),
+        ({"ottla_zookeeper_jaas_config": 'Plain required username="a";'}, "has to be org.apache.zookeeper.server.auth.Digest"),
+        ({"zookeeper_ssl_client_enable": "true", "zookeeper_ssl_truststore_location": "/none.pem"}, "zookeeper.ssl.truststore"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named(tmp_path: Path, settings: dict[str, str], sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence):
+        broker(tmp_path / "a", "127.0.0.1:1", **settings).start()
+
+
+def test_a_broker_joins_over_tls_with_a_certificate_of_its_own(zookeeper: ZooKeeper, folder: Path, tmp_path: Path) -> None:
+    tls = {
+        "zookeeper_ssl_client_enable": "true",
+        "zookeeper_clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
+        "zookeeper_ssl_keystore_location": folder / "client.pem",
+        "zookeeper_ssl_truststore_location": folder / "ca.pem",
+    }
+    address = f"127.0.0.1:{zookeeper.configuration()['secureClientPort']}/tls"
+    with broker(tmp_path / "a", address, **tls):
+        other = RegistryUser(f"{zookeeper.address}/tls", 2_000).begun()
+        assert other.list("/brokers/ids") == [["1"]]
+        other.close()
+
+
+def test_tls_that_fails_is_told(zookeeper: ZooKeeper, tmp_path: Path) -> None:
+    settings = {"zookeeper_ssl_client_enable": "true", "zookeeper_connection_timeout_ms": 500}
+    with pytest.raises(NotAMember, match="is reached, and speaks no TLS that this broker trusts, or is no ZooKeeper"):
+        broker(tmp_path / "a", zookeeper.address, **settings).start()
