@@ -53,7 +53,8 @@ class AskedElections:
             self._leaders.tell(sorted(led))
         yield from self._term.send()
         code = ELIGIBLE_LEADERS_NOT_AVAILABLE if is_unclean else PREFERRED_LEADER_NOT_AVAILABLE
-        return found | {one: (NONE, "") if one in led else (code, ERRORS[code].sentence) for one in wanted}
+        found |= {one: (NONE, "") if one in led else (code, ERRORS[code].sentence) for one in wanted}
+        return {one: found[one] for one in asked}
 
     def _refusal(self, partition: TopicPartition, *, is_unclean: bool) -> Fault | None:
         replicas, state = self._context.assignment(partition).replicas, self._context.leaders.get(partition)
