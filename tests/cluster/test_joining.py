@@ -26,6 +26,10 @@ pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeep
 from tests.support.sessions import RegistryUser, end_elsewhere
 
 pytestmark = [pytest.mark.java]
+SERVED = {
+    "group.version": {"min_version": 1, "max_version": 1},
+    "transaction.version": {"min_version": 1, "max_version": 2},
+}
 TIMEOUT_MS = 2_000
 QUICK = {"zookeeper_session_timeout_ms": TIMEOUT_MS, "controlled_shutdown_enable": "false"}
 CHROOTS = count(1)
@@ -105,7 +109,7 @@ def test_a_broker_registers_with_all_that_others_need_and_leaves_when_it_stops(e
         host, _, port = broker.address.rpartition(":")
         assert stored.pop("timestamp").isdecimal()
         assert stored == {
-            "features": {},
+            "features": SERVED,
             "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"},
             "endpoints": [f"PLAINTEXT://{broker.address}"],
             "rack": "east",

@@ -16,6 +16,7 @@ from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster import layout
 from ottla.cluster.controller import entries
 from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
+from ottla.cluster.features import NEWEST
 from ottla.cluster.image import ClusterImage
 from ottla.ports import NEW, Buffer, Change, Now, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
@@ -64,7 +65,8 @@ class Candidate:
     def register(self) -> None:
         """Be one of the cluster, and a candidate."""
         endpoints = [("PLAINTEXT", f"host{self.node_id}", PORT, "PLAINTEXT")]
-        value = layout.member_json(endpoints, None, self.world.clock.now().wall_ms, 5)
+        served = self.cluster.features.get(self.node_id, NEWEST)
+        value = layout.member_json(endpoints, None, self.world.clock.now().wall_ms, 5, served)
         completed(self.world, self.registry.commit([Change(layout.broker_path(self.node_id), value, NEW, ephemeral=True)]))
         self.controller.stand(self.process.clock.now())
 
@@ -154,6 +156,8 @@ class ControlledCluster:
         self.network = SimNetwork(self.world)
         self.settings = {name.replace("_", "."): text for name, text in settings.items()}
         self.nodes: dict[int, Candidate] = {}
+        self.features: dict[int, dict[str, int]] = {}
+        """What some brokers can serve; the others can serve everything."""
         for node_id in nodes:
             self.join(node_id)
             self.settle()

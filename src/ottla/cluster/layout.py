@@ -155,8 +155,16 @@ def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None
     return json_bytes(value)
 
 
-def member_json(endpoints: Sequence[tuple[str, str, int, str]], rack: str | None, wall_ms: int, version: int) -> bytes:
+def member_json(
+    endpoints: Sequence[tuple[str, str, int, str]],
+    rack: str | None,
+    wall_ms: int,
+    version: int,
+    features: Mapping[str, int],
+) -> bytes:
     """A broker of a cluster in JSON version 2 to 5. `endpoints` are (listener, host, port, security protocol).
+
+    `features`: the highest levels that it can serve.
 
     Clients of long ago read host and port alone, and speak no security: those are of the first listener without any.
     """
@@ -164,7 +172,7 @@ def member_json(endpoints: Sequence[tuple[str, str, int, str]], rack: str | None
     host, port = next(plain, (None, -1))
     shown = [f"{name}://{f'[{host}]' if ':' in host else host}:{port}" for name, host, port, _ in endpoints]
     value: dict[str, Any] = {
-        "features": {},
+        "features": {name: {"min_version": 1, "max_version": highest} for name, highest in features.items()},
         "listener_security_protocol_map": {name: security for name, _, _, security in endpoints},
         "endpoints": shown,
         "rack": rack,
@@ -216,10 +224,12 @@ def producer_id_block_json(node_id: int, first: int, last: int) -> bytes:
     return json_bytes({"version": 1, "broker": node_id, "block_start": str(first), "block_end": str(last)})
 
 
-def features_json(levels: Mapping[str, int]) -> bytes:
-    """The features that are not off."""
+def features_json(levels: Mapping[str, int], version: int = 2) -> bytes:
+    """The features that are not off. Version 1 is that of Kafka 2.7 to 3.2."""
     features = {name: {"max_version_level": level} for name, level in levels.items()}
-    return json_bytes({"features": features, "version": 2, "status": 1})
+    if version == 1:
+        features = {name: {"min_version_level": 1, **one} for name, one in features.items()}
+    return json_bytes({"features": features, "version": version, "status": 1})
 
 
 def delegation_token_json(people: tuple[str, str, Sequence[str]], times_ms: tuple[int, int, int], token_id: str) -> bytes:

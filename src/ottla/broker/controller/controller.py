@@ -6,7 +6,7 @@ Watches become events; each event is seen to by the rooms of the term at hand, a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -19,14 +19,17 @@ from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.reassigning import Faults, Reassignments, Targets
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges
+from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.channels import Channels
+from ottla.broker.interbroker.versions import Switch
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
-from ottla.cluster import layout
+from ottla.cluster import features, layout
 from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
 from ottla.cluster.controller.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
 from ottla.cluster.controller.requests import ControlRequest
-from ottla.ports import Change, Now, SharedRegistry
+from ottla.cluster.features import Feature
+from ottla.ports import NEW, Change, Now, SharedRegistry
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
@@ -37,6 +40,9 @@ log = logging.getLogger("ottla.broker")
 
 T = TypeVar("T")
 
+PROTOCOL: Final = "inter.broker.protocol.version"
+FEATURES_IN_2_FROM: Final = "3.3-IV0"
+"""Since this release the entry of features has version 2."""
 BALANCE: Final = "balance of leaders"
 BALANCED_FIRST_MS: Final = 5_000
 """So long after an election the controller looks for the first time whether leaders are in balance."""
@@ -122,6 +128,20 @@ class Controller:
         """A leader asks for other in-sync replicas."""
         return self.asked(lambda reign: reign.isrs.alter(body, version), AlterPartitionResponse(error_code=NOT_CONTROLLER))
 
+    def served_by_all(self, offered: Mapping[str, Feature]) -> Steps[dict[str, Feature] | None]:
+        """These features, as far as all brokers that are registered can serve them; None if this broker is not the controller."""
+
+        def narrowed(reign: Reign) -> Steps[dict[str, Feature] | None]:
+            yield None
+            brokers = reign.term.context.brokers.values()
+            highest = [{name: most for name, _, most in broker.features} for broker in brokers]
+            return {
+                name: one._replace(highest=min([one.highest, *(each.get(name, features.OFF) for each in highest)]))
+                for name, one in offered.items()
+            }
+
+        return self.asked(narrowed, None)
+
     def alter_reassignments(self, targets: Targets, *, may_resize: bool) -> Steps[Faults | None]:
         """Somebody wants partitions moved, or moves taken back: what came of each; None if this broker is not the controller."""
         return self.asked(lambda reign: reign.reassignments.alter(targets, may_resize=may_resize), None)
@@ -175,6 +195,7 @@ class Controller:
         node_id, registry, settings = self._node_id, self._registry, self._settings
         term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, self._answered)
         watches = Watches(self._topic_changed, self._reassignments_wanted, self._elections_wanted, self._isrs_altered)
+        yield from self._note_features(term)
         reign = self._reign = Reign(term, self._new_id, watches)
         yield from self._forget(reign, LOG_DIR_EVENTS, self._log_dir_failed)
         yield from self._forget(reign, ISR_CHANGES, self._isr_changed)
@@ -198,6 +219,17 @@ class Controller:
         yield from reign.reassignments.resume()
         yield from reign.elections.written()
         self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
+
+    def _note_features(self, term: ControllerTerm) -> Steps[None]:
+        """Note the levels of a new cluster: the newest, or none where inter.broker.protocol.version is given for older brokers."""
+        if not term.protocol.has(Switch.FEATURES) or (yield from term.reader.value(layout.FEATURES)) is not None:
+            return
+        levels = {} if PROTOCOL in term.settings.given else features.NEWEST
+        value = layout.features_json(levels, 2 if term.protocol.is_at_least(FEATURES_IN_2_FROM) else 1)
+        try:
+            yield from term.commit([Change(layout.FEATURES, value, NEW)])
+        except CONFLICTS:
+            log.info("another broker has noted the levels of features")
 
     def _forget(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
         """Remove notifications that were meant for a former controller: all is about to be read."""

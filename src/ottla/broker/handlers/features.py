@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.broker.controller.controller import Controller
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
@@ -10,6 +11,7 @@ from ottla.broker.serving.routes import serves
 from ottla.broker.topics.features import Features
 from ottla.cluster.features import UPGRADE, FeatureUpdate
 from ottla.wire.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla.wire.errors import ERRORS, NOT_CONTROLLER
 
 UPGRADE_TYPES_FROM = 1
 """Before, a request said whether a downgrade is allowed, to which Kafka 4 has not listened since."""
@@ -20,18 +22,25 @@ Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
 
 @serves(UpdateFeaturesRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_UPDATES)
-def update_features(request: Request[UpdateFeaturesRequest], features: Features, later: LaterReplies) -> Reply:
-    """Change all the levels asked for, or none."""
-    return later.computed(_updated(request, features), to_the_end=True)
+def update_features(
+    request: Request[UpdateFeaturesRequest], features: Features, controller: Controller | None, later: LaterReplies
+) -> Reply:
+    """Change all the levels asked for, or none. In a cluster all brokers must know them: Kafka's end themselves at others."""
+    return later.computed(_updated(request, features, controller), to_the_end=True)
 
 
-def _updated(request: Request[UpdateFeaturesRequest], features: Features) -> Steps[Reply]:
+def _updated(request: Request[UpdateFeaturesRequest], features: Features, controller: Controller | None) -> Steps[Reply]:
     body = request.body
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type if request.version >= UPGRADE_TYPES_FROM else UPGRADE)
         for each in body.feature_updates
     ]
     offered = {feature.name: feature for feature in request.release.features}
+    if controller is not None:
+        served = yield from controller.served_by_all(offered)
+        if served is None:
+            return UpdateFeaturesResponse(error_code=NOT_CONTROLLER, error_message=ERRORS[NOT_CONTROLLER].sentence)
+        offered = served
     decision = yield from features.update(offered, updates, validate_only=body.validate_only)
     if decision.error_code:
         return UpdateFeaturesResponse(error_code=decision.error_code, error_message=decision.message)

@@ -18,6 +18,7 @@ from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce
 from ottla.cluster import layout
 from ottla.cluster.brokers import address_in
+from ottla.cluster.features import NEWEST
 from ottla.ports import NEW, Change, Entry, Now, RegistryAway, SessionEvent, SharedRegistry
 
 log = logging.getLogger("ottla.broker")
@@ -194,4 +195,4 @@ class BrokerMembership:
             (name, host, port, (settings.security_of(name) or SecurityProtocol.PLAINTEXT).value)
             for name, host, port in self._listeners
         ]
-        return layout.member_json(endpoints, settings.broker_rack, self._scheduler.now().wall_ms, version)
+        return layout.member_json(endpoints, settings.broker_rack, self._scheduler.now().wall_ms, version, NEWEST)
