@@ -82,6 +82,8 @@ class PartitionLog:
         error_code = partition.leader_error()
         if error_code:
             told(error_code)
+        elif partition.replicas is None:
+            partition.when_synced(partition.log.log_end_offset, told)
         else:
             partition.when_committed(partition.log.log_end_offset, told)
 

@@ -243,31 +243,27 @@ class Shard(Generic[M]):
                 self._set_timer(timer)
         replies = [reply for outcome in outcomes for reply in outcome.replies]
         if at_once:
-            self._release(replies, NONE)
+            self._release(replies, bool(stored), NONE)
         elif replies:
-            self.log.when_durable(partial(self._release if stored else self._show, replies))
+            self.log.when_durable(partial(self._release, replies, bool(stored)))
         orders = [order for outcome in outcomes for order in outcome.orders]
         if orders:
             self.log.when_durable(partial(self._have_carried_out, orders))
         return NONE
 
-    def _release(self, replies: Sequence[Reply], error_code: int) -> None:
-        """Records on fewer replicas than are demanded stay, as all replicas that are in sync have them; but nobody is told so."""
-        if error_code == NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+    def _release(self, replies: Sequence[Reply], is_written: bool, error_code: int) -> None:
+        """Records on fewer replicas than are demanded stay, as all that are in sync have them; but nobody is told of them."""
+        if error_code and error_code != NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+            self.unload()
+            return
+        if error_code and is_written:
             for token, _ in replies:
                 self._refuse_one(token, COORDINATOR_NOT_AVAILABLE)
-            return
-        if error_code:
-            self.unload()
             return
         for token, message in replies:
             owed = self._owed.pop(token, None)
             if owed is not None:
                 owed[1](message)  # type: ignore[arg-type]  # the machine answers each input as its kind is answered
-
-    def _show(self, replies: Sequence[Reply], error_code: int) -> None:
-        """Release replies for which nothing was written: all that they rest on is on all replicas that are in sync."""
-        self._release(replies, NONE if error_code == NOT_ENOUGH_REPLICAS_AFTER_APPEND else error_code)
 
     def _have_carried_out(self, orders: Sequence[object], error_code: int) -> None:
         if error_code not in (NONE, NOT_ENOUGH_REPLICAS_AFTER_APPEND):
