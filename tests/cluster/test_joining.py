@@ -286,3 +286,16 @@ def test_a_broker_by_itself_grows_into_a_cluster_with_its_data(
     assert found == {b"%d" % number for number in range(30)}
     assert main(["registry", "copy", str(tmp_path / "a"), ensemble.address]) == 1
     assert "has the registry of a cluster already" in capsys.readouterr().err
+
+
+def test_brokers_of_one_process_share_their_topics(ensemble: Ensemble) -> None:
+    first, second = (
+        ensemble.broker(name, node_id=number, default_replication_factor=2, controlled_shutdown_enable="true")
+        for number, name in enumerate("ab", 1)
+    )
+    with first, second:
+        eventually(lambda: len(machine(first).image.brokers) == 2)
+        with Producer(bootstrap_servers=first.address) as producer:
+            assert producer.send("shared", value=b"1").result(20).offset == 0
+        with Consumer("shared", bootstrap_servers=second.address, auto_offset_reset="earliest") as consumer:
+            assert next(iter(consumer)).value == b"1"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ottla.net.broker_keywords import BrokerKeywords
 
 STOP_TIMEOUT_S = 10
+IN_CLUSTER = {"controlled.shutdown.retry.backoff.ms": "200"}
+"""The last broker of a cluster asks others to lead in its place though there are none: a program does not wait for that."""
 
 
 class Broker:
@@ -42,8 +44,11 @@ class Broker:
 
         with ottla.Broker(users={"alice": "secret"}, tls=True) as broker, ottla.Producer(**broker.client_settings()) as producer:
 
-    Starting raises `DataDirectoryError` or `CannotListen`. A bug in Ottla that could lose data later ends the broker: `address`,
-    `restart()`, `stop()` and the end of the `with` then raise `BrokerFailed`, whose cause is the exception.
+    With `zookeeper_connect="host:port/path"` and a `node_id` it is one of a cluster.
+
+    Starting raises `DataDirectoryError` or `CannotListen`, and in a cluster `NotAMember`. A bug in Ottla that could lose data later
+    ends the broker: `address`, `restart()`, `stop()` and the end of the `with` then raise `BrokerFailed`, whose cause is the
+    exception.
 
     The garbage collector stays as the process has it. With Python's own settings a request that names very many things may have it
     stop everybody for a tenth of a second: `gc.freeze()` and a higher `gc.set_threshold` spare that, as `ottla serve` does.
@@ -67,7 +72,8 @@ class Broker:
             raise SettingError(str(error)) from None
         given = {name.replace("_", "."): str(value) for name, value in settings.items()}
         self._guard = Gatekeeper(users, tls=tls)
-        self._given = be.settings() | {"group.initial.rebalance.delay.ms": "0"} | given
+        patience = IN_CLUSTER if "zookeeper.connect" in given else {}
+        self._given = be.settings() | {"group.initial.rebalance.delay.ms": "0"} | patience | given
         BrokerSettings.parse(self._given)
         security = self._guard.security
         self._listen = Listen(host, port, security.value if security else PLAINTEXT, be, security)
