@@ -131,6 +131,7 @@ class Cluster:
                 self.members[node_id] = self._seated(node_id, home)
             for member in self.members.values():
                 member.start()
+            self.wait_joined()
             self._stack = stack.pop_all()
         return self
 
@@ -217,6 +218,17 @@ class Cluster:
         import ottla
 
         return ottla.Admin([member.address for member in self.members.values() if member.is_running])
+
+    def wait_joined(self, timeout_s: float = 60.0) -> None:
+        """Return once there is a controller that knows all brokers that run. Raises `NotYet`."""
+
+        def joined() -> bool:
+            with self.admin() as admin:
+                found = admin.describe_cluster()
+            running = {node_id for node_id, member in self.members.items() if member.is_running}
+            return found.controller_id in running and {node.node_id for node in found.nodes} >= running
+
+        self.wait_until(joined, lambda: "not all brokers are known to a controller", timeout_s)
 
     def wait_in_sync(self, *topics: str, timeout_s: float = 60.0) -> None:
         """Return once every replica of these topics is in sync, and every partition has a leader. Raises `NotYet`."""
