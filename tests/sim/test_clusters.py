@@ -1,0 +1,50 @@
+"""Clusters live through kills, pauses, cuts and lost sessions: a share of what `make sim` does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from ottla.sim import cluster_life, clusters
+from ottla.sim.seeds import Violation
+from ottla.sim.world import World
+
+SEEDS = range(6)
+
+
+@pytest.fixture(autouse=True)
+def silent() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_must_be_true_of_clusters_is_true_whatever_happens(seed: int) -> None:
+    lived = clusters.live(seed)  # raises what was violated
+    assert lived.seed == seed
+    assert lived.acknowledged > 0
+
+
+def test_these_seeds_meet_every_kind_of_trouble() -> None:
+    plans = [cluster_life.plan(World(seed)) for seed in SEEDS]
+    for kind in ("drifts", "power", "cuts"):
+        assert any(getattr(plan, kind) for plan in plans), kind
+
+
+def test_a_seed_is_lived_the_same_way_every_time() -> None:
+    assert clusters.live(2) == clusters.live(2)
+
+
+def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_life, "PATIENCE_MS", 0)
+    monkeypatch.setattr(cluster_life.ClusterLife, "_is_well", lambda life: False)
+    with pytest.raises(Violation, match=r"seed 1: .*heals: not in 0 ms.*python -m ottla.sim.clusters --seed 1"):
+        clusters.live(1)
+
+
+def test_the_command_tells_what_was_lived(capsys: pytest.CaptureFixture[str]) -> None:
+    assert clusters.main(["--seeds", "2", "--jobs", "1"]) == 0
+    assert "lived 2 seeds in" in capsys.readouterr().out
