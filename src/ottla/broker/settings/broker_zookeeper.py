@@ -18,8 +18,8 @@ class ZooKeeperSettings(SettingsOf):
     )
     ottla_zookeeper_jaas_config = unset(
         PASSWORD,
-        "How the broker logs in to ZooKeeper, as Java's section Client says it: org.apache.zookeeper.server.auth.DigestLoginModule "
-        'required username="NAME" password="PASSWORD";',
+        "How the broker logs in to ZooKeeper, in the words of Java's section Client: "
+        '`org.apache.zookeeper.server.auth.DigestLoginModule required username="NAME" password="PASSWORD";`.',
         hidden=True,
     )
     reserved_broker_max_id = Setting(
