@@ -134,6 +134,9 @@ class ClusterMachine(Machine):
 
     def tell_brokers(self, *nodes: int) -> None:
         """UpdateMetadata with these brokers, and no topics."""
+        self._tell(nodes, [])
+
+    def _tell(self, nodes: Sequence[int], topics: list[UpdateMetadataRequest.UpdateMetadataTopicState]) -> None:
         live = [
             UpdateMetadataRequest.UpdateMetadataBroker(
                 id=node,
@@ -142,7 +145,15 @@ class ClusterMachine(Machine):
             for node in nodes
         ]
         body = UpdateMetadataRequest(controller_id=CONTROLLER, controller_epoch=1, broker_epoch=100, live_brokers=live)
+        body.topic_states = topics
         assert self.ask(6, 8, body).error_code == 0
+
+    def tell_topic(self, *partitions: Any, topic: str = "t") -> None:
+        """UpdateMetadata with these partitions of a topic, and the brokers that are alive already."""
+        told = UpdateMetadataRequest.UpdateMetadataTopicState(
+            topic_name=topic, topic_id=TOPIC_ID, partition_states=list(partitions)
+        )
+        self._tell(sorted(self.broker.image.brokers), [told])
 
     def tell_roles(self, *states: Any, topic: str = "t", topic_id: bytes = TOPIC_ID, version: int = 7, **fields: Any) -> Any:
         """LeaderAndIsr; the response's error codes, or its error."""
@@ -183,3 +194,9 @@ def role(
         partition_epoch=partition_epoch,
         replicas=list(replicas),
     )
+
+
+def told(index: int, leader: int, **fields: Any) -> UpdateMetadataRequest.UpdateMetadataPartitionState:
+    """What UpdateMetadata says of a partition."""
+    given: dict[str, Any] = {"leader_epoch": 3, "isr": [2, 3], "replicas": [2, 3, 1]} | fields
+    return UpdateMetadataRequest.UpdateMetadataPartitionState(partition_index=index, leader=leader, **given)

@@ -17,7 +17,7 @@ from ottla.broker.coordination.marker_sender import MarkerSender
 from ottla.broker.coordination.markers import Markers, MarkerWriter
 from ottla.broker.coordination.moves import CoordinatorMoves
 from ottla.broker.coordination.moving import MovingCoordinators
-from ottla.broker.coordination.registry_offsets import RegistryOffsets
+from ottla.broker.coordination.registry_offsets import OwnEntries, RegistryOffsets
 from ottla.broker.coordination.remote_additions import RemoteAdditions
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
@@ -144,7 +144,7 @@ class BrokerMachine:
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes)
         self.logins = self._logins(proofs or NoProofs())
         self._manage_replicas()
-        self._router = self._routed(routes)
+        self._router = self._routed(routes, cluster)
         self.quotas.told.append(self._throttle)
         self.receive = self._router.receive
         self.refuse = self._router.refuse
@@ -162,6 +162,10 @@ class BrokerMachine:
 
         effects = Effects(self.configs, self.quotas, self.features, self.scheduler, settings_changed)
         return Notifications(cluster.registry, self.image, self.scheduler, effects.take_effect)
+
+    def _registry_offsets(self, cluster: ClusterPorts | None) -> RegistryOffsets:
+        entries = OwnEntries(self.registry) if cluster is None else cluster.registry
+        return RegistryOffsets(entries, self.image, self.settings_in_force, self.changes, self.later)
 
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
         return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler)
@@ -293,13 +297,13 @@ class BrokerMachine:
             answering = AclAuthorizer(self.image.acls, settings.super_users, allow_if_none=allow_if_none)
         return Rights(TrustingItself(answering) if trusts_itself else answering, has_rules=authorizer is None)
 
-    def _routed(self, routes: Sequence[Route]) -> Router:
+    def _routed(self, routes: Sequence[Route], cluster: ClusterPorts | None) -> Router:
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
         here = all_routes(in_cluster=self.membership is not None)
         served = Served(here, instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
-        return Router(served, self._rooms(served), self.changes, self.later, self._is_controller, self.logins, guard)
+        return Router(served, self._rooms(served, cluster), self.changes, self.later, self._is_controller, self.logins, guard)
 
-    def _rooms(self, served: Served) -> dict[object, object]:
+    def _rooms(self, served: Served, cluster: ClusterPorts | None) -> dict[object, object]:
         """What handlers can take, by type."""
         identity = self._identity
         return {
@@ -322,7 +326,7 @@ class BrokerMachine:
             Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: Addresses(identity, self.settings_in_force, self.image),
-            RegistryOffsets: RegistryOffsets(self.registry, self.image, self.settings_in_force, self.changes),
+            RegistryOffsets: self._registry_offsets(cluster),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerWriter: self.markers,
             Additions: self.additions,

@@ -15,7 +15,6 @@ from ottla.records.build import build
 from ottla.wire.api.alter_partition import AlterPartitionResponse
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.metadata import MetadataRequest
-from ottla.wire.api.update_metadata import UpdateMetadataRequest
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     INCONSISTENT_TOPIC_ID,
@@ -32,7 +31,7 @@ from ottla.wire.errors import (
     UNKNOWN_LEADER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from tests.support.cluster_machine import TOPIC_ID, ClusterMachine, role
+from tests.support.cluster_machine import TOPIC_ID, ClusterMachine, role, told
 from tests.support.producing import begin, produce, request, values
 
 PRODUCE = 0
@@ -253,17 +252,6 @@ def test_records_that_a_replica_keeps_are_told_of_in_time() -> None:
 # What the controller tells of the cluster
 
 
-def tell_topic(machine: ClusterMachine, *partitions: Any, topic: str = "t") -> None:
-    told = UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=topic, topic_id=TOPIC_ID, partition_states=list(partitions))
-    body = UpdateMetadataRequest(controller_id=9, controller_epoch=1, broker_epoch=100, topic_states=[told])
-    assert machine.ask(6, 8, body).error_code == NONE
-
-
-def state(index: int, leader: int, **fields: Any) -> Any:
-    given: dict[str, Any] = {"leader_epoch": 3, "isr": [2, 3], "replicas": [2, 3, 1]} | fields
-    return UpdateMetadataRequest.UpdateMetadataPartitionState(partition_index=index, leader=leader, **given)
-
-
 def metadata(machine: ClusterMachine, topic: str = "t") -> Any:
     asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     return machine.ask(3, 9, asked).topics[0]
@@ -271,25 +259,28 @@ def metadata(machine: ClusterMachine, topic: str = "t") -> Any:
 
 def test_metadata_is_what_the_controller_tells() -> None:
     machine = ClusterMachine()
-    tell_topic(machine, state(0, 2, offline_replicas=[1]), state(1, 3))
+    machine.tell_brokers(1, 2, 3)
+    machine.tell_topic(told(0, 2, offline_replicas=[1]), told(1, 3))
     first, second = metadata(machine).partitions
     assert (first.leader_id, first.leader_epoch, first.isr_nodes, first.offline_replicas) == (2, 3, [2, 3], [1])
     assert (second.leader_id, second.offline_replicas) == (3, [])
-    tell_topic(machine, state(0, 3, leader_epoch=4))
+    machine.tell_topic(told(0, 3, leader_epoch=4))
     first, second = metadata(machine).partitions
     assert (first.leader_id, first.leader_epoch, first.offline_replicas) == (3, 4, [])
 
 
 def test_a_topic_that_is_being_deleted_is_not_there() -> None:
     machine = ClusterMachine()
-    tell_topic(machine, state(0, 2))
-    tell_topic(machine, state(0, -2))
+    machine.tell_brokers(1, 2, 3)
+    machine.tell_topic(told(0, 2))
+    machine.tell_topic(told(0, -2))
     assert metadata(machine).error_code == UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_partition_of_which_nothing_is_told_yet_has_no_leader() -> None:
     machine = ClusterMachine()
-    tell_topic(machine, state(1, 2))
+    machine.tell_brokers(1, 2, 3)
+    machine.tell_topic(told(1, 2))
     assert [(part.leader_id, part.error_code) for part in metadata(machine).partitions] == [(-1, LEADER_NOT_AVAILABLE), (2, NONE)]
 
 

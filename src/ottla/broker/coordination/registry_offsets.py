@@ -5,12 +5,18 @@ The two stores are apart: what is committed in version 0 is fetched in version 0
 
 from __future__ import annotations
 
-from ottla.broker.failures import CONFLICTS, Changes
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.layout import consumer_offset_path
-from ottla.ports import Change, Registry, StorageFailed
+from ottla.ports import Change, CommitSteps, Entry, Registry, RegistrySteps, StorageFailed
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.errors import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
@@ -22,17 +28,48 @@ FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopic
 FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
 
+class OffsetEntries(Protocol):
+    """Where these offsets are. A registry that brokers share is one already."""
+
+    def read(self, paths: Sequence[str]) -> RegistrySteps[list[Entry | None]]: ...
+
+    def commit(self, changes: Sequence[Change]) -> CommitSteps: ...
+
+
+class OwnEntries:
+    """The registry of a lone broker as such a place: nothing is waited for."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def read(self, paths: Sequence[str]) -> RegistrySteps[list[Entry | None]]:
+        """Raises `StorageFailed`."""
+        yield from ()
+        return [self._registry.get(path) for path in paths]
+
+    def commit(self, changes: Sequence[Change]) -> CommitSteps:
+        """Raises what `Registry.commit` does."""
+        self._registry.commit(changes)
+        yield from ()
+
+
 class RegistryOffsets:
     """Commits and fetches of version 0."""
 
-    def __init__(self, registry: Registry, cluster: ClusterImage, settings: SettingsInForce, changes: Changes) -> None:
-        self._registry = registry
+    def __init__(
+        self, entries: OffsetEntries, cluster: ClusterImage, settings: SettingsInForce, changes: Changes, later: LaterReplies
+    ) -> None:
+        self._entries = entries
         self._cluster = cluster
         self._settings = settings
         self._changes = changes
+        self._later = later
 
-    def commit(self, request: Request[OffsetCommitRequest]) -> OffsetCommitResponse:
+    def commit(self, request: Request[OffsetCommitRequest]) -> Reply:
         """Keep each offset as a decimal number; the text that goes with it is checked and dropped, as Kafka always did."""
+        return self._later.computed(self._commit(request), to_the_end=True)
+
+    def _commit(self, request: Request[OffsetCommitRequest]) -> Steps[Reply]:
         changes: list[Change] = []
         topics = [
             CommittedTopic(
@@ -40,13 +77,23 @@ class RegistryOffsets:
             )
             for topic in request.body.topics
         ]
-        self._changes.made = True
-        try:
-            self._registry.commit(changes)
-        except (StorageFailed, *CONFLICTS):
+        if changes and not (yield from self._are_kept(changes)):
             for part in (part for topic in topics for part in topic.partitions):
                 part.error_code = part.error_code or UNKNOWN_SERVER_ERROR
         return OffsetCommitResponse(topics=topics)
+
+    def _are_kept(self, changes: Sequence[Change]) -> Steps[bool]:
+        """Whether the registry took them; another broker may make the same entries in this moment."""
+        for _ in range(MOST_RACES):
+            self._changes.made = True
+            try:
+                yield from self._entries.commit(changes)
+            except CONFLICTS:
+                continue
+            except StorageFailed:
+                return False
+            return True
+        return False
 
     def _committed(
         self,
@@ -68,27 +115,37 @@ class RegistryOffsets:
             changes.append(Change(path, b"%d" % part.committed_offset))
         return CommittedPartition(partition_index=part.partition_index, error_code=error_code)
 
-    def fetch(self, request: Request[OffsetFetchRequest]) -> OffsetFetchResponse:
+    def fetch(self, request: Request[OffsetFetchRequest]) -> Reply:
         """What was kept; where nothing was, or there is no such topic, -1 and UNKNOWN_TOPIC_OR_PARTITION."""
-        group_id = request.body.group_id
+        return self._later.computed(self._fetch(request.body.group_id, request.body.topics or []))
+
+    def _fetch(self, group_id: str, topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic]) -> Steps[Reply]:
+        there = [topic for topic in topics if topic.name in self._cluster.topics]
+        paths = [consumer_offset_path(group_id, topic.name, index) for topic in there for index in topic.partition_indexes]
+        wanted = [path for path in paths if path is not None]
+        kept: dict[str, Entry | None] | None = None
+        with suppress(StorageFailed):
+            kept = dict(zip(wanted, (yield from self._entries.read(wanted)), strict=True))
         return OffsetFetchResponse(
             topics=[
                 FetchedTopic(
-                    name=topic.name, partitions=[self._fetched(group_id, topic.name, index) for index in topic.partition_indexes]
+                    name=topic.name,
+                    partitions=[self._fetched(group_id, topic.name, index, kept) for index in topic.partition_indexes],
                 )
-                for topic in request.body.topics or ()
+                for topic in topics
             ]
         )
 
-    def _fetched(self, group_id: str, topic: str, index: int) -> FetchedPartition:
+    def _fetched(self, group_id: str, topic: str, index: int, kept: Mapping[str, Entry | None] | None) -> FetchedPartition:
+        """What is said of a partition, where this was found in the registry; None: it refused."""
         path = consumer_offset_path(group_id, topic, index)
         error_code = UNKNOWN_TOPIC_OR_PARTITION
-        is_there = topic in self._cluster.topics
-        try:
-            if is_there and path is None:
+        if topic in self._cluster.topics:
+            entry = kept.get(path) if path is not None and kept is not None else None
+            if path is None or kept is None:
                 error_code = UNKNOWN_SERVER_ERROR
-            elif path is not None and is_there and (entry := self._registry.get(path)) is not None:
-                return FetchedPartition(partition_index=index, committed_offset=int(entry.value), metadata="")
-        except (StorageFailed, ValueError):
-            error_code = UNKNOWN_SERVER_ERROR
+            elif entry is not None:
+                with suppress(ValueError):
+                    return FetchedPartition(partition_index=index, committed_offset=int(entry.value), metadata="")
+                error_code = UNKNOWN_SERVER_ERROR
         return FetchedPartition(partition_index=index, committed_offset=NOTHING, metadata="", error_code=error_code)

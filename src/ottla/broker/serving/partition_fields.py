@@ -15,18 +15,21 @@ P = TypeVar("P")
 
 
 class PartitionDescriber:
-    """Makes what both responses say of a partition. A leader whose log is offline is none."""
+    """Makes what both responses say of a partition. A leader whose log is offline, or that is no live broker, is none."""
 
     def __init__(self, identity: BrokerIdentity, partitions: Partitions, cluster: ClusterImage) -> None:
         self._node_id = identity.node_id
         self._partitions = partitions
+        self._brokers = cluster.brokers
         self._elsewhere = cluster.offline_replicas
 
     def describe(self, topic: str, image: PartitionImage, make: Callable[..., P]) -> P:
         """What is known of a partition, as the struct that `make` makes of the fields which both responses have."""
         held = self._partitions.get(topic, image.index)
         is_offline = held is not None and held.offline is not None
-        leader = NO_LEADER if is_offline and image.leader == self._node_id else image.leader
+        leader = image.leader
+        if is_offline if leader == self._node_id else leader not in self._brokers:
+            leader = NO_LEADER
         offline = [self._node_id] if is_offline else []
         if self._elsewhere:
             offline = sorted({*offline, *self._elsewhere.get((topic, image.index), ())})
