@@ -20,8 +20,8 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--registry",
         metavar="ADDRESS",
-        help="the registry of the cluster that this broker belongs to: zookeeper://HOST:PORT,HOST:PORT/PATH (default: the setting "
-        "zookeeper.connect, or a registry of its own in DIR, for one broker alone)",
+        help="the registry of the cluster that this broker belongs to: zookeeper://HOST:PORT,HOST:PORT/PATH, or sqlite:DIR for "
+        "brokers of one host (default: the setting zookeeper.connect, or a registry of its own in DIR, for one broker alone)",
     )
     command.add_argument(
         "--node-id", type=int, metavar="N", help="the broker's number in its cluster (default: the setting node.id)"
@@ -46,9 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
     logs.set_up(options.log_format, options.log_level)
     try:
-        wanted = given(options.config, options.set)
-        in_cluster = {"zookeeper.connect": options.registry, "node.id": options.node_id}
-        wanted |= {name: str(value) for name, value in in_cluster.items() if value is not None}
+        wanted = given(options.config, options.set) | _of_cluster(options)
         settings = BrokerSettings.parse(wanted)
         listen = [Listen.parse(text) for text in options.listen or ()]
         strangers = dict(settings.ottla_listener_releases).keys() - {listener.name for listener in settings.listeners}
@@ -76,6 +74,14 @@ def run(options: argparse.Namespace) -> int:
     except BrokerFailed as failed:
         return fail(str(failed), BROKEN)
     return 0
+
+
+def _of_cluster(options: argparse.Namespace) -> dict[str, str]:
+    """The settings that say which broker of which cluster this is."""
+    from ottla.broker.settings import registry_settings
+
+    registry = {} if options.registry is None else registry_settings(options.registry)
+    return registry if options.node_id is None else registry | {"node.id": str(options.node_id)}
 
 
 def given(config: str | None, pairs: list[str]) -> dict[str, str]:

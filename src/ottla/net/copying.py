@@ -62,7 +62,7 @@ async def _written(changes: list[Change], settings: BrokerSettings) -> None:
         there = await completed(place.cluster_id(registry))
         if there is not None:
             raise NotAMember(
-                f"{settings.zookeeper_connect} has the registry of a cluster already, {there}: name a path where there is none."
+                f"{settings.registry_address} has the registry of a cluster already, {there}: name a path where there is none."
             )
         await completed(place.make_persistent(registry))
         for some in portions(sorted(changes, key=lambda change: change.path == layout.CLUSTER_ID)):

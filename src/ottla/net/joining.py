@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership import place
@@ -18,10 +18,8 @@ from ottla.net.datadir import META, DataDirectory, has_registry, known_of, new_i
 from ottla.net.links import BrokerLinks
 from ottla.net.listen import Listen
 from ottla.net.posts import Posts
-from ottla.ports import ClusterPorts, RegistrySteps, StorageFailed
-
-if TYPE_CHECKING:
-    from ottla.net.zookeeper.registry import ZooKeeperRegistry
+from ottla.net.sqlite.opening import opened_on_host
+from ottla.ports import ClusterPorts, RegistrySteps, SharedRegistry, StorageFailed
 
 T = TypeVar("T")
 ANYWHERE = ("0.0.0.0", "::")  # nobody listens here: these cannot be told to others
@@ -33,7 +31,7 @@ class ClusterPlace:
     Raises `SettingError` where the settings of the listener between brokers cannot be used.
     """
 
-    def __init__(self, registry: ZooKeeperRegistry, directory: DataDirectory, settings: BrokerSettings, posts: Posts) -> None:
+    def __init__(self, registry: SharedRegistry, directory: DataDirectory, settings: BrokerSettings, posts: Posts) -> None:
         self.registry = registry
         self.directory = directory
         self.links = BrokerLinks(directory.node_id, settings, posts.tell)
@@ -73,8 +71,10 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
         raise
 
 
-async def open_shared(settings: BrokerSettings, posts: Posts) -> ZooKeeperRegistry:
+async def open_shared(settings: BrokerSettings, posts: Posts) -> SharedRegistry:
     """A session with the registry that the settings name. Raises `SettingError` and `NotAMember`."""
+    if settings.ottla_registry_directory:
+        return await opened_on_host(settings.ottla_registry_directory, settings.zookeeper_session_timeout_ms, posts)
     try:
         from ottla.net.zookeeper.opening import opened
     except ImportError as missing:
@@ -84,14 +84,19 @@ async def open_shared(settings: BrokerSettings, posts: Posts) -> ZooKeeperRegist
     return await opened(settings, posts)
 
 
-async def _cluster(registry: ZooKeeperRegistry, data_dir: str, known: Mapping[str, str], settings: BrokerSettings) -> str:
+async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, str], settings: BrokerSettings) -> str:
     """The id of the cluster, which begins with this broker if it is new; the data directory must be of no other one."""
-    address = settings.zookeeper_connect
+    address = settings.registry_address
     cluster_id = await completed(place.cluster_id(registry))
     if cluster_id is None and has_registry(data_dir):
         raise NotAMember(
             f"The data directory {data_dir} is of a broker by itself, and there is no cluster in {address} yet: take the broker's "
             f"registry along first, with `ottla registry copy {data_dir} {address}`."
+        )
+    if cluster_id is None and known.get("version") == "0":
+        raise NotAMember(
+            f"The data directory {data_dir} is of the cluster {known.get('cluster.id')}, and there is none in {address}: name the "
+            "registry of that cluster, or another data directory."
         )
     if cluster_id is None:
         cluster_id = await completed(place.begin_cluster(registry, known.get("cluster.id") or new_id()))
@@ -103,7 +108,7 @@ async def _cluster(registry: ZooKeeperRegistry, data_dir: str, known: Mapping[st
     return cluster_id
 
 
-async def _check_empty(registry: ZooKeeperRegistry, data_dir: str, node_id: int) -> None:
+async def _check_empty(registry: SharedRegistry, data_dir: str, node_id: int) -> None:
     """Refuse a disk that came back empty where that loses records: others would follow a leader that has none."""
     alone = await completed(place.alone_in_sync(registry, node_id))
     if alone:

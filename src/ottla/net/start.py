@@ -153,7 +153,7 @@ async def start(
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
     authorizer = own_authorizer(settings.authorizer_class_name)
     posts = Posts(asyncio.get_running_loop())
-    place = None if settings.zookeeper_connect is None else await joining.found(data_dir, settings, posts)
+    place = None if settings.registry_address is None else await joining.found(data_dir, settings, posts)
     directory = DataDirectory.open(data_dir, node_id=settings.node_id) if place is None else place.directory
     running = _revive(directory, settings, found, authorizer, posts, place)
     try:

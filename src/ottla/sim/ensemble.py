@@ -147,7 +147,7 @@ class SimEnsemble:
         self.transactions += 1
         for path, node in draft.nodes.items():
             if node is None:
-                del self._nodes[path]
+                self._nodes.pop(path, None)  # it may have been made by the same commit
             else:
                 self._nodes[path] = node
         for watched in draft.touched:

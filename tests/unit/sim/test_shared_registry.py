@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.ports import NEW, Change, Condition, EntryExists, NoEntry, RegistryAway, SessionEvent, StorageFailed, VersionConflict
-from ottla.sim.ensemble import MOST_BYTES, SimEnsemble
+from ottla.ports import NEW, Change, Condition, EntryExists, RegistryAway, SessionEvent
+from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import Cuts, SimProcess
 from ottla.sim.shared_registry import REGISTRY, RegistryWeather, SimSharedRegistry
 from ottla.sim.world import World
@@ -54,55 +54,6 @@ def client(ensemble: SimEnsemble, cuts: Cuts) -> Client:
     return client
 
 
-def test_what_is_committed_is_read_with_its_version_and_the_number_of_its_transaction(client: Client) -> None:
-    client.commit(Change("/a/b", b"1", NEW))
-    client.commit(Change("/a/c", b"2"), Change("/a/b", b"3", 0))
-    b, c, none = client.read("/a/b", "/a/c", "/a/d")
-    assert (b.value, b.version, c.value, c.version, none) == (b"3", 1, b"2", 0, None)
-    assert c.created > b.created > 0
-    assert client.list("/a", "/a/b", "/x") == [["b", "c"], [], None]
-
-
-@pytest.mark.parametrize(
-    ("refused", "why"),
-    [
-        (Change("/a", b"2", NEW), EntryExists),
-        (Change("/a", b"2", 7), VersionConflict),
-        (Change("/x", b"2", 0), NoEntry),
-        (Change("/x", None), NoEntry),
-        (Condition("/a", 1), VersionConflict),
-        (Condition("/a", NEW), EntryExists),
-        (Condition("/x", 0), NoEntry),
-        (Change("/x", bytes(MOST_BYTES)), StorageFailed),
-    ],
-)
-def test_all_changes_are_made_or_none(client: Client, refused: Change | Condition, why: type[Exception]) -> None:
-    client.commit(Change("/a", b"1", NEW))
-    with pytest.raises(why):
-        client.commit(Change("/other", b"", NEW), refused)
-    assert client.list("/") == [["a"]]
-
-
-def test_a_commit_may_rest_on_an_entry_that_it_does_not_change(client: Client) -> None:
-    client.commit(Change("/epoch", b"1", NEW))
-    client.commit(Condition("/epoch", 0), Condition("/state", NEW), Change("/x", b"1"))
-    assert client.read("/x")[0].value == b"1"
-
-
-def test_sequential_entries_are_always_new(client: Client) -> None:
-    for _ in range(2):
-        client.commit(Change("/config/changes/config_change_", b"x", sequential=True))
-    client.commit(Change("/config/changes/config_change_0000000001", None))
-    client.commit(Change("/config/changes/config_change_", b"x", sequential=True))
-    assert client.list("/config/changes") == [["config_change_0000000000", "config_change_0000000002"]]
-
-
-def test_removing_an_entry_removes_what_is_below_it(client: Client) -> None:
-    client.commit(Change("/a/b/c", b""), Change("/a/d", b""))
-    client.commit(Change("/a", None))
-    assert client.list("/a", "/") == [None, []]
-
-
 def test_a_watch_is_called_once_for_each_path_and_function(client: Client, ensemble: SimEnsemble) -> None:
     client.read("/a", "/b", watch=True)
     client.read("/a", watch=True)
@@ -114,20 +65,6 @@ def test_a_watch_is_called_once_for_each_path_and_function(client: Client, ensem
     ensemble.put(Change("/a", None), Change("/b", b""))
     client.world.run(10)
     assert client.changed == ["/a", "/a", "/b"]
-
-
-def test_a_watch_of_children_tells_of_those_that_come_and_go_and_not_of_values(client: Client, ensemble: SimEnsemble) -> None:
-    client.list("/a", watch=True)
-    ensemble.put(Change("/a", b""))
-    client.world.run(10)
-    assert client.changed == ["/a"]
-    client.list("/a", watch=True)
-    ensemble.put(Change("/a", b"2"))
-    client.world.run(10)
-    assert client.changed == ["/a"]
-    ensemble.put(Change("/a/b", b""))
-    client.world.run(10)
-    assert client.changed == ["/a", "/a"]
 
 
 def test_an_older_watch_that_is_told_while_another_is_asked_for_does_not_use_that_up(client: Client, ensemble: SimEnsemble) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.settings.broker_security import SecurityProtocol
 from ottla.broker.settings.broker_server import Listener
+from ottla.broker.settings.broker_zookeeper import registry_settings
 from ottla.broker.settings.in_force import SettingsInForce
 from ottla.broker.settings.properties import parse_properties
 from ottla.broker.settings.setting import Setting
@@ -20,5 +21,6 @@ __all__ = [
     "SettingsInForce",
     "TopicSettings",
     "parse_properties",
+    "registry_settings",
     "topic_config_error",
 ]

@@ -7,11 +7,14 @@ from ottla.broker.settings.setting import Setting, SettingsOf, unset
 
 NETTY = "org.apache.zookeeper.ClientCnxnSocketNetty"
 NIO = "org.apache.zookeeper.ClientCnxnSocketNIO"
+HOST_SCHEME = "sqlite:"
+"""Before the directory of a registry that the brokers of one host share."""
+
 STORES = ("JKS", "PKCS12", "PEM")
 
 
 class ZooKeeperSettings(SettingsOf):
-    """ZooKeeper, and the number that a broker without one gets there."""
+    """ZooKeeper or what takes its place, and the number that a broker without one gets there."""
 
     broker_id_generation_enable = Setting(
         BOOLEAN, True, "Whether a broker of a cluster that was given no number gets one from the registry.", hidden=True
@@ -21,6 +24,9 @@ class ZooKeeperSettings(SettingsOf):
         "How the broker logs in to ZooKeeper, in the words of Java's section Client: "
         '`org.apache.zookeeper.server.auth.DigestLoginModule required username="NAME" password="PASSWORD";`.',
         hidden=True,
+    )
+    ottla_registry_directory = unset(
+        STRING, "The directory of the registry that the brokers of this host share; --registry sqlite:DIR is the same.", hidden=True
     )
     reserved_broker_max_id = Setting(
         INT, 1000, "Numbers that the registry gives to brokers are larger than this.", check=at_least(0), hidden=True
@@ -63,3 +69,17 @@ class ZooKeeperSettings(SettingsOf):
     zookeeper_ssl_truststore_location = unset(STRING, "The file of the certificates that ZooKeeper's is to be from.", hidden=True)
     zookeeper_ssl_truststore_password = unset(PASSWORD, "What opens that file.", hidden=True)
     zookeeper_ssl_truststore_type = unset(STRING, "Its kind.", check=one_of(*STORES), hidden=True)
+
+    @property
+    def registry_address(self) -> str | None:
+        """The registry that brokers share, as --registry names it. None: this is a broker by itself."""
+        if self.ottla_registry_directory:
+            return HOST_SCHEME + self.ottla_registry_directory
+        return self.zookeeper_connect
+
+
+def registry_settings(address: str) -> dict[str, str]:
+    """The settings that an address of --registry stands for."""
+    if address.startswith(HOST_SCHEME):
+        return {"ottla.registry.directory": address.removeprefix(HOST_SCHEME)}
+    return {"zookeeper.connect": address, "ottla.registry.directory": ""}

@@ -85,6 +85,8 @@ class ZooKeeperSession:
     def close(self) -> None:
         """End the session. This waits for the server, from any thread."""
         self._is_closed.set()
+        self._is_reached = False
+        self.lives_until_ms = 0
         self._quit(self.client)
 
     def abandon(self) -> None:
@@ -174,7 +176,7 @@ class ZooKeeperSession:
             if not isinstance(heard, ZooKeeperAnswer):
                 heard()
                 continue
-            if self._has_session and not isinstance(heard.error, AWAY):
+            if self._has_session and not self._is_closed.is_set() and not isinstance(heard.error, AWAY):
                 self.lives_until_ms = max(self.lives_until_ms, heard.asked_ms + self.timeout_ms)
             if heard.told is not None:
                 heard.told(heard)

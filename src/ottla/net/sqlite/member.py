@@ -1,0 +1,117 @@
+"""The files of a process that shares a registry: a lock, which the kernel frees when it dies, and a pipe by which it is woken.
+
+Knows the system; knows nothing of what is in the registry.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ottla.ports import RegistryAway
+
+MEMBERS: Final = "processes"
+OPENING: Final = "opening.lock"
+LOCK: Final = ".lock"
+BELL: Final = ".bell"
+RETRY_S: Final = 0.02
+AT_ONCE: Final = 1 << 16
+
+
+@contextmanager
+def opening(directory: Path, patience_s: float) -> Iterator[None]:
+    """Keep other processes from beginning meanwhile. Raises `RegistryAway` and OSError."""
+    (directory / MEMBERS).mkdir(parents=True, exist_ok=True)
+    lock = os.open(directory / OPENING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        deadline = time.monotonic() + patience_s
+        while not _is_taken(lock):
+            if time.monotonic() > deadline:
+                raise RegistryAway(str(directory), "another process has been opening it for long")
+            time.sleep(RETRY_S)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _is_taken(lock: int) -> bool:
+    """Take a lock, if nobody else has it. It is of what was opened, not of the process: one process may be several members."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class Member:
+    """This process among those that share a registry. To be made and closed while nobody else is `opening` it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises OSError."""
+        self._folder = directory / MEMBERS
+        self._forget_the_dead()
+        self.name = secrets.token_hex(8)
+        self._lock = os.open(self._path(self.name, LOCK), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.mkfifo(self._path(self.name, BELL), 0o644)
+            self.bell = os.open(self._path(self.name, BELL), os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except BaseException:
+            os.close(self._lock)
+            self._unlink(self.name)
+            raise
+
+    def close(self) -> None:
+        os.close(self.bell)
+        self._unlink(self.name)
+        os.close(self._lock)
+
+    def wake(self) -> None:
+        """Have this member's thread wake up. From any thread."""
+        with suppress(BlockingIOError):  # it is full: somebody rings already
+            os.write(self.bell, b"\0")
+
+    def hear(self) -> None:
+        """Take note of all that rang."""
+        with suppress(BlockingIOError):
+            os.read(self.bell, AT_ONCE)
+
+    def ring(self, name: str) -> None:
+        """Wake up another member, if it is there."""
+        with suppress(OSError):
+            bell = os.open(self._path(name, BELL), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                os.write(bell, b"\0")
+            finally:
+                os.close(bell)
+
+    def is_dead(self, name: str) -> bool:
+        """Whether the process of another member has ended, or has never been on this boot of the machine."""
+        try:
+            lock = os.open(self._path(name, LOCK), os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return True
+        try:
+            return _is_taken(lock)
+        finally:
+            os.close(lock)
+
+    def _forget_the_dead(self) -> None:
+        """Remove what killed processes left."""
+        for name in {file.stem for file in self._folder.iterdir()}:
+            if self.is_dead(name):
+                self._unlink(name)
+
+    def _unlink(self, name: str) -> None:
+        for kind in (BELL, LOCK):
+            with suppress(FileNotFoundError):
+                self._path(name, kind).unlink()
+
+    def _path(self, name: str, kind: str) -> Path:
+        return self._folder / (name + kind)

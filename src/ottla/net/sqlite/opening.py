@@ -1,0 +1,39 @@
+"""The registry of a host's brokers by a broker's settings. Raises sentences for people."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from ottla.broker.membership.membership import NotAMember
+from ottla.net.sqlite.registry import HostRegistry
+from ottla.net.sqlite.session import Post
+from ottla.ports import RegistryAway, RegistryDamaged, SessionEvent
+
+
+async def opened_on_host(directory: str, timeout_ms: int, post: Post) -> HostRegistry:
+    """A registry whose session has begun. Raises `NotAMember`."""
+    try:
+        registry = await asyncio.to_thread(HostRegistry, Path(directory), timeout_ms, post)
+    except RegistryDamaged as damage:
+        raise NotAMember(f"The registry of this host's brokers can't be used: {damage}.") from damage
+    except RegistryAway as away:
+        raise NotAMember(f"The registry of this host's brokers is not to be had ({away}): try again.") from away
+    begun = asyncio.Event()
+
+    def told(event: SessionEvent) -> None:
+        if event is SessionEvent.BEGUN:
+            begun.set()
+
+    registry.on_session(told)
+    registry.start()
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await begun.wait()
+    except TimeoutError:
+        await asyncio.to_thread(registry.close)
+        raise NotAMember(
+            f"No session with the registry in {directory} began within {timeout_ms} ms: another process may stand still while it "
+            "writes there; stop it, or let it go on."
+        ) from None
+    return registry

@@ -1,0 +1,93 @@
+"""SQLite as the registry that the brokers of one host share. Knows the session's thread; knows nothing of what the entries mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+from ottla.net.sqlite.draft import CHILDREN, DATA
+from ottla.net.sqlite.member import Member, opening
+from ottla.net.sqlite.session import HostSession, Post, RegistryJob
+from ottla.net.sqlite.store import Entries, Names, RegistryStore, Results
+from ottla.net.sqlite.watches import Changed
+from ottla.ports import Change, CommitSteps, Condition, RegistryDamaged, RegistrySteps, SessionEvent
+
+T = TypeVar("T")
+AT_ONCE: Final = 500
+"""So many entries are read before others have their turn."""
+
+
+class HostRegistry:
+    """Implements `ottla.ports.SharedRegistry` on a directory. `start` begins its session, which `on_session` tells of."""
+
+    def __init__(self, directory: Path, timeout_ms: int, post: Post) -> None:
+        """This waits for the disk. Raises `RegistryDamaged` and `RegistryAway`."""
+        self.timeout_ms = timeout_ms
+        self._directory = directory
+        try:
+            with opening(directory, timeout_ms / 1000):
+                store = RegistryStore(directory, timeout_ms // 3)
+                try:
+                    member = Member(directory)
+                except BaseException:
+                    store.close()
+                    raise
+        except OSError as error:
+            raise RegistryDamaged(f"{directory} can't be used ({os.strerror(error.errno or 0)}): mend that") from error
+        self._session = HostSession(store, member, timeout_ms, post)
+        self._store = store
+
+    def start(self) -> Self:
+        self._session.start()
+        return self
+
+    def lives_until_ms(self) -> int:
+        return self._session.lives_until_ms
+
+    def on_session(self, told: Callable[[SessionEvent], None]) -> None:
+        self._session.told.append(told)
+
+    def close(self) -> None:
+        """This waits for the disk."""
+        self._session.close()
+
+    def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Entries]:
+        return (yield from self._looked(DATA, paths, self._store.read, changed))
+
+    def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Names]:
+        return (yield from self._looked(CHILDREN, paths, self._store.list, changed))
+
+    def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
+        def work() -> None:
+            if self._store.commit(self._session.number, changes):
+                self._session.ring()
+
+        if changes:
+            yield from self._asked(work)
+
+    def _looked(
+        self, kind: str, paths: Sequence[str], look: Callable[[Sequence[str]], tuple[int, Sequence[T]]], changed: Changed | None
+    ) -> RegistrySteps[Results[T]]:
+        def work(some: Sequence[str]) -> Sequence[T]:
+            seen, found = look(some)
+            if changed is not None:
+                self._session.watches.leave(kind, some, changed, seen)
+            return found
+
+        found: Results[T] = []
+        for start in range(0, len(paths), AT_ONCE):
+            found += yield from self._asked(partial(work, paths[start : start + AT_ONCE]))
+        return found
+
+    def _asked(self, work: Callable[[], T]) -> RegistrySteps[T]:
+        asked = RegistryJob(work)
+        failure = yield partial(self._session.ask, asked)
+        if failure is not None:
+            raise failure
+        if asked.refusal is not None:
+            raise asked.refusal
+        result: T = asked.result
+        return result

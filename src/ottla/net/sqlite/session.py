@@ -1,0 +1,249 @@
+"""The session of one process with the registry of its host, on a thread of its own: it is kept up, ended elsewhere, begun anew.
+
+Knows the store and the other processes' files. Each second it looks at what it may have missed; all else comes by a bell. A process
+that dies is missed at once: the kernel says so, and whoever hears of it first ends its session. One that stands still is missed
+after its timeout, by processes that did not stand still themselves meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from time import monotonic_ns
+from typing import Any, Final
+
+from ottla.broker.failures import CONFLICTS
+from ottla.net.sqlite.member import Member
+from ottla.net.sqlite.store import RegistryStore, SessionOver, SessionRow
+from ottla.net.sqlite.watches import Changed, WatchTable
+from ottla.ports import RegistryAway, SessionEvent, StorageFailed
+
+log = logging.getLogger("ottla.net")
+
+Post = Callable[[Callable[[], None]], None]
+"""Has something called on the broker's thread, from any other."""
+
+Done = Callable[[StorageFailed | None], None]
+HEARTBEATS: Final = 6
+"""In the time of a session's timeout."""
+
+LOOK_MS: Final = 1_000
+CLOSE_S: Final = 10.0
+NONE: Final = 0
+"""Not the number of any session."""
+
+
+class RegistryJob:
+    """Work that waits for the disk, and what it came to."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.result: Any = None
+        self.refusal: Exception | None = None
+        self.done: Done = lambda failure: None
+
+
+class HostSession:
+    """One session after another. `told`, and all that is `done`, is called by `post`; the rest here is for the session's thread."""
+
+    def __init__(self, store: RegistryStore, member: Member, timeout_ms: int, post: Post) -> None:
+        self.told: list[Callable[[SessionEvent], None]] = []
+        self.timeout_ms = timeout_ms
+        self.lives_until_ms = 0
+        """All processes of a host have one monotonic clock, so that nobody ends the session before."""
+        self.number = NONE
+        self.watches = WatchTable()
+        self._store = store
+        self._member = member
+        self._post = post
+        self._jobs: deque[RegistryJob] = deque()
+        self._is_closing = False
+        self._is_reached = False
+        self._seen = 0
+        self._next_look_ms = 0
+        self._next_beat_ms = 0
+        self._awake_since_ms = 0
+        self._looked_ms = 0
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(member.bell, selectors.EVENT_READ)
+        self._processes: dict[int, int] = {}
+        """The handles of other processes, by their numbers."""
+        self._thread = threading.Thread(target=self._run, name="ottla-registry", daemon=True)
+
+    # For the broker's thread
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def ask(self, asked: RegistryJob, done: Done) -> None:
+        """Have work done when it is its turn. `done` is told `RegistryAway` where it could not be done."""
+        asked.done = done
+        if self._thread.is_alive() and not self._is_closing:
+            self._jobs.append(asked)
+            self._member.wake()
+        else:
+            self._post(partial(done, RegistryAway("the registry", "it is closed")))
+
+    def close(self) -> None:
+        """End the session and the thread. This waits for the disk, from any other thread."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if self._thread.is_alive():
+            self._member.wake()
+            self._thread.join(CLOSE_S)
+        self._member.close()
+
+    # On the session's thread
+
+    def ring(self) -> None:
+        """Tell the other processes that something was changed."""
+        with suppress(StorageFailed):  # they look each second
+            for row in self._store.sessions():
+                if row.name != self._member.name:
+                    self._member.ring(row.name)
+
+    def _run(self) -> None:
+        self._look(_mono_ms())
+        while not self._is_closing:
+            wait_ms = min(self._next_look_ms, self._next_beat_ms) - _mono_ms()
+            dead = [key.fd for key, _ in self._selector.select(max(wait_ms, 0) / 1000) if key.fd != self._member.bell]
+            self._member.hear()
+            while self._jobs:
+                self._do(self._jobs.popleft())
+            self._attempt(self._tell_changes)
+            now_ms = _mono_ms()
+            if dead or now_ms >= min(self._next_look_ms, self._next_beat_ms):
+                self._forget(dead)
+                self._look(now_ms)
+        self._end()
+
+    def _do(self, asked: RegistryJob) -> None:
+        try:
+            if not self._is_reached:
+                raise RegistryAway("the registry", "it can't be used now, or the session has ended")
+            asked.result = asked.work()
+        except SessionOver as over:
+            self._lose()
+            self._post(partial(asked.done, over))
+        except RegistryAway as away:
+            self._next_beat_ms = 0
+            self._post(partial(asked.done, away))
+        except (StorageFailed, *CONFLICTS) as refusal:
+            asked.refusal = refusal
+            self._post(partial(asked.done, None))
+        else:
+            self._post(partial(asked.done, None))
+
+    def _look(self, now_ms: int) -> None:
+        """Keep up the session, and see to those of others."""
+        if now_ms - self._looked_ms > self.timeout_ms // 2:
+            self._awake_since_ms = now_ms  # the whole machine may have stood still, and others are about to be heard
+        self._looked_ms = now_ms
+        self._next_look_ms = now_ms + min(LOOK_MS, self.timeout_ms // HEARTBEATS)
+        self._attempt(partial(self._see_to_sessions, now_ms))
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """Do what goes on with the session, and tell when it can't be done, and when it can again."""
+        try:
+            work()
+        except StorageFailed as failure:
+            self._next_beat_ms = _mono_ms() + min(LOOK_MS, self.timeout_ms // HEARTBEATS)
+            if self._is_reached:
+                self._is_reached = False
+                log.warning("the registry can't be used: %s", failure)
+                self._tell(SessionEvent.AWAY)
+
+    def _see_to_sessions(self, now_ms: int) -> None:
+        if self.number == NONE:
+            until_ms = now_ms + self.timeout_ms
+            self.number = self._store.begin_session(self._member.name, os.getpid(), until_ms)
+            self._kept_up(until_ms, SessionEvent.BEGUN)
+        elif now_ms >= self._next_beat_ms:
+            until_ms = now_ms + self.timeout_ms
+            if not self._store.keep_up(self.number, until_ms):
+                self._lose()
+                return
+            self._kept_up(until_ms, None if self._is_reached else SessionEvent.BACK)
+        others = [row for row in self._store.sessions() if row.number != self.number]
+        if any(self._is_over(row) for row in others) and self._store.end_sessions(self._is_over):
+            self.ring()
+            self._tell_changes()
+        self._follow(others)
+
+    def _kept_up(self, until_ms: int, event: SessionEvent | None) -> None:
+        self.lives_until_ms = until_ms
+        self._next_beat_ms = until_ms - self.timeout_ms + self.timeout_ms // HEARTBEATS
+        self._is_reached = True
+        if event is not None:
+            self._tell(event)
+
+    def _lose(self) -> None:
+        """The session was ended elsewhere; the next one begins at once."""
+        self.number = NONE
+        self.lives_until_ms = 0
+        self._is_reached = False
+        self._next_look_ms = 0
+        self._call(self.watches.all())
+        self._tell(SessionEvent.ENDED)
+
+    def _is_over(self, row: SessionRow) -> bool:
+        if row.number == self.number:
+            return False
+        now_ms = _mono_ms()
+        was_watched = now_ms - self._awake_since_ms >= self.timeout_ms // 2
+        return self._member.is_dead(row.name) or (was_watched and row.until_ms < now_ms)
+
+    def _follow(self, others: Iterable[SessionRow]) -> None:
+        """Have the kernel say when one of these processes dies, where it can."""
+        for pid in {row.pid for row in others} - {os.getpid()} - self._processes.keys():
+            with suppress(OSError, AttributeError):
+                handle = os.pidfd_open(pid)
+                self._processes[pid] = handle
+                self._selector.register(handle, selectors.EVENT_READ)
+
+    def _forget(self, dead: Iterable[int]) -> None:
+        for handle in dead:
+            self._selector.unregister(handle)
+            os.close(handle)
+            self._processes = {pid: other for pid, other in self._processes.items() if other != handle}
+
+    def _tell_changes(self) -> None:
+        seen, changes = self._store.changes(self._seen)
+        self._seen = seen
+        self._call(self.watches.all() if changes is None else self.watches.touched(changes))
+
+    def _call(self, watches: Iterable[tuple[Changed, str]]) -> None:
+        called = [partial(changed, path) for changed, path in watches]
+        if called:
+            self._post(partial(_each, called))
+
+    def _tell(self, event: SessionEvent) -> None:
+        self._post(lambda: _each([partial(told, event) for told in self.told]))
+
+    def _end(self) -> None:
+        own = self._member.name
+        with suppress(StorageFailed):  # then others end it
+            if self._store.end_sessions(lambda row: row.name == own):
+                self.ring()
+        self.lives_until_ms = 0
+        self._forget([*self._processes.values()])
+        self._selector.close()
+        self._store.close()
+        while self._jobs:
+            self._post(partial(self._jobs.popleft().done, RegistryAway("the registry", "it is closed")))
+
+
+def _each(calls: Iterable[Callable[[], None]]) -> None:
+    for call in calls:
+        call()
+
+
+def _mono_ms() -> int:
+    return monotonic_ns() // 1_000_000
