@@ -35,6 +35,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.altering import QuotaChanges
 from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.exempt import RequestsOfBrokers
 from ottla.broker.quotas.throttling import Throttling
 from ottla.broker.replication.followers import Followers
 from ottla.broker.replication.replication import Replication
@@ -50,10 +51,12 @@ from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Guard
+from ottla.broker.serving.current_leaders import CurrentLeaders
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.later import LaterReplies
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.partition_fields import PartitionDescriber
+from ottla.broker.serving.request import Answer, Answerable, Request
 from ottla.broker.serving.router import Router, encoded
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
@@ -77,6 +80,7 @@ from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.ports import Clock, ClusterPorts, Disk, Now, Registry, Workers
+from ottla.wire.schema import Message
 
 
 class BrokerMachine:
@@ -300,6 +304,8 @@ class BrokerMachine:
     def _routed(self, routes: Sequence[Route], cluster: ClusterPorts | None) -> Router:
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
         here = all_routes(in_cluster=self.membership is not None)
+        self._addresses = Addresses(self._identity, self.settings_in_force, self.image)
+        self._current_leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
         served = Served(here, instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
         return Router(served, self._rooms(served, cluster), self.changes, self.later, self._is_controller, self.logins, guard)
 
@@ -325,7 +331,7 @@ class BrokerMachine:
             TopicsByName: self.by_name,
             Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
-            Addresses: Addresses(identity, self.settings_in_force, self.image),
+            Addresses: self._addresses,
             RegistryOffsets: self._registry_offsets(cluster),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerWriter: self.markers,
@@ -418,7 +424,13 @@ class BrokerMachine:
 
     def _throttle(self) -> None:
         """Count what requests use where there are quotas, and nowhere else."""
-        self._router.encode_by(Throttling(self.quotas, encoded).answer if self.quotas.is_on else encoded)
+        encode = encoded if self.membership is None else self._encoded
+        is_exempt = None if self.membership is None else RequestsOfBrokers(self.rights).have
+        self._router.encode_by(Throttling(self.quotas, encode, is_exempt).answer if self.quotas.is_on else encode)
+
+    def _encoded(self, request: Request[Message], reply: Answerable) -> Answer:
+        """The same in a cluster, where another broker may lead."""
+        return encoded(request, self._current_leaders.told(request, reply))
 
     def _is_controller(self) -> bool:
         if self.controller is not None:

@@ -180,7 +180,7 @@ class Server:
         self.turns.meter = self._count_time if self.broker.quotas.counts_time else None
 
     def _count_time(self, worker: TurnTaker, used_ns: int) -> None:
-        if isinstance(worker, Connection):
+        if isinstance(worker, Connection) and not worker.peer.is_broker:
             self.broker.quotas.use_time(Client(worker.peer.principal, worker.peer.client_id), used_ns)
 
     def resume_soon(self, connection: Connection) -> None:

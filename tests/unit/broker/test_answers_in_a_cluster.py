@@ -6,21 +6,29 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.quotas.client_quotas import Client
 from ottla.cluster.layout import consumer_offset_path
+from ottla.cluster.quotas import CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, QuotaEntity
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
+from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
+from ottla.wire.api.produce import ProduceRequest
+from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest
 from ottla.wire.errors import (
+    FENCED_LEADER_EPOCH,
     LEADER_NOT_AVAILABLE,
     NONE,
+    NOT_LEADER_OR_FOLLOWER,
     OFFSET_METADATA_TOO_LARGE,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from tests.support.cluster_machine import ClusterMachine, told
+from tests.support.cluster_machine import TOPIC_ID, ClusterMachine, role, told
+from tests.support.fort import batch
 
-METADATA, OFFSET_COMMIT, OFFSET_FETCH, DESCRIBE_TOPIC_PARTITIONS = 3, 8, 9, 75
+PRODUCE, FETCH, METADATA, OFFSET_COMMIT, OFFSET_FETCH, WRITE_TXN_MARKERS, DESCRIBE_TOPIC_PARTITIONS = 0, 1, 3, 8, 9, 27, 75
 
 
 # Offsets in the registry, as releases before 0.8.2 keep them
@@ -89,3 +97,105 @@ def test_a_leader_that_is_not_alive_is_told_as_none(machine: ClusterMachine, key
     assert described(machine, key) == [(LEADER_NOT_AVAILABLE, -1, 3)]
     machine.tell_brokers(1, 2, 3)
     assert described(machine, key) == [(NONE, 2, 3)]
+
+
+# Whom to ask instead
+
+
+def produced(machine: ClusterMachine, version: int, index: int = 0) -> Any:
+    part = ProduceRequest.PartitionProduceData(index=index, records=batch())
+    topics = [ProduceRequest.TopicProduceData(name="t", topic_id=TOPIC_ID, partition_data=[part])]
+    return machine.ask(PRODUCE, version, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics))
+
+
+def read(machine: ClusterMachine, version: int, *, leader_epoch: int = -1, replica_id: int = -1) -> Any:
+    part = FetchRequest.FetchPartition(current_leader_epoch=leader_epoch, partition_max_bytes=1000)
+    topics = [FetchRequest.FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[part])]
+    return machine.ask(FETCH, version, FetchRequest(topics=topics, max_bytes=1000, **follower(version, replica_id)))
+
+
+def follower(version: int, node_id: int) -> dict[str, Any]:
+    return {"replica_state": FetchRequest.ReplicaState(replica_id=node_id)} if version >= 15 else {"replica_id": node_id}
+
+
+def leader_of(part: Any) -> tuple[Any, ...] | None:
+    return part.current_leader and (part.current_leader.leader_id, part.current_leader.leader_epoch)
+
+
+def endpoints(response: Any) -> list[tuple[Any, ...]]:
+    return [(one.node_id, one.host, one.port) for one in response.node_endpoints]
+
+
+@pytest.mark.parametrize(("version", "is_told"), [(9, False), (10, True), (12, True), (13, True)])
+def test_a_producer_hears_who_leads_instead(machine: ClusterMachine, version: int, is_told: bool) -> None:
+    machine.tell_roles(role(2, 4))
+    response = produced(machine, version)
+    (part,) = response.responses[0].partition_responses
+    assert part.error_code == NOT_LEADER_OR_FOLLOWER
+    assert leader_of(part) == ((2, 4) if is_told else None)
+    assert endpoints(response) == ([(2, "h2", 9092)] if is_told else [])
+
+
+def test_a_producer_hears_no_address_of_a_leader_that_is_not_alive(machine: ClusterMachine) -> None:
+    machine.tell_roles(role(2, 4))
+    machine.tell_brokers(1, 3)
+    response = produced(machine, 12)
+    assert leader_of(response.responses[0].partition_responses[0]) == (2, 4)
+    assert endpoints(response) == []
+
+
+def test_a_producer_who_was_waiting_hears_who_leads_instead(machine: ClusterMachine) -> None:
+    machine.tell_roles(role(1, 4))
+    part = ProduceRequest.PartitionProduceData(index=0, records=batch())
+    topics = [ProduceRequest.TopicProduceData(name="t", partition_data=[part])]
+    waiting = machine.begin(PRODUCE, 12, ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics))
+    machine.tell_roles(role(3, 5))
+    response = machine.finish(PRODUCE, 12, waiting)
+    (answered,) = response.responses[0].partition_responses
+    assert (answered.error_code, leader_of(answered)) == (NOT_LEADER_OR_FOLLOWER, (3, 5))
+    assert endpoints(response) == [(3, "h3", 9092)]
+
+
+@pytest.mark.parametrize(("version", "is_told"), [(12, False), (15, False), (16, True), (17, True)])
+def test_a_reader_hears_who_leads_instead(machine: ClusterMachine, version: int, is_told: bool) -> None:
+    machine.tell_roles(role(1, 2))
+    machine.stop(leader_epoch=3, delete=False)
+    response = read(machine, version)
+    (part,) = response.responses[0].partitions
+    assert (part.error_code, leader_of(part)) == (NOT_LEADER_OR_FOLLOWER, (2, 3) if is_told else None)
+    assert endpoints(response) == ([(2, "h2", 9092)] if is_told else [])
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_a_reader_of_an_earlier_epoch_hears_of_the_present_one(machine: ClusterMachine, leader: int) -> None:
+    machine.tell_roles(role(leader, 4))
+    response = read(machine, 16, leader_epoch=3)
+    (part,) = response.responses[0].partitions
+    assert (part.error_code, leader_of(part)) == (FENCED_LEADER_EPOCH, (leader, 4))
+    assert endpoints(response) == [(leader, "127.0.0.1" if leader == 1 else "h2", 9092)]
+
+
+# Quotas, which brokers have not
+
+
+def test_requests_of_brokers_are_not_held_back_by_quotas(machine: ClusterMachine) -> None:
+    everybody = QuotaEntity("", "")
+    machine.tell_roles(role(1, 4))
+    produced(machine, 12)
+    machine.broker.image.quotas[everybody] = {CONSUMER_BYTE_RATE: 1.0, REQUEST_PERCENTAGE: 0.001}
+    machine.broker.quotas.load()
+    client = Client(machine.peer.principal, "test")
+    machine.broker.quotas.use(CONSUMER_BYTE_RATE, client, 1000)
+    machine.broker.quotas.use(REQUEST_PERCENTAGE, client, 1000)
+    assert read(machine, 16).throttle_time_ms > 0
+    assert not machine.peer.is_broker
+    for version in (12, 16):
+        response = read(machine, version, replica_id=2)
+        assert (response.throttle_time_ms, machine.rest_ms) == (0, 0)
+        assert bytes(response.responses[0].partitions[0].records)
+        assert machine.peer.is_broker
+    machine.ask(WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest())
+    assert machine.rest_ms == 0
+    machine.tell_brokers(1, 2, 3)
+    assert machine.rest_ms == 0
+    assert read(machine, 16).throttle_time_ms > 0

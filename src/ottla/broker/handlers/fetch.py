@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.exempt import replica_id
 from ottla.broker.replication.followers import Followers
 from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import NO, YES, Rights
@@ -189,11 +190,6 @@ def _rested(later: LaterReplies, until_ms: int, wakes: int, took_ms: int) -> Ste
         if not rest_ms and later.wakes != wakes:
             return
         rest_ms = rest_ms or IDLE_REST_MS
-
-
-def replica_id(body: FetchRequest) -> int:
-    """Which broker fetches as a follower; below 0: none."""
-    return body.replica_id if body.replica_state is None else max(body.replica_id, body.replica_state.replica_id)
 
 
 def _readable(request: Request[FetchRequest], rights: Rights) -> Mapping[str, bool]:

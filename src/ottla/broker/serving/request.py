@@ -40,6 +40,8 @@ class Peer:
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     client_id: str = ""
     """The client id of its last request; noted only where there are quotas."""
+    is_broker: bool = False
+    """Whether that request was one of brokers, which have no quota; noted only there, too."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

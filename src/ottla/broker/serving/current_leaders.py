@@ -1,0 +1,78 @@
+"""Whom clients are told to ask instead, where this broker does not lead a partition (KIP-951): it spares them a look at Metadata.
+
+Knows what the controller has told of leaders, and the responses that have a place for it. One in blocks has not: its client looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.serving.addresses import Address, Addresses
+from ottla.broker.serving.request import Answerable, Peer, Request
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.replication.follower import FollowerState
+from ottla.wire.api.fetch import FetchResponse
+from ottla.wire.api.produce import ProduceResponse
+from ottla.wire.errors import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
+from ottla.wire.schema import Message
+
+UNKNOWN: Final = (-1, -1)
+PRODUCE_FROM: Final = 10
+FETCH_FROM: Final = 16
+
+
+class CurrentLeaders:
+    """Leaders of partitions, by what this broker heard last."""
+
+    def __init__(self, partitions: Partitions, image: ClusterImage, addresses: Addresses) -> None:
+        self._partitions = partitions
+        self._image = image
+        self._addresses = addresses
+
+    def told(self, request: Request[Message], reply: Answerable) -> Answerable:
+        """A reply that tells of them, where its version can and there is something to tell."""
+        if isinstance(reply, ProduceResponse):
+            if request.version >= PRODUCE_FROM:
+                self._tell_producer(reply, request.peer)
+        elif isinstance(reply, FetchResponse) and request.version >= FETCH_FROM:
+            self._tell_reader(reply, request.peer)
+        return reply
+
+    def _tell_producer(self, response: ProduceResponse, peer: Peer) -> None:
+        nodes = set[int]()
+        for topic in response.responses:
+            for part in topic.partition_responses:
+                if part.error_code == NOT_LEADER_OR_FOLLOWER:
+                    node_id, epoch = self._leader(topic.name or self._image.name_of(topic.topic_id), part.index)
+                    part.current_leader = ProduceResponse.LeaderIdAndEpoch(leader_id=node_id, leader_epoch=epoch)
+                    nodes.add(node_id)
+        if nodes:
+            response.node_endpoints = [ProduceResponse.NodeEndpoint(**address._asdict()) for address in self._of(nodes, peer)]
+
+    def _tell_reader(self, response: FetchResponse, peer: Peer) -> None:
+        nodes = set[int]()
+        for topic in response.responses:
+            for part in topic.partitions:
+                if part.error_code in (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH):
+                    node_id, epoch = self._leader(topic.topic or self._image.name_of(topic.topic_id), part.partition_index)
+                    part.current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=node_id, leader_epoch=epoch)
+                    nodes.add(node_id)
+        if nodes:
+            response.node_endpoints = [FetchResponse.NodeEndpoint(**address._asdict()) for address in self._of(nodes, peer)]
+
+    def _leader(self, topic: str | None, index: int) -> tuple[int, int]:
+        """Number and epoch of a leader: of the one that this broker follows, or else of that of which it has heard last."""
+        held = self._partitions.get(topic or "", index)
+        role = None if held is None else held.replicas
+        if isinstance(role, FollowerState):
+            return role.leader, role.leader_epoch
+        known = self._image.topics.get(topic or "")
+        told = known.partitions[index] if known is not None and 0 <= index < len(known.partitions) else None
+        if role is not None and (told is None or role.leader_epoch >= told.leader_epoch):
+            return role.node_id, role.leader_epoch
+        return UNKNOWN if told is None else (told.leader, told.leader_epoch)
+
+    def _of(self, nodes: Collection[int], peer: Peer) -> Iterator[Address]:
+        return (address for address in self._addresses.all(peer) if address.node_id in nodes)
