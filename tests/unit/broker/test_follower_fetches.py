@@ -152,6 +152,15 @@ def test_followers_that_had_all_are_in_sync_when_the_first_append_comes_after_lo
     assert leader.wanted() == {1}
 
 
+def test_whoever_is_named_in_sync_and_is_no_replica_any_more_leaves_those_in_sync() -> None:
+    leader = Leader()
+    assert leader.tell_roles(role(1, EPOCH + 1, isr=(1, 2, 3, 4))) == [NONE]
+    for node_id in (2, 3):
+        leader.fetched(0, node_id, current_leader_epoch=EPOCH + 1)
+    leader.replica().shrink_isr(leader.clock.now())
+    assert leader.wanted() == {1, 2, 3}
+
+
 def test_the_epoch_of_a_brokers_life_is_noted_with_its_fetches() -> None:
     leader = Leader()
     leader.fetched(0, 3)

@@ -237,9 +237,10 @@ class Replica(Partition):
             return
         change = leader.shrink(self.log.log_end_offset, now.mono_ms)
         if change is not None:
-            gone = sorted(set(leader.isr).difference(change.isr))
-            ends = ", ".join(f"{node_id} at offset {leader.followers[node_id].log_end_offset}" for node_id in gone)
-            log.info("%s: no more in sync with offset %d: %s", self, self.log.log_end_offset, ends)
+            gone = [(node_id, leader.followers.get(node_id)) for node_id in sorted(set(leader.isr).difference(change.isr))]
+            # Apache Kafka's controller takes a replica away before it takes it out of those in sync.
+            ends = (f"{node_id} " + (f"at offset {one.log_end_offset}" if one else "is no replica") for node_id, one in gone)
+            log.info("%s: no more in sync with offset %d: %s", self, self.log.log_end_offset, ", ".join(ends))
             self._ports.isrs.ask(self, change)
 
     def isr_changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now: Now) -> None:
