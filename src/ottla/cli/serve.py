@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+from ottla.cli import processes
+
+if TYPE_CHECKING:
+    from ottla.broker.settings import BrokerSettings
+    from ottla.net.listen import Listen
 
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
@@ -26,6 +33,14 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--node-id", type=int, metavar="N", help="the broker's number in its cluster (default: the setting node.id)"
     )
+    command.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="run N brokers as processes of this host, with DIR/1 to DIR/N and a registry in DIR that they share; each --listen is "
+        "the first of N ports in a row",
+    )
+    command.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)  # one of these processes
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="how log lines are written (default text)")
@@ -34,39 +49,37 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from ottla.broker.membership.membership import NotAMember
-    from ottla.broker.settings import BrokerSettings, SettingError
-    from ottla.cli.exits import BROKEN, MISUSED, fail
+    from ottla.broker.settings import SettingError
+    from ottla.cli.exits import MISUSED, fail
     from ottla.net import logs
-    from ottla.net.datadir import DataDirectoryError
-    from ottla.net.door import BrokerFailed
-    from ottla.net.listen import Listen
-    from ottla.net.serve import serve
-    from ottla.net.start import CannotListen
 
-    logs.set_up(options.log_format, options.log_level)
+    logs.set_up(options.log_format, options.log_level, options.node_id if options.supervised else None)
     try:
-        wanted = given(options.config, options.set) | _of_cluster(options)
-        settings = BrokerSettings.parse(wanted)
-        listen = [Listen.parse(text) for text in options.listen or ()]
-        strangers = dict(settings.ottla_listener_releases).keys() - {listener.name for listener in settings.listeners}
-        if strangers:
-            raise SettingError(f"ottla.listener.releases names {min(strangers)}, which is none of the listeners: add it to them.")
-        listen = listen or [
-            Listen(host, port, name, settings.release_of(name))
-            for name, host, port in settings.listeners
-            if name not in (settings.controller_listener_names or ())
-        ]
-        if all(where.release is listen[0].release for where in listen):  # one release for all listeners brings its defaults, too
-            settings = BrokerSettings.parse(listen[0].release.settings() | wanted)
+        settings, listen = _wanted(options)
+        if options.processes is not None:
+            processes.check(options, settings, listen)
     except UnicodeDecodeError:
         return fail(f"Cannot read {options.config}: it is not UTF-8; name a readable properties file with --config.", MISUSED)
     except (SettingError, ValueError) as error:
         return fail(str(error), MISUSED)
     except OSError as error:
         return fail(f"Cannot read {options.config}: {error.strerror}; name a readable properties file with --config.", MISUSED)
+    if options.processes is not None:
+        return processes.run(options, settings, listen)
+    return _serve(options, settings, listen)
+
+
+def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[Listen]) -> int:
+    from ottla.broker.membership.membership import NotAMember
+    from ottla.broker.settings import SettingError
+    from ottla.cli.exits import BROKEN, MISUSED, fail
+    from ottla.net.datadir import DataDirectoryError
+    from ottla.net.door import BrokerFailed
+    from ottla.net.serve import serve
+    from ottla.net.start import CannotListen
+
     try:
-        serve(options.data_dir, listen, settings, lambda line: print(line, flush=True))
+        serve(options.data_dir, listen, settings, lambda line: print(line, flush=True), is_supervised=options.supervised)
     except SettingError as error:
         return fail(str(error), MISUSED)
     except (DataDirectoryError, CannotListen, NotAMember) as error:
@@ -74,6 +87,27 @@ def run(options: argparse.Namespace) -> int:
     except BrokerFailed as failed:
         return fail(str(failed), BROKEN)
     return 0
+
+
+def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
+    """The settings, and where to listen. Raises `SettingError`, ValueError with a sentence, and what reading the file raises."""
+    from ottla.broker.settings import BrokerSettings, SettingError
+    from ottla.net.listen import Listen
+
+    wanted = given(options.config, options.set) | _of_cluster(options)
+    settings = BrokerSettings.parse(wanted)
+    listen = [Listen.parse(text) for text in options.listen or ()]
+    strangers = dict(settings.ottla_listener_releases).keys() - {listener.name for listener in settings.listeners}
+    if strangers:
+        raise SettingError(f"ottla.listener.releases names {min(strangers)}, which is none of the listeners: add it to them.")
+    listen = listen or [
+        Listen(host, port, name, settings.release_of(name))
+        for name, host, port in settings.listeners
+        if name not in (settings.controller_listener_names or ())
+    ]
+    if all(where.release is listen[0].release for where in listen):  # one release for all listeners brings its defaults, too
+        settings = BrokerSettings.parse(listen[0].release.settings() | wanted)
+    return settings, listen
 
 
 def _of_cluster(options: argparse.Namespace) -> dict[str, str]:

@@ -63,5 +63,12 @@ class Listen:
             return self.host
         return ""
 
+    @property
+    def text(self) -> str:
+        """What `parse` makes the same of."""
+        release = f",release={self.release}" if self.release.name else ""
+        security = f",security={self.security.value}" if self.security else ""
+        return f"{self},name={self.name}{release}{security}"
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

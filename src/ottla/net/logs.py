@@ -70,10 +70,10 @@ def limit() -> None:
         logging.getLogger(name).addFilter(_LIMITER)
 
 
-def set_up(log_format: str = "text", level: str = "INFO") -> None:
-    """Send Ottla's log entries to standard error in one of `FORMATS`."""
+def set_up(log_format: str = "text", level: str = "INFO", node_id: int | None = None) -> None:
+    """Send Ottla's log entries to standard error in one of `FORMATS`; with `node_id` they say which broker's they are."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Json() if log_format == "json" else _Text())
+    handler.setFormatter(_Json(node_id) if log_format == "json" else _Text(node_id))
     root = logging.getLogger("ottla")
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -84,15 +84,24 @@ def _when(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class _Text(logging.Formatter):
+class _OfBroker(logging.Formatter):
+    def __init__(self, node_id: int | None) -> None:
+        super().__init__()
+        self.node_id = node_id
+
+
+class _Text(_OfBroker):
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_when(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        whose = "" if self.node_id is None else f"[{self.node_id}]"
+        line = f"{_when(record)} {record.levelname:<7} {record.name}{whose}: {record.getMessage()}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
-class _Json(logging.Formatter):
+class _Json(_OfBroker):
     def format(self, record: logging.LogRecord) -> str:
         fields = {"time": _when(record), "level": record.levelname, "logger": record.name, "message": record.getMessage()}
+        if self.node_id is not None:
+            fields["broker"] = str(self.node_id)
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         return json.dumps(fields, ensure_ascii=False)

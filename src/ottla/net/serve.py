@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Callable
 
 from ottla.broker.settings import BrokerSettings
@@ -19,19 +20,28 @@ from ottla.version import VERSION
 log = logging.getLogger("ottla.net")
 
 
-def serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT. `answers(line)` is called once, when requests are answered. Raises `BrokerFailed`."""
+def serve(
+    data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool = False
+) -> None:
+    """Serve until SIGTERM or SIGINT. `answers(line)` is called once, when requests are answered. Raises `BrokerFailed`.
+
+    One that `is_supervised` stops also when its standard input ends: whoever started it is gone.
+    """
     raise_limit()
-    asyncio.run(_serve(data_dir, listen, settings, answers))
+    asyncio.run(_serve(data_dir, listen, settings, answers, is_supervised=is_supervised))
 
 
-async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None]) -> None:
+async def _serve(
+    data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool
+) -> None:
     loop = asyncio.get_running_loop()
     gc.collect()  # garbage left by imports; once a million offsets are loaded this would take half a second
     running = await start(data_dir, listen, settings)
     stop = running.server.ended
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if is_supervised:
+        loop.add_reader(sys.stdin.fileno(), _noticed, loop, stop)
     say_once()
     Collector().begin()
     answers(_line(running, data_dir))
@@ -40,6 +50,13 @@ async def _serve(data_dir: str, listen: list[Listen], settings: BrokerSettings, 
     await running.stop()
     log.info("stopped")
     running.check()
+
+
+def _noticed(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Nothing is ever written to standard input: it has ended."""
+    loop.remove_reader(sys.stdin.fileno())
+    log.warning("the process that started this broker is gone")
+    stop.set()
 
 
 def _line(running: Running, data_dir: str) -> str:

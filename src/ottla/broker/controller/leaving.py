@@ -46,7 +46,8 @@ class HandOver:
 
     def _asked(self) -> Steps[None]:
         settings = self._settings.value
-        if not settings.controlled_shutdown_enable:
+        others = self._image.brokers.keys() - {self._node_id}
+        if not settings.controlled_shutdown_enable or not others:
             return
         why = ""
         for asked in range(settings.controlled_shutdown_max_retries + 1):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from ottla.broker.controller.leaving import HandOver
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.cluster.image import ClusterImage
+from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.wire.api.controlled_shutdown import ControlledShutdownResponse
 from ottla.wire.errors import NOT_CONTROLLER
 from tests.support.controllers import Candidate, ControlledCluster
@@ -21,10 +23,11 @@ def asking() -> Candidate:
     return ControlledCluster(nodes=(1,)).nodes[1]
 
 
-def hand_over(broker: Candidate, controller_id: int = 1, **settings: str) -> list[int]:
+def hand_over(broker: Candidate, controller_id: int = 1, others: Sequence[int] = (2,), **settings: str) -> list[int]:
     """When the broker had done with it, in milliseconds."""
     image = ClusterImage()
     image.controller_id = controller_id
+    image.brokers = {node_id: BrokerImage(node_id) for node_id in (1, *others)}
     in_force = SettingsInForce(BrokerSettings.parse({name.replace("_", "."): text for name, text in settings.items()}))
     over: list[int] = []
     began_ms = broker.world.now_ms
@@ -63,6 +66,11 @@ def test_it_stops_in_the_end_whatever_is_left(asking: Candidate, caplog: pytest.
 def test_it_does_not_wait_for_a_controller_that_nobody_knows(asking: Candidate) -> None:
     (over_ms,) = hand_over(asking, controller_id=-1)
     assert over_ms < 4 * BACKOFF_MS
+
+
+def test_the_last_broker_of_a_cluster_asks_nobody(asking: Candidate) -> None:
+    assert hand_over(asking, others=()) == [0]
+    assert asking.shutdowns == []
 
 
 def test_it_asks_nobody_where_the_setting_says_so(asking: Candidate) -> None:

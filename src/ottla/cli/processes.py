@@ -1,0 +1,120 @@
+"""`ottla serve --processes N`: the brokers of one host, each with a process, a directory, ports and a number of its own.
+
+Thin: `ottla.net.supervisor` runs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from ottla.broker.settings import BrokerSettings
+    from ottla.net.listen import Listen
+
+REGISTRY: Final = "registry"
+DEFAULTS: Final = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+}
+"""What brokers of one disk have where Kafka's defaults are for machines: copies beside each other keep nothing safer."""
+
+
+def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen]) -> int:
+    """Run until SIGTERM or Ctrl-C."""
+    import asyncio
+    import time
+
+    from ottla.cli.exits import COULD_NOT, fail
+    from ottla.net.supervisor import CouldNotStart, supervise
+
+    began = time.perf_counter()
+    listen = [_with_port(where) for where in listen]
+    commands = [[*_command(options, settings, listen, number)] for number in range(1, options.processes + 1)]
+
+    def answers() -> None:
+        print(_line(options, listen, time.perf_counter() - began), flush=True)
+
+    try:
+        asyncio.run(supervise(commands, answers))
+    except CouldNotStart as failed:
+        return fail(str(failed), max(failed.code, COULD_NOT))
+    return 0
+
+
+def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen]) -> None:
+    """Raises `SettingError` for what does not go together."""
+    from ottla.errors import SettingError
+    from ottla.net.datadir import META
+
+    root, count = Path(options.data_dir), options.processes
+    if count < 1:
+        raise SettingError(f"--processes {count} are none: name how many brokers are to run, such as --processes 2.")
+    if settings.registry_address is not None or settings.node_id is not None:
+        raise SettingError("--processes gives brokers a registry and numbers: leave out --registry, --node-id and their settings.")
+    if (root / META).exists():
+        raise SettingError(
+            f"{root} is the data directory of a broker by itself: choose another, and take the broker along with "
+            f"`ottla registry copy {root} sqlite:DIR/{REGISTRY}`; {root} then becomes DIR/1."
+        )
+    numbers = (int(meta.parent.name) for meta in root.glob(f"*/{META}") if meta.parent.name.isdecimal())
+    last = max(numbers, default=0)
+    if last > count:
+        raise SettingError(
+            f"{root} has data of broker {last}, which would not run: use --processes {last}, or move its partitions away with "
+            f"`ottla cluster drain {last}` and remove {root / str(last)}."
+        )
+    ports = [where.port + number for where in listen if where.port for number in range(count)]
+    if len(set(ports)) < len(ports) or max(ports, default=0) > 65535:
+        raise SettingError(
+            f"Each of {count} brokers listens at a port of its own, {count} in a row from that of each --listen: choose some up to "
+            f"{65536 - count} that are at least {count} apart."
+        )
+
+
+def _with_port(where: Listen) -> Listen:
+    """A port of 0 becomes a free one here: the brokers keep theirs when they are started again. The next ones may be taken."""
+    import socket
+
+    if where.port:
+        return where
+    with socket.create_server((where.host, 0), family=socket.AF_INET6 if ":" in where.host else socket.AF_INET) as free:
+        return replace(where, port=free.getsockname()[1])
+
+
+def _command(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen], number: int) -> Iterator[str]:
+    """What is run for one of the brokers."""
+    yield from (sys.executable, "-m", "ottla", "serve", "--supervised", "--node-id", str(number))
+    yield from ("--data-dir", str(Path(options.data_dir, str(number))))
+    yield from ("--registry", f"sqlite:{Path(options.data_dir, REGISTRY)}")
+    yield from ("--log-format", options.log_format, "--log-level", options.log_level)
+    if options.config is not None:
+        yield from ("--config", options.config)
+    for pair in options.set:
+        yield from ("--set", pair)
+    for where in listen:
+        yield from ("--listen", moved(where, number).text)
+    told = settings.advertised_listeners
+    if told:
+        shifted = ",".join(str(address._replace(port=address.port + number - 1)) for address in told)
+        yield from ("--set", f"advertised.listeners={shifted}")
+    for name, value in DEFAULTS.items():
+        if name not in settings.given:
+            yield from ("--set", f"{name}={value}")
+
+
+def moved(where: Listen, number: int) -> Listen:
+    """Where the broker of this number listens."""
+    return replace(where, port=where.port + number - 1)
+
+
+def _line(options: argparse.Namespace, listen: Sequence[Listen], took_s: float) -> str:
+    from ottla.version import VERSION
+
+    places = ", ".join(str(moved(where, number)) for where in listen for number in range(1, options.processes + 1))
+    count = f"{options.processes} brokers, " if options.processes > 1 else ""
+    return f"Ottla {VERSION} answers at {places} ({count}data in {options.data_dir}, started in {took_s * 1000:.0f} ms)"
