@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 REGISTRY: Final = "registry"
 DEFAULTS: Final = {
+    "controlled.shutdown.retry.backoff.ms": "500",
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
 }
-"""What brokers of one disk have where Kafka's defaults are for machines: copies beside each other keep nothing safer."""
+"""What brokers of one host have where Kafka's defaults are for several: copies on one disk keep nothing safer."""
 
 
 def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen]) -> int:

@@ -46,14 +46,15 @@ class HandOver:
 
     def _asked(self) -> Steps[None]:
         settings = self._settings.value
-        others = self._image.brokers.keys() - {self._node_id}
-        if not settings.controlled_shutdown_enable or not others:
+        if not settings.controlled_shutdown_enable:
             return
         why = ""
         for asked in range(settings.controlled_shutdown_max_retries + 1):
             if asked:
                 log.info("the controller is asked again to have others lead in this broker's place: %s", why)
                 yield self._scheduler.rest(settings.controlled_shutdown_retry_backoff_ms)
+            if not self._image.brokers.keys() - {self._node_id}:  # nobody is left who could lead
+                return
             response = yield from self._ask(self._image.controller_id)
             if response is None:
                 why = "it did not answer"

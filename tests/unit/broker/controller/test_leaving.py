@@ -73,6 +73,22 @@ def test_the_last_broker_of_a_cluster_asks_nobody(asking: Candidate) -> None:
     assert asking.shutdowns == []
 
 
+def test_it_does_not_ask_again_when_all_others_are_gone(asking: Candidate) -> None:
+    asking.goodbyes = [ControlledShutdownResponse(remaining_partitions=[LEFT])] * 9
+    image = ClusterImage()
+    image.controller_id = 1
+    image.brokers = {node_id: BrokerImage(node_id) for node_id in (1, 2)}
+    over: list[bool] = []
+    leave = HandOver(1, lambda: 77, asking.channels, image, SettingsInForce(BrokerSettings.parse({})), asking.scheduler)
+    leave.begin(lambda: over.append(True))
+    asking.world.run(BACKOFF_MS // 2)
+    assert not over
+    del image.brokers[2]
+    asking.world.run(BACKOFF_MS)
+    assert over
+    assert len(asking.shutdowns) == 1
+
+
 def test_it_asks_nobody_where_the_setting_says_so(asking: Candidate) -> None:
     assert hand_over(asking, controlled_shutdown_enable="false") == [0]
     assert asking.shutdowns == []
