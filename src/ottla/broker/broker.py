@@ -402,6 +402,12 @@ class BrokerMachine:
         is_clean = self.partitions.close()
         return is_clean and (self.replication is None or self.replication.manager.are_all_checked)
 
+    @property
+    def are_all_checked(self) -> bool:
+        """Whether every log is open and good. One that is not may still be as a power cut left it."""
+        is_known = self.replication is None or self.replication.manager.are_all_checked
+        return is_known and self.partitions.are_all_online
+
     def hand_over(self, over: Callable[[], None]) -> None:
         """Have other brokers lead in this one's place, before it stops, and call `over`. A lone broker has nobody to ask."""
         if self.membership is None or self.channels is None:

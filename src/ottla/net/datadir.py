@@ -60,6 +60,7 @@ class DataDirectory:
         self.directory_id = properties["directory.id"]
         self.clean = clean
         self.was_killed = not clean and _ran_on(path)
+        self.is_boot_noted = False
         self._lock = lock
 
     @classmethod
@@ -93,6 +94,7 @@ class DataDirectory:
 
     def note_boot(self) -> None:
         """Note under which boot of the machine this broker runs, now that its logs are good. Not synced: a power cut ends it."""
+        self.is_boot_noted = True
         if boot_id() and not _ran_on(self.path):
             with contextlib.suppress(OSError):  # without it, a kill counts as a power cut
                 Path(self.path, BOOT).write_text(boot_id())

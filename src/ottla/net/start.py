@@ -41,7 +41,7 @@ from ottla.registry.journal import JournalRegistry
 
 log = logging.getLogger("ottla.net")
 
-RESERVE_EVERY_S = 1
+HOUSE_EVERY_S = 1
 
 
 class CannotListen(Exception):
@@ -75,7 +75,8 @@ class Running:
         self._registry = registry
         self._proofs = proofs
         self._stopped = False
-        self._keep_reserve()
+        self._looked_at_opens: int | None = None
+        self._keep_house()
 
     @property
     def broker(self) -> BrokerMachine:
@@ -94,10 +95,19 @@ class Running:
             raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
         self.addresses.append(replace(where, host=host, port=port))
 
-    def _keep_reserve(self) -> None:
-        """Take back, now and then, what of the reserve was spent on a full disk."""
+    def _keep_house(self) -> None:
+        """Take back, now and then, what of the reserve was spent on a full disk, and note whether all logs are good by now."""
         self._directory.reserve.take()
-        self._keeping = asyncio.get_running_loop().call_later(RESERVE_EVERY_S, self._keep_reserve)
+        self._note_boot()
+        self._keeping = asyncio.get_running_loop().call_later(HOUSE_EVERY_S, self._keep_house)
+
+    def _note_boot(self) -> None:
+        """Note the boot of the machine when no log can be as a power cut left it: in a cluster they are opened with their roles."""
+        opens = self.broker.partitions.opens
+        if opens != self._looked_at_opens and not self._directory.is_boot_noted:
+            self._looked_at_opens = opens
+            if self.broker.are_all_checked:
+                self._directory.note_boot()
 
     def check(self) -> None:
         """Raise `BrokerFailed` if a bug has ended the broker."""
@@ -240,8 +250,6 @@ def _revive(
                 place.links.follow(broker.settings_in_force)
             with _uncollected():
                 server.start(clean=directory.clean, was_killed=directory.was_killed)
-            if broker.partitions.are_all_online:  # or one of them may still be as a power cut left it
-                directory.note_boot()
             directory.reserve.keep(settings.ottla_reserve_bytes)
             directory.reserve.take(settings.ottla_reserve_bytes)
             held.pop_all()

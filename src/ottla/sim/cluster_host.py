@@ -25,7 +25,7 @@ from ottla.sim.world import World
 from ottla.wire.schema import Message
 
 PORT = 9092
-RESTART_MS = 1_000
+RESTART_MS = HOUSE_EVERY_MS = 1_000
 SIZE_BYTES = 4
 
 
@@ -65,6 +65,12 @@ class ClusterHost(Host):
         super().start()
         if self.broker is not None:
             self.session.on_session(self._told)
+            self._keep_house()
+
+    def _keep_house(self) -> None:
+        """Look whether all logs are good by now: they are opened one by one, with their roles."""
+        self._note_boot()
+        self._later(HOUSE_EVERY_MS, self._keep_house)
 
     def _told(self, event: SessionEvent) -> None:
         if event is SessionEvent.BEGUN and not self._is_listening and self.broker is not None:

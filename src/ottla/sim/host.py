@@ -64,11 +64,15 @@ class Host:
         try:
             broker = self._machine()
             broker.start(clean=clean, was_killed=self._ran_on and not clean)
-            self._ran_on |= broker.partitions.are_all_online
             self.broker = broker
+            self._note_boot()
             self._settle()
         except PowerCut:
             self.die(power_cut=self.cuts_power)
+
+    def _note_boot(self) -> None:
+        """Note that the machine has run on since all logs were known to be good."""
+        self._ran_on = self._ran_on or (self.broker is not None and self.broker.are_all_checked)
 
     def _machine(self) -> BrokerMachine:
         """A broker that has not started."""

@@ -53,3 +53,28 @@ def test_a_leader_that_the_controller_hears_of_before_it_knows_of_its_own_regist
     cluster.hosts[1].session.expire()
     cluster.world.run(2_000)
     assert cluster.world.run(PATIENCE_MS, cluster.leads)
+
+
+def test_a_log_that_nobody_opened_since_a_power_cut_is_not_taken_for_one_that_a_kill_left(cluster: Cluster) -> None:
+    host = cluster.hosts[1]
+    host.disk.run_syncs()
+    host.die(power_cut=True)
+    host.disk.open("t-0/00000000000000000000.log", create=True).append([b"left by the power cut" * 10])
+    cluster.ensemble.is_down = True  # so that it is given no role, and opens no log
+    host.start()
+    cluster.world.run(5_000)
+    host.die(power_cut=False)
+    cluster.ensemble.come_back()
+    host.start()
+    assert cluster.world.run(PATIENCE_MS, cluster.leads)
+
+
+def test_damage_is_damage_in_a_log_that_was_opened_since_and_that_a_kill_left(cluster: Cluster) -> None:
+    host = cluster.hosts[1]
+    cluster.world.run(5_000)
+    host.die(power_cut=False)
+    host.disk.open("t-0/00000000000000000000.log", create=True).append([b"no kill leaves this" * 10])
+    host.start()
+    cluster.world.run(PATIENCE_MS)
+    assert host.broker is not None
+    assert [partition.offline is None for partition in host.broker.partitions] == [False]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from ottla.broker.in_turn import InTurn
@@ -88,7 +89,9 @@ class ReplicaManager:
     @property
     def are_all_checked(self) -> bool:
         """Whether the next start may take all logs for whole, if those that are open are: none is as a crash has left it."""
-        return self._clean or not self._directories.strangers([str(partition) for partition in self._partitions], ())
+        with suppress(StorageFailed):
+            return self._clean or not self._directories.strangers([str(partition) for partition in self._partitions], ())
+        return False
 
     # The broker in its cluster
 
