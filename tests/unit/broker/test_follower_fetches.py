@@ -139,6 +139,26 @@ def test_a_follower_of_an_idle_partition_joins_those_in_sync_though_it_could_not
     assert leader.wanted() == {1, 2, 3}
 
 
+def test_a_follower_that_catches_up_while_the_controller_puts_it_out_joins_again_though_nothing_is_appended() -> None:
+    leader = Leader()
+    leader.append(b"1")
+    full = leader.fetched(0, session=(0, 0))
+    assert isinstance(full, FetchResponse)
+    leader.fetched(1, 3)
+    leader.pass_time(60_000)
+    assert leader.wanted() == {1, 3}
+    for offset, epoch in ((1, 1), (-1, 2)):
+        waiting = leader.fetched(offset, session=(full.session_id, epoch))
+        assert isinstance(waiting, Promise)
+        leader.pass_time(500)
+        leader.finish(FETCH, 17, waiting)
+    replicas: Any = leader.replica().replicas
+    leader.replica().isr_changed(replicas.pending, (1, 3), EPOCH, replicas.partition_epoch + 1, leader.clock.now())
+    assert leader.wanted() is None
+    leader.fetched(-1, session=(full.session_id, 3))
+    assert leader.wanted() == {1, 2, 3}
+
+
 def test_followers_that_had_all_are_in_sync_when_the_first_append_comes_after_long_idleness() -> None:
     leader = Leader()
     leader.append(b"1")

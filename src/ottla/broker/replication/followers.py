@@ -70,7 +70,8 @@ class Followers:
         start_offset = part.start_offset if isinstance(part, HeldByFollower) else part.log_start_offset
         partition.follower_fetched(node_id, part.fetch_offset, start_offset, now, broker_epoch)
         if isinstance(part, HeldByFollower):
-            part.is_in_sync = isinstance(partition.replicas, LeaderState) and node_id in partition.replicas.isr
+            leader = partition.replicas  # one whose set is about to change may be about to put this follower out of it
+            part.is_in_sync = isinstance(leader, LeaderState) and leader.pending is None and node_id in leader.isr
 
     # Throttles (KIP-73)
 
