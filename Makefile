@@ -75,11 +75,14 @@ torture-transactions: .venv/ready
 torture-pipelines: .venv/ready
 	$(BIN)/python -m tests.torture.pipelines --kills 10
 
-# Brokers over a real ZooKeeper, killed, paused and cut off: two hundred faults take some forty minutes. Java is needed.
+# Brokers over a real ZooKeeper, killed, paused and cut off, and replaced by others one by one: it takes some two hours. Java is needed.
 torture-cluster: .venv/ready
-	$(BIN)/python -m tests.torture.cluster --faults 200
-	$(BIN)/python -m tests.torture.cluster --faults 40 --members ottla,3.9.1,ottla
-	$(BIN)/python -m tests.torture.cluster --faults 40 --members ottla,2.8.2,3.9.1
+	$(BIN)/python -m tests.torture.cluster --faults 200 --copiers confluent-kafka,java
+	$(BIN)/python -m tests.torture.cluster --faults 40 --members ottla,3.9.1,ottla --copiers confluent-kafka
+	$(BIN)/python -m tests.torture.cluster --faults 40 --members ottla,2.8.2,3.9.1 --copiers confluent-kafka
+	$(BIN)/python -m tests.torture.replace_cluster --versions 2.8,3.9
+	$(BIN)/python -m tests.torture.replace_cluster
+	$(BIN)/python -m tests.torture.replace_cluster --from 2.8.2
 
 # A query on a cluster of executors, its processes and the broker killed at random and at each step of the exactly-once sink.
 torture-spark: .venv/ready

@@ -31,6 +31,29 @@ def test_each_test_has_a_broker_of_its_own(ottla_address):
         assert admin.list_topics() == []
 """
 
+CLUSTER_TESTS = """
+import ottla
+import pytest
+
+@pytest.fixture
+def ottla_brokers():
+    return 2
+
+def test_what_a_dead_broker_took_is_read_from_the_other(ottla_cluster):
+    with ottla_cluster.admin() as admin:
+        admin.create_topic("kept", 1, 2)
+    ottla_cluster.wait_in_sync("kept")
+    with ottla.Producer(ottla_cluster.address, acks="all") as producer:
+        producer.send("kept", b"value").result(60)
+    dead = ottla_cluster.leader("kept", 0)
+    ottla_cluster.kill(dead)
+    ottla_cluster.wait_until(lambda: ottla_cluster.leader("kept", 0) not in (-1, dead))
+    with ottla.Consumer("kept", bootstrap_servers=ottla_cluster.address, auto_offset_reset="earliest") as consumer:
+        assert [record.value for record in consumer.poll(60_000)] == [b"value"]
+    with pytest.raises(ValueError, match="give the cluster a ZooKeeper"):
+        ottla_cluster.cut(1, 0)
+"""
+
 SECURED_TESTS = """
 import ottla
 import pytest
@@ -85,7 +108,9 @@ class TestEncryptedOnly:
 """
 
 
-@pytest.mark.parametrize(("tests", "passed"), [(USERS_TESTS, 2), (SECURED_TESTS, 6)], ids=["plain", "secured"])
+@pytest.mark.parametrize(
+    ("tests", "passed"), [(USERS_TESTS, 2), (SECURED_TESTS, 6), (CLUSTER_TESTS, 1)], ids=["plain", "secured", "cluster"]
+)
 def test_the_fixtures_give_each_test_its_own_broker(
     pytester: pytest.Pytester, request: pytest.FixtureRequest, tests: str, passed: int
 ) -> None:

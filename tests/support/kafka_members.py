@@ -14,6 +14,7 @@ from ottla.testing.cluster import INTERNAL, ClusterMember, ClusterSeat
 from tests.support.jars import LOGGING, fetch_jars
 
 START_S = 90
+STILL_THERE = "KeeperErrorCode = NodeExists"
 JVM = ("-Xms128M", "-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 SMALL = {"num.network.threads": 2, "num.io.threads": 2, "log.cleaner.threads": 1, "broker.id.generation.enable": "false"}
 
@@ -60,19 +61,32 @@ class KafkaMember:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def start(self) -> Self:
-        """Return once it answers."""
+        """Return once it answers.
+
+        The entry of its last life is there until that session ends. Kafka gives up when it finds it, and is started again.
+        """
         self.seat.home.mkdir(parents=True, exist_ok=True)
         lines = (f"{name}={value}\n" for name, value in self.configuration().items())
         (self.seat.home / "server.properties").write_text("".join(lines))
+        until = time.monotonic() + START_S
+        while not self._started(until):
+            pass
+        return self
+
+    def _started(self, until: float) -> bool:
+        """Whether it answers; not if its entry is there. Raises `Unavailable`."""
+        before = len(self.log)
         with (self.seat.home / "log").open("ab") as out:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        until = time.monotonic() + START_S
         while not answers("127.0.0.1", self.seat.port):
-            if not self.is_running or time.monotonic() > until:
+            late = time.monotonic() > until
+            if not self.is_running and not late and STILL_THERE in self.log[before:]:
+                return False
+            if not self.is_running or late:
                 self.kill()
                 raise Unavailable(f"Apache Kafka did not start; it said: {self.log[-2000:]}")
             time.sleep(0.1)
-        return self
+        return True
 
     def stop(self, timeout_s: float = 60.0) -> int:
         """SIGTERM: a controlled shutdown. Returns the exit code, Java's 143."""

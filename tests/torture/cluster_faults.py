@@ -1,25 +1,52 @@
-"""What befalls the brokers of a cluster, one thing at a time: each begins, lasts a while, and is over when its function returns."""
+"""What befalls the brokers of a cluster, one thing at a time: each begins, lasts a while, and is over when its function returns.
+
+A fault that cannot take place, as when there is no controller to kill, raises `NoFault` and does not count; one that the cluster
+does not go along with, as when a leader that is asked for does not lead, raises `NotYet`.
+"""
 
 from __future__ import annotations
 
 import random
+import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import TypeAlias
 
-from ottla import KafkaError
-from ottla.testing.cluster import Cluster
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from ottla.testing.cluster import Cluster, NotYet
 from ottla.testing.wiring import REGISTRY
+from tests.support.disks import fill_to_the_last_block
 from tests.torture.kills import TOPIC
 
 Fault: TypeAlias = Callable[[Cluster, random.Random, float], str]
 """(cluster, choice, how long a session may live in s) -> what was done, for the log."""
+ANSWER_S = 60
+
+
+class NoFault(Exception):
+    """It could not take place; the text says why."""
+
+
+def any_of(cluster: Cluster, choice: random.Random) -> int:
+    return choice.choice(list(cluster.members))
+
+
+@contextmanager
+def zookeeper(cluster: Cluster) -> Iterator[KazooClient]:
+    """A session that no cut concerns."""
+    with closing(KazooClient(cluster.registry, timeout=4)) as client:
+        client.start(ANSWER_S)
+        yield client
+        client.stop()
 
 
 def killed(cluster: Cluster, choice: random.Random, session_s: float) -> str:
     """A broker dies, and is started again sooner or later than its session ends."""
-    node_id = choice.choice(list(cluster.members))
+    node_id = any_of(cluster, choice)
     cluster.kill(node_id)
     time.sleep(choice.choice([0.0, choice.uniform(0, 2 * session_s)]))
     cluster.start(node_id)
@@ -39,18 +66,50 @@ def two_killed(cluster: Cluster, choice: random.Random, session_s: float) -> str
 
 def controller_killed(cluster: Cluster, choice: random.Random, session_s: float) -> str:
     """The controller dies."""
-    node_id = cluster.controller()
-    if node_id not in cluster.members:
-        return "there was no controller to kill"
+    node_id = the_controller(cluster)
     cluster.kill(node_id)
     time.sleep(choice.uniform(0, 2 * session_s))
     cluster.start(node_id)
     return f"broker {node_id}, the controller, was killed"
 
 
+def the_controller(cluster: Cluster) -> int:
+    """Raises `NoFault`."""
+    node_id = cluster.controller()
+    if node_id not in cluster.members:
+        raise NoFault("there is no controller")
+    return node_id
+
+
+def controller_moved(cluster: Cluster, choice: random.Random, session_s: float) -> str:
+    """Another broker becomes the controller: what says who it is goes while nobody else reaches ZooKeeper."""
+    before = the_controller(cluster)
+    wanted = choice.choice([node_id for node_id in cluster.members if node_id != before])
+    for node_id in cluster.members:
+        if node_id != wanted:
+            cluster.cut(node_id, REGISTRY)
+    try:
+        with zookeeper(cluster) as client, suppress(NoNodeError):
+            client.delete("/controller")
+        cluster.wait_until(lambda: controller_entry(cluster) is not None, timeout_s=session_s / 2)
+    except NotYet:
+        raise NoFault(f"broker {wanted} did not become the controller in time") from None
+    finally:
+        cluster.mend()
+    cluster.wait_until(lambda: cluster.controller() == wanted, lambda: f"broker {wanted} is not the controller", ANSWER_S)
+    return f"the controller was moved from broker {before} to {wanted}"
+
+
+def controller_entry(cluster: Cluster) -> bytes | None:
+    with zookeeper(cluster) as client, suppress(NoNodeError):
+        value, _ = client.get("/controller")
+        return bytes(value)
+    return None
+
+
 def stopped(cluster: Cluster, choice: random.Random, session_s: float) -> str:
     """A broker is stopped in order, and started again."""
-    node_id = choice.choice(list(cluster.members))
+    node_id = any_of(cluster, choice)
     code = cluster.stop(node_id)
     time.sleep(choice.uniform(0, session_s))
     cluster.start(node_id)
@@ -59,7 +118,7 @@ def stopped(cluster: Cluster, choice: random.Random, session_s: float) -> str:
 
 def paused(cluster: Cluster, choice: random.Random, session_s: float) -> str:
     """A broker stands still, perhaps for longer than its session lives, and goes on as if nothing had been."""
-    node_id = choice.choice(list(cluster.members))
+    node_id = any_of(cluster, choice)
     cluster.pause(node_id)
     for_s = choice.uniform(0.2, 2 * session_s)
     time.sleep(for_s)
@@ -67,14 +126,28 @@ def paused(cluster: Cluster, choice: random.Random, session_s: float) -> str:
     return f"broker {node_id} stood still for {for_s:.1f} s"
 
 
-def session_dropped(cluster: Cluster, choice: random.Random, session_s: float) -> str:
-    """A broker does not reach ZooKeeper, perhaps for longer than its session lives."""
-    node_id = choice.choice(list(cluster.members))
+def registry_away(cluster: Cluster, choice: random.Random, session_s: float) -> str:
+    """A broker does not reach ZooKeeper, and does again before its session ends, or soon after."""
+    node_id = any_of(cluster, choice)
+    for_s = choice.uniform(0.2, 1.2 * session_s)
     cluster.cut(node_id, REGISTRY)
-    for_s = choice.uniform(0.2, 2 * session_s)
     time.sleep(for_s)
     cluster.mend()
     return f"broker {node_id} did not reach ZooKeeper for {for_s:.1f} s"
+
+
+def session_dropped(cluster: Cluster, choice: random.Random, session_s: float) -> str:
+    """A broker does not reach ZooKeeper until its session has ended, and perhaps for longer."""
+    node_id = any_of(cluster, choice)
+    cluster.cut(node_id, REGISTRY)
+    try:
+        with zookeeper(cluster) as client:
+            cluster.wait_until(lambda: client.exists(f"/brokers/ids/{node_id}") is None, timeout_s=5 * session_s)
+    except NotYet:
+        raise NoFault(f"the session of broker {node_id} did not end") from None
+    time.sleep(choice.choice([0.0, choice.uniform(0, session_s)]))
+    cluster.mend()
+    return f"broker {node_id} lost its session"
 
 
 def links_cut(cluster: Cluster, choice: random.Random, session_s: float) -> str:
@@ -90,7 +163,7 @@ def links_cut(cluster: Cluster, choice: random.Random, session_s: float) -> str:
 
 def isolated(cluster: Cluster, choice: random.Random, session_s: float) -> str:
     """A broker reaches neither the others nor ZooKeeper; clients go on reaching it."""
-    node_id = choice.choice(list(cluster.members))
+    node_id = any_of(cluster, choice)
     for other in (*cluster.members, REGISTRY):
         if other != node_id:
             cluster.cut(node_id, other)
@@ -102,24 +175,99 @@ def isolated(cluster: Cluster, choice: random.Random, session_s: float) -> str:
 
 def leaders_moved(cluster: Cluster, choice: random.Random, session_s: float) -> str:
     """Each partition gets another order of replicas, and the first of them leads it then."""
+    orders = {index: choice.sample(replicas, len(replicas)) for index, replicas in replicas_of(cluster).items()}
+    return f"leaders were moved: {led_by_first(cluster, orders)}"
+
+
+def led_by_one(cluster: Cluster, choice: random.Random, session_s: float) -> str:
+    """One broker leads everything."""
+    node_id = any_of(cluster, choice)
+    replicas = replicas_of(cluster)
+    orders = {index: [node_id, *(other for other in nodes if other != node_id)] for index, nodes in replicas.items()}
+    return f"all leaders were moved to broker {node_id}: {led_by_first(cluster, orders)}"
+
+
+def replicas_of(cluster: Cluster) -> dict[int, list[int]]:
     with cluster.admin() as admin:
-        topic = admin.describe_topics(TOPIC)[TOPIC]
-        moves = {(TOPIC, part.partition): choice.sample(part.replicas, len(part.replicas)) for part in topic.partitions.values()}
-        admin.alter_partition_reassignments(moves)
-        time.sleep(choice.uniform(0, session_s / 4))
-        with suppress(KafkaError):  # who does not move yet is left where it is
-            admin.elect_leaders(list(moves))
-    return f"leaders were moved: {list(moves.values())}"
+        return {index: list(part.replicas) for index, part in admin.describe_topics(TOPIC)[TOPIC].partitions.items()}
+
+
+def led_by_first(cluster: Cluster, orders: dict[int, list[int]]) -> list[int]:
+    """The leaders, once they are the first of these replicas. Raises `NoFault` if they were before, and `NotYet`."""
+    wanted = {index: replicas[0] for index, replicas in orders.items()}
+    if leaders(cluster) == wanted:
+        raise NoFault(f"the leaders are {wanted} already")
+
+    def given() -> bool:
+        with cluster.admin() as admin:
+            if not admin.list_partition_reassignments():
+                admin.elect_leaders([(TOPIC, index) for index in orders])
+        return leaders(cluster) == wanted
+
+    with cluster.admin() as admin:
+        admin.alter_partition_reassignments({(TOPIC, index): replicas for index, replicas in orders.items()})
+    cluster.wait_until(given, lambda: f"wanted leaders {wanted}, but they are {leaders(cluster)}", ANSWER_S)
+    return list(wanted.values())
+
+
+def leaders(cluster: Cluster) -> dict[int, int]:
+    with cluster.admin() as admin:
+        return {index: part.leader for index, part in admin.describe_topics(TOPIC)[TOPIC].partitions.items()}
+
+
+def disk_full(home: Path, node_id: int) -> Fault:
+    """What fills the disk of one broker, whose directory `home` is a file system of its own; it may be started anew then."""
+
+    def happen(cluster: Cluster, choice: random.Random, session_s: float) -> str:
+        filler = home / "filler"
+        fill_to_the_last_block(filler)
+        for_s = choice.uniform(0.5, 2 * session_s)
+        time.sleep(for_s)
+        filler.unlink()
+        if choice.random() < 0.5 or not cluster.members[node_id].is_running:
+            cluster.kill(node_id)
+            cluster.start(node_id)
+        return f"the disk of broker {node_id} was full for {for_s:.1f} s"
+
+    return happen
+
+
+@contextmanager
+def own_disk(at: Path, size_bytes: int) -> Iterator[bool]:
+    """A file system of its own at `at`, whether this user may mount one or not."""
+    at.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(at)], capture_output=True)
+    try:
+        yield done.returncode == 0
+    finally:
+        if done.returncode == 0:
+            subprocess.run(["umount", "--lazy", str(at)], check=True)
+
+
+class Bag:
+    """Kinds of faults in a random order, each as often as any other."""
+
+    def __init__(self, names: Sequence[str], choice: random.Random) -> None:
+        self._names, self._choice = names, choice
+        self._left: list[str] = []
+
+    def take(self) -> str:
+        if not self._left:
+            self._left = self._choice.sample(self._names, len(self._names))
+        return self._left.pop()
 
 
 FAULTS: dict[str, Fault] = {
     "killed": killed,
     "two-killed": two_killed,
     "controller-killed": controller_killed,
+    "controller-moved": controller_moved,
     "stopped": stopped,
     "paused": paused,
+    "registry-away": registry_away,
     "session-dropped": session_dropped,
     "links-cut": links_cut,
     "isolated": isolated,
     "leaders-moved": leaders_moved,
+    "led-by-one": led_by_one,
 }

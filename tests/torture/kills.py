@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +50,8 @@ class Load(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.acknowledged: dict[int, list[int]] = {index: [] for index in range(PARTITIONS)}
         self.failures: list[str] = []
+        self.heard: deque[str] = deque(maxlen=5)
+        """What the client said last of its brokers."""
         self.stopping = threading.Event()
         self._producer = Producer(
             {
@@ -59,6 +62,8 @@ class Load(threading.Thread):
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 100,
                 "retry.backoff.ms": 20,
+                "metadata.recovery.strategy": "none",  # librdkafka 2.16 forgets its brokers otherwise when none is there
+                "error_cb": lambda error: self.heard.append(str(error)),
                 "log_level": 0,
             }
         )

@@ -94,11 +94,11 @@ class Load(threading.Thread):
         self._producer.flush(60)
 
     def _delivered(self, error: Any, message: Any) -> None:
-        if error is None:
+        if error is None and message.offset() is not None:  # of a record sent twice, a broker may not know any more where it is
             self.written[message.partition()][message.offset()] = message.value()
 
     def ends(self) -> dict[int, int]:
-        """Of each partition the offset behind what was acknowledged."""
+        """Of each partition the offset behind what was acknowledged, or less where a broker did not tell the last ones."""
         return {index: max(records, default=-1) + 1 for index, records in self.written.items()}
 
 
@@ -175,7 +175,9 @@ class Copiers:
     there the next life takes over at once, but a static member of a consumer group has to be missed first."""
 
     def __init__(self, home: Path, address: str, slots: list[tuple[str, str]]) -> None:
-        self._home, self._address, self._slots = home, address, slots
+        self._home, self._slots = home, slots
+        self.address = address
+        """For those that are started from now on."""
         self._numbers = itertools.count()
         self._commands = {kind: command(kind, home) for kind, _ in slots}
         self._ids = [f"copier-{slot}" for slot in range(len(slots))]
@@ -187,7 +189,7 @@ class Copiers:
         instance = f"copier-{slot}" if slot % 2 and protocol == "classic" else "-"
         name = f"{next(self._numbers)}-{kind}"
         notes = self._home / f"{name}.notes"
-        who = [self._address, str(notes), name, self._ids[slot], instance, protocol]
+        who = [self.address, str(notes), name, self._ids[slot], instance, protocol]
         with notes.with_suffix(".log").open("wb") as log:
             full = [*self._commands[kind], *who, SOURCE, ",".join(TARGETS)]
             return Life(name, subprocess.Popen(full, stdin=subprocess.DEVNULL, stdout=log, stderr=log), notes)
@@ -282,7 +284,7 @@ def behind(address: str, ends: dict[int, int]) -> dict[int, tuple[int, int]]:
         found = consumer.committed([TopicPartition(SOURCE, index) for index in ends], SETTLE_S)
     finally:
         consumer.close()
-    return {part.partition: (part.offset, ends[part.partition]) for part in found if part.offset != ends[part.partition]}
+    return {part.partition: (part.offset, ends[part.partition]) for part in found if part.offset < ends[part.partition]}
 
 
 def settle(address: str, copiers: Copiers, ends: dict[int, int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Several brokers as processes of their own over one ZooKeeper: killed, paused, cut from each other, and started again.
+"""Several brokers as processes of their own over one registry: killed, paused, cut from each other, and started again.
 
 Knows the command line of `ottla serve` and what any client can ask. A cluster may have other brokers than Ottla's among its
 members: whoever starts one gives what a `ClusterMember` can do.
@@ -27,6 +27,7 @@ INTERNAL: Final = "INTERNAL"
 """The name of the listener that brokers use among themselves."""
 NOBODY: Final = -1
 _SCHEME: Final = "zookeeper://"
+_ON_HOST: Final = "sqlite:"
 _LOOK_AGAIN_S: Final = 0.05
 _PORTS: Final = range(12_000, 32_000)
 """Below those that systems give to connections."""
@@ -58,7 +59,7 @@ class ClusterSeat(NamedTuple):
     """A place in a cluster: what a broker has to be started with.
 
     Clients reach it at `port`, brokers at `internal_port` by way of `told_port`, which it has to advertise; `registry` is the
-    address of ZooKeeper, HOST:PORT or HOST:PORT/CHROOT.
+    address of ZooKeeper, HOST:PORT or HOST:PORT/CHROOT, or sqlite:DIR.
     """
 
     node_id: int
@@ -81,29 +82,33 @@ class ClusterSeat(NamedTuple):
 def ottla_member(seat: ClusterSeat) -> ClusterMember:
     """One of Ottla's own brokers."""
     internal = f"127.0.0.1:{seat.internal_port},name={INTERNAL}"
+    registry = seat.registry if seat.registry.startswith(_ON_HOST) else _SCHEME + seat.registry
     return BrokerProcess(
         seat.home,
         {**seat.listeners(), **seat.settings},
         port=seat.port,
-        arguments=["--listen", internal, "--registry", _SCHEME + seat.registry, "--node-id", str(seat.node_id)],
+        arguments=["--listen", internal, "--registry", registry, "--node-id", str(seat.node_id)],
         start_timeout_s=60,
     )
 
 
 class Cluster:
-    """Brokers 1, 2, 3 … over the ZooKeeper at `registry` (zookeeper://HOST:PORT/CHROOT). Entering starts them, leaving stops them.
+    """Brokers 1, 2, 3 … over the ZooKeeper at `registry` (zookeeper://HOST:PORT/CHROOT), or over a file that they share.
 
-        with Cluster("zookeeper://127.0.0.1:2181/test", brokers=3) as cluster:
+    Entering starts them, leaving stops them.
+
+        with Cluster(brokers=3) as cluster:
             producer = ottla.Producer(cluster.address)
             cluster.kill(cluster.leader("flights", 0))
 
     Everything is kept below `home` (a temporary directory unless given). `settings` are Kafka's, for every broker; `members` make
-    the brokers of some numbers, which may be others than Ottla's. The ways between brokers, and those to ZooKeeper, can be cut.
+    the brokers of some numbers, which may be others than Ottla's: these need ZooKeeper. The ways between brokers, and those to
+    ZooKeeper, can be cut.
     """
 
     def __init__(
         self,
-        registry: str,
+        registry: str = "",
         brokers: int = 3,
         settings: Mapping[str, object] | None = None,
         *,
@@ -111,10 +116,12 @@ class Cluster:
         members: Mapping[int, Callable[[ClusterSeat], ClusterMember]] | None = None,
     ) -> None:
         self.members: dict[int, ClusterMember] = {}
-        self._registry = registry.removeprefix(_SCHEME)
+        self.registry = registry.removeprefix(_SCHEME)
+        """HOST:PORT/CHROOT of the ZooKeeper, for its own clients: cuts do not concern them. Or sqlite:DIR."""
         self._count = brokers
         self._settings = {"default.replication.factor": brokers, "offsets.topic.replication.factor": brokers, **(settings or {})}
         self._given_home = Path(home) if home else None
+        self._home = Path()
         self._made_by = dict(members or {})
         self._wiring = Wiring()
         self._stack = ExitStack()
@@ -127,8 +134,10 @@ class Cluster:
             home = self._given_home or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ottla-cluster-")))
             stack.enter_context(self._wiring)
             stack.callback(self._kill_all)
+            self._home = home
+            self.registry = self.registry or f"{_ON_HOST}{home / 'registry'}"
             for node_id in range(1, self._count + 1):
-                self.members[node_id] = self._seated(node_id, home)
+                self.members[node_id] = self._seated(node_id)
             for member in self.members.values():
                 member.start()
             self.wait_joined()
@@ -143,21 +152,35 @@ class Cluster:
                     member.resume()
                     member.stop(60)
 
-    def _seated(self, node_id: int, home: Path) -> ClusterMember:
-        servers, slash, chroot = self._registry.partition("/")
+    def _seated(self, node_id: int) -> ClusterMember:
+        port, internal_port = free_port(), free_port()
+        told_port = self._wiring.lead(node_id, "127.0.0.1", internal_port)
+        seat = ClusterSeat(
+            node_id, self._home / str(node_id), self._way_to_registry(node_id), port, internal_port, told_port, self._settings
+        )
+        return self._made_by.get(node_id, ottla_member)(seat)
+
+    def _way_to_registry(self, node_id: int) -> str:
+        """The address that a broker is given: one that can be cut."""
+        if self.registry.startswith(_ON_HOST):
+            return self.registry
+        servers, slash, chroot = self.registry.partition("/")
         ways = []
         for server in servers.split(","):
             host, _, number = server.rpartition(":")
             ways.append(f"127.0.0.1:{self._wiring.lead(REGISTRY, host, int(number), source=node_id)}")
-        port, internal_port = free_port(), free_port()
-        told_port = self._wiring.lead(node_id, "127.0.0.1", internal_port)
-        registry = ",".join(ways) + slash + chroot
-        seat = ClusterSeat(node_id, home / str(node_id), registry, port, internal_port, told_port, self._settings)
-        return self._made_by.get(node_id, ottla_member)(seat)
+        return ",".join(ways) + slash + chroot
 
     def _kill_all(self) -> None:
         for member in self.members.values():
             member.kill()
+
+    def add(self, made_by: Callable[[ClusterSeat], ClusterMember] = ottla_member) -> int:
+        """Start one more broker, and return its number; its directory is empty, and nothing is moved to it."""
+        node_id = max(self.members) + 1
+        self._made_by[node_id] = made_by
+        self.members[node_id] = self._seated(node_id).start()
+        return node_id
 
     # -------------------------------------------------------------------- faults
 
@@ -184,8 +207,12 @@ class Cluster:
     def cut(self, source: int, target: int, *, both: bool = True) -> None:
         """Let nothing of what one broker sends arrive at another, and unless `both` is false, nothing the other way either.
 
-        0 stands for ZooKeeper. Clients are not cut off.
+        0 stands for ZooKeeper. Clients are not cut off. Raises ValueError for the way to a file that brokers share.
         """
+        if REGISTRY in (source, target) and self.registry.startswith(_ON_HOST):
+            raise ValueError(
+                "brokers reach a file that they share whatever happens: give the cluster a ZooKeeper to cut them off from it"
+            )
         for way in ((source, target), (target, source))[: 2 if both else 1]:
             self._wiring.cut(*way)
             self._cuts.add(way)

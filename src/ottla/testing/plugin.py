@@ -1,6 +1,6 @@
 """pytest fixtures around a broker; pytest loads this module by itself where Ottla is installed.
 
-Knows pytest and `ottla.Broker`, which is imported by the first test that asks for a broker.
+Knows pytest, and `ottla.Broker` and `ottla.testing.Cluster`, which are imported by the first test that asks for one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from ottla import Broker
+    from ottla.testing import Cluster
 
 
 @pytest.fixture
@@ -52,6 +53,25 @@ def ottla_broker(
 
     with ottla.Broker(release=ottla_release, users=ottla_users, tls=ottla_tls, **ottla_settings) as broker:
         yield broker
+
+
+@pytest.fixture
+def ottla_brokers() -> int:
+    """How many brokers the test's cluster has; override this fixture to change it."""
+    return 3
+
+
+@pytest.fixture
+def ottla_cluster(ottla_settings: dict[str, Any], ottla_brokers: int) -> Iterator[Cluster]:
+    """Brokers of a cluster for one test, as processes that can be killed, stopped, paused and cut off from each other.
+
+    They need no ZooKeeper: they share a file. Their directories are removed when the test ends.
+    """
+    from ottla.testing import Cluster
+
+    settings = {name.replace("_", "."): value for name, value in ottla_settings.items()}
+    with Cluster(brokers=ottla_brokers, settings=settings) as cluster:
+        yield cluster
 
 
 @pytest.fixture
