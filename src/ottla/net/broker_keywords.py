@@ -98,6 +98,7 @@ class BrokerKeywords(TypedDict, total=False):
     num_partitions: int
     num_replica_fetchers: int
     offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
     offsets_retention_check_interval_ms: int
     offsets_retention_minutes: int
     offsets_topic_num_partitions: int

@@ -202,6 +202,26 @@ def test_a_commit_that_waits_for_other_replicas_is_refused_when_the_leadership_g
     assert machine.finish(OFFSET_COMMIT, 8, pending).topics[0].partitions[0].error_code == NOT_COORDINATOR
 
 
+def test_a_commit_waits_for_other_replicas_as_long_as_the_settings_say_and_may_hold_later(street: Street) -> None:
+    index, machine = partition_of(GROUP, 3), street.machines[3]
+    street.lead(OFFSETS, index, followers=(1,), in_sync=(1,))
+    first = machine.begin(OFFSET_COMMIT, 8, commit_body(7))
+    street.run(3_000)
+    second = machine.begin(OFFSET_COMMIT, 8, commit_body(8))
+    assert isinstance(first, Promise)
+    assert isinstance(second, Promise)
+    street.run(1_900)
+    assert (first.done, second.done) == (False, False)
+    street.run(200)
+    assert (first.done, second.done) == (True, False)
+    assert machine.finish(OFFSET_COMMIT, 8, first).topics[0].partitions[0].error_code == COORDINATOR_NOT_AVAILABLE
+    partition = street.found(OFFSETS, index)[1]
+    partition.follower_fetched(1, partition.log.log_end_offset, 0, street.world.clock.now())
+    machine.settle()
+    assert machine.finish(OFFSET_COMMIT, 8, second).topics[0].partitions[0].error_code == NONE
+    assert committed_offset(machine) == 8
+
+
 def test_too_few_replicas_in_sync_take_no_commit_and_show_what_is_committed(street: Street) -> None:
     index, machine = partition_of(GROUP, 3), street.machines[3]
     assert machine.ask(OFFSET_COMMIT, 8, commit_body(7)).topics[0].partitions[0].error_code == NONE

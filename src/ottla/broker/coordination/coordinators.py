@@ -112,6 +112,7 @@ class CoordinatorKind(Generic[M]):
     `catch_up(now)` is called before each decision, to tell machines what it rests on; `loaded(shard, index, now)` when a
     coordinator has read its records, and `left(index)` when it has gone to another broker; `carry_out(shard, partition, order)`
     when what it orders may be done. `shown_to(peer)` tells which topics a client may hear of; without it, of all.
+    `patience_ms()` is how long replies wait for other replicas; without it, without an end.
     """
 
     topic: str
@@ -123,6 +124,7 @@ class CoordinatorKind(Generic[M]):
     left: Callable[[int], None] = _unmissed
     carry_out: Callable[[Shard[M], Partition, object], None] = _no_orders
     shown_to: Callable[[Peer], Shown] | None = None
+    patience_ms: Callable[[], int] | None = None
 
 
 class Coordinators(Generic[M]):

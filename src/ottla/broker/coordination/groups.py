@@ -67,6 +67,7 @@ class GroupCoordinators:
             self._loaded,
             self._left,
             shown_to=None if rights.is_open else rights.shown_to,
+            patience_ms=lambda: settings.value.offsets_commit_timeout_ms,
         )
         self.coordinators = coordinators(kind, image, create, partitions, scheduler, changes)
         self._image = image

@@ -110,6 +110,11 @@ class MovingCoordinators(Coordinators[M]):
         shard.load((), now)
         self._hold(partition, shard, now)
 
+    def _new_shard(self, partition: Partition) -> Shard[M]:
+        shard = super()._new_shard(partition)
+        shard.patience_ms = self._kind.patience_ms
+        return shard
+
     def _failed(self, partition: Partition, failure: Exception) -> None:
         self._loading.pop(partition.index, None)
         self._is_unreadable(partition, failure)

@@ -91,6 +91,9 @@ class CoordinatorSettings(SettingsOf):
     group_max_size = Setting(INT, LARGEST_INT, "Members that a group may have.", check=at_least(1))
     group_min_session_timeout_ms = Setting(INT, 6000, "Shortest session timeout that a member may ask for.")
     offset_metadata_max_bytes = Setting(INT, 4096, "Largest size of the text that may be committed with an offset.")
+    offsets_commit_timeout_ms = Setting(
+        INT, 5000, "How long commits and other news of groups wait for replicas before they are refused.", check=at_least(1)
+    )
     offsets_retention_check_interval_ms = Setting(
         LONG, 10 * MINUTE_MS, "Time between two checks for expired offsets.", check=at_least(1)
     )

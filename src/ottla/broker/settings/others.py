@@ -88,7 +88,6 @@ num.io.threads int 8 all 1
 num.network.threads int 3 all 1
 num.recovery.threads.per.data.dir int 2 all 1
 num.replica.alter.log.dirs.threads int - start
-offsets.commit.timeout.ms int 5000 start
 offsets.load.buffer.size int 5242880 start
 offsets.topic.compression.codec int 0 start
 principal.builder.class class @common.security.authenticator.DefaultKafkaPrincipalBuilder one

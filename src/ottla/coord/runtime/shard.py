@@ -43,6 +43,7 @@ M = TypeVar("M", bound=Machine[Any])
 Refuse = Callable[[object, int], object]
 """The reply to an input, or to a part of a request, that says this error code."""
 
+PATIENCE = "patience"
 RETRY_MS = 1_000
 """How soon something is decided again whose records the log refused."""
 MOST_GATHERED = 500
@@ -92,15 +93,18 @@ class Shard(Generic[M]):
         "_catch_up",
         "_changes",
         "_deadlines",
+        "_is_timed",
         "_order",
         "_owed",
         "_refuse",
         "_tokens",
+        "_waits",
         "gathered",
         "is_loaded",
         "log",
         "machine",
         "name",
+        "patience_ms",
     )
 
     def __init__(
@@ -131,6 +135,11 @@ class Shard(Generic[M]):
         self._owed: dict[int, tuple[object, Callable[[Never], None]]] = {}
         self.gathered: list[Outcome[object]] = []
         """What `settle` has yet to append."""
+        self.patience_ms: Callable[[], int] | None = None
+        """How long replies wait until what they tell of is durable; None sets no end. What was decided stays decided."""
+        self._waits: dict[int, tuple[int, Sequence[Reply]]] = {}
+        """When the time of replies is over, in order; each under a number of its own."""
+        self._is_timed = False
 
     @property
     def is_present(self) -> bool:
@@ -147,6 +156,7 @@ class Shard(Generic[M]):
         """End this coordinator. Whoever waits for it is refused with NOT_COORDINATOR."""
         self.is_loaded = False
         self.gathered.clear()
+        self._waits.clear()
         owed, self._owed = self._owed, {}
         for body, answer in owed.values():
             answer(self._refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # an input's refusal is a reply to it
@@ -245,11 +255,39 @@ class Shard(Generic[M]):
         if at_once:
             self._release(replies, bool(stored), NONE)
         elif replies:
-            self.log.when_durable(partial(self._release, replies, bool(stored)))
+            release = partial(self._release, replies, bool(stored))
+            self.log.when_durable(release if self.patience_ms is None else self._in_time(replies, release, now))
         orders = [order for outcome in outcomes for order in outcome.orders]
         if orders:
             self.log.when_durable(partial(self._have_carried_out, orders))
         return NONE
+
+    def _in_time(self, replies: Sequence[Reply], release: Callable[[int], None], now: Now) -> Callable[[int], None]:
+        """The same release of these replies, which are refused if it does not come in time."""
+        assert self.patience_ms is not None, "others wait without an end"
+        number, until_ms = next(self._tokens), now.mono_ms + self.patience_ms()
+        self._waits[number] = until_ms, replies
+        if not self._is_timed:
+            self._is_timed = True
+            self._deadlines.at((self.name, PATIENCE), until_ms, self._lose_patience)
+
+        def released(error_code: int) -> None:
+            self._waits.pop(number, None)
+            release(error_code)
+
+        return released
+
+    def _lose_patience(self, now: Now) -> None:
+        """Refuse those whose time is over: they may ask again. What was decided holds all the same, once all replicas have it."""
+        self._is_timed = False
+        for number, (until_ms, replies) in list(self._waits.items()):
+            if until_ms > now.mono_ms:
+                self._is_timed = True
+                self._deadlines.at((self.name, PATIENCE), until_ms, self._lose_patience)
+                return
+            del self._waits[number]
+            for token, _ in replies:
+                self._refuse_one(token, COORDINATOR_NOT_AVAILABLE)
 
     def _release(self, replies: Sequence[Reply], is_written: bool, error_code: int) -> None:
         """Records on fewer replicas than are demanded stay, as all that are in sync have them; but nobody is told of them."""
