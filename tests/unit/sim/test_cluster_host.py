@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
+from ottla.cluster.controller.entries import LOG_DIR_EVENTS, state, topic_value
+from ottla.ports import Change, StorageFailed
 from ottla.sim.cluster_host import PORT, ClusterHost
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.links import SimNetwork
@@ -34,6 +37,11 @@ class Cluster:
     @property
     def registered(self) -> list[str]:
         return self.ensemble.children("/brokers/ids")
+
+    def states(self, topic: str) -> list[LeaderAndIsr]:
+        """Who leads each of the two partitions of a topic."""
+        entries = (self.ensemble.get(f"/brokers/topics/{topic}/partitions/{index}/state") for index in range(2))
+        return [state(entry) for entry in entries if entry is not None]
 
     def ask(self, asking: int, asked: int) -> Any:
         """What a broker hears from another one."""
@@ -108,3 +116,18 @@ def test_a_cut_keeps_brokers_from_each_other_and_nobody_from_the_registry(cluste
     assert cluster.ask(1, 2) is None
     assert cluster.ask(3, 2).api_keys
     assert cluster.registered == ["1", "2", "3"]
+
+
+def test_a_broker_whose_disk_fails_a_partition_leads_it_no_more(cluster: Cluster) -> None:
+    placed = ReplicaAssignment((2, 3))
+    cluster.ensemble.put(Change("/brokers/topics/t", topic_value(bytes(15) + b"\5", {0: placed, 1: placed})))
+    cluster.world.run(1_000)
+    assert [(one.leader, one.isr) for one in cluster.states("t")] == [(2, (2, 3)), (2, (2, 3))]
+    broker = cluster.hosts[1].broker
+    assert broker is not None
+    partition = broker.partitions.get("t", 0)
+    assert partition is not None
+    partition.fail(StorageFailed("t-0", "no such device"))
+    cluster.world.run(1_000)
+    assert [(one.leader, one.isr) for one in cluster.states("t")] == [(3, (3,)), (2, (2, 3))]
+    assert cluster.ensemble.children(LOG_DIR_EVENTS) == []

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from ottla.broker.partitions.partition import LEADER, Partition, Role
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.replication.log_dir_failures import LogDirFailures
 from ottla.broker.scheduler import Steps
 from ottla.cluster.replication.assigned import Assigned, IsrChange
 from ottla.cluster.replication.follower import FollowerState
@@ -42,13 +43,13 @@ class AskedIsrs(Protocol):
 
 
 class ReplicaPorts:
-    """What all replicas on a broker share; `partitions` and `isrs` are set before the first is made.
+    """What all replicas on a broker share; `partitions`, `isrs` and `failures` are set before the first is made.
 
     `moved` collects those whose high watermarks are newer than the checkpoint. Unless this broker `may_lead`, those that lead rest:
     its session with the registry may be over.
     """
 
-    __slots__ = ("isrs", "may_lead", "moved", "node_id", "partitions", "terms")
+    __slots__ = ("failures", "isrs", "may_lead", "moved", "node_id", "partitions", "terms")
 
     def __init__(self, node_id: int, terms: LeaderTerms) -> None:
         self.node_id = node_id
@@ -56,6 +57,7 @@ class ReplicaPorts:
         self.may_lead = False
         self.moved: dict[Replica, None] = {}
         self.isrs: AskedIsrs
+        self.failures: LogDirFailures
         self.partitions: Partitions
 
 
@@ -131,6 +133,8 @@ class Replica(Partition):
         """Serve nothing any more, and tell that to whoever waits."""
         super().go_offline(reason)
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
+        if self.replicas is not None:
+            self._ports.failures.happened()
 
     def _abandon(self, role: LeaderState | FollowerState | None, error_code: int) -> None:
         if isinstance(role, LeaderState):

@@ -13,6 +13,7 @@ from ottla.broker.replication.alter_partition import asked_isrs
 from ottla.broker.replication.cluster_news import ClusterNews
 from ottla.broker.replication.fetchers import ReplicaFetchers
 from ottla.broker.replication.followers import Followers
+from ottla.broker.replication.log_dir_failures import LogDirFailures
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
@@ -60,6 +61,7 @@ class Replication:
         ports, configs = self._ports, TopicConfigs(registry, image)
         ports.partitions = partitions
         ports.isrs = asked_isrs(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry)
+        ports.failures = LogDirFailures(ports.node_id, registry, scheduler)
         self.manager = ReplicaManager(ports, partitions, directories, disk, image, configs, settings, scheduler)
         self.news = ClusterNews(image, configs, self.manager, scheduler, changed, deleted)
         manager, terms = self.manager, ports.terms

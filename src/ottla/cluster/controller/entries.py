@@ -137,6 +137,11 @@ def failed_broker(value: bytes) -> int:
     return _understood(lambda: int(layout.read(value)["broker"]))
 
 
+def failed_broker_value(node_id: int) -> bytes:
+    """The inverse of `failed_broker`: event 1 is the failure of a log directory, the only one that there is."""
+    return dumps({"version": 1, "broker": node_id, "event": 1}, separators=layout.SEPARATORS).encode()
+
+
 def controller(value: bytes) -> int:
     """The broker that is the controller."""
     return _understood(lambda: int(layout.read(value)["brokerid"]))

@@ -1,0 +1,45 @@
+"""Has the controller hear that replicas on this broker went offline: it asks which, and elects other leaders for them.
+
+Knows the registry that brokers share. What fails together is told once; what could not be told is told again.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.cluster.controller.entries import LOG_DIR_EVENTS, failed_broker_value
+from ottla.ports import Change, Now, SharedRegistry
+
+log = logging.getLogger("ottla.broker")
+
+EVENT = f"{LOG_DIR_EVENTS}/log_dir_event_"
+AGAIN_MS = 1000
+
+
+class LogDirFailures:
+    """Notifies the controller through the registry, as Kafka's brokers do of a log directory."""
+
+    def __init__(self, node_id: int, registry: SharedRegistry, scheduler: Scheduler) -> None:
+        self._node_id = node_id
+        self._registry = registry
+        self._scheduler = scheduler
+        self._is_due = False
+
+    def happened(self) -> None:
+        """A replica has gone offline."""
+        if not self._is_due:
+            self._is_due = True
+            self._scheduler.at(self, self._scheduler.now().mono_ms, self._begin)
+
+    def _begin(self, now: Now) -> None:
+        self._is_due = False
+        self._scheduler.begin(self, self._notify(), failed=self._failed)
+
+    def _notify(self) -> Steps[None]:
+        yield from self._registry.commit([Change(EVENT, failed_broker_value(self._node_id), sequential=True)])
+
+    def _failed(self, failure: Exception) -> None:
+        log.warning("the controller could not be told of partitions that are offline here, and is told again: %s", failure)
+        self._is_due = True
+        self._scheduler.at(self, self._scheduler.now().mono_ms + AGAIN_MS, self._begin)
