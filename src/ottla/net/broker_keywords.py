@@ -54,7 +54,6 @@ class BrokerKeywords(TypedDict, total=False):
     group_min_session_timeout_ms: int
     inter_broker_listener_name: str
     leader_imbalance_check_interval_seconds: int
-    leader_imbalance_per_broker_percentage: int
     listener_security_protocol_map: str
     listeners: str
     log_cleaner_backoff_ms: int

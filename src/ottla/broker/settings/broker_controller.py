@@ -25,7 +25,7 @@ class ControllerSettings(SettingsOf):
         LONG, 300, "How often it looks whether a broker leads too little of what is its to lead.", check=at_least(1)
     )
     leader_imbalance_per_broker_percentage = Setting(
-        INT, 10, "How much of what is its to lead a broker may not lead before that, in per cent.", check=at_least(0)
+        INT, 10, "How much of what is its to lead a broker may not lead before that, in per cent.", check=at_least(0), hidden=True
     )
     controller_socket_timeout_ms = Setting(
         INT, 30_000, "How long the controller waits for a broker's answer before it connects and asks again.", check=at_least(1)
