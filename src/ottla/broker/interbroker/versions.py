@@ -28,7 +28,7 @@ OFFSET_FOR_LEADER_EPOCH, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS, ALTER_PARTITI
 
 _SPOKEN: Final = {
     FETCH: (
-        "0.8.0", "0.9.0", "0.10.0-IV0", "0.10.1-IV1", "0.11.0-IV0", "0.11.0-IV1", None, "1.1-IV0", "2.0-IV1", None, "2.1-IV2",
+        None, None, None, None, "0.8.0", "0.11.0-IV1", None, "1.1-IV0", "2.0-IV1", None, "2.1-IV2",
         "2.3-IV1", "2.7-IV1", "3.1-IV0", "3.5-IV0", "3.5-IV1", "3.7-IV4", "3.9-IV0",
     ),
     LIST_OFFSETS: (
@@ -46,7 +46,10 @@ _SPOKEN: Final = {
     ALTER_PARTITION: ("2.7-IV2", "3.2-IV0", "3.3-IV0", "3.5-IV1"),
     ALLOCATE_PRODUCER_IDS: ("3.0-IV0",),
 }  # fmt: skip
-"""API key -> by its versions from 0 on, the protocol version that brought it between brokers; None: it is passed over."""
+"""API key -> by its versions from 0 on, the protocol version that brought it between brokers; None: it is passed over.
+
+Fetch begins with version 4, the first that carries batches of magic 2: logs hold nothing else.
+"""
 
 
 class Switch(Enum):
