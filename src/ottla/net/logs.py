@@ -17,6 +17,7 @@ FORMATS = ("text", "json")
 
 LIMITED = (
     "ottla.authorizer", "ottla.broker", "ottla.cluster", "ottla.coord", "ottla.log", "ottla.net", "ottla.records", "ottla.registry",
+    "ottla.zookeeper",
 )  # fmt: skip
 """The loggers of a broker: a filter holds for the logger that it was added to, not for those below."""
 
