@@ -101,6 +101,7 @@ def test_a_follower_that_is_cut_off_leaves_the_replicas_in_sync_until_the_cut_is
     write(cluster, "cut", b"without it")
     cluster.mend()
     cluster.wait_in_sync("cut", timeout_s=PATIENCE_S)
+    assert sorted(in_sync(cluster, leader, "cut")) == sorted(cluster.members)
 
 
 def in_sync(cluster: Cluster, node_id: int, topic: str) -> list[int]:

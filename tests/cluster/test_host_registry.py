@@ -119,7 +119,8 @@ def test_a_process_that_missed_what_is_no_longer_kept_is_told_by_every_watch(use
     user.read("/a", watch=True)
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as database:
         database.execute("UPDATE state SET transactions = 500, forgotten = 400")
-    user.run(lambda: user.changed == ["/a"])
+    user.run(lambda: bool(user.changed))
+    assert user.changed == ["/a"]
 
 
 def test_a_damaged_entry_is_named_and_no_other_one(user: HostUser, tmp_path: Path) -> None:

@@ -156,7 +156,8 @@ def test_a_watch_tells_its_own_session_too(user: SharedUser) -> None:
     user.commit(Change("/a", b""))
     user.read("/a", watch=True)
     user.commit(Change("/a", b"1"))
-    user.run(lambda: user.changed == ["/a"])
+    user.run(lambda: bool(user.changed))
+    assert user.changed == ["/a"]
 
 
 def test_an_ephemeral_entry_goes_when_its_session_is_closed(users: Users) -> None:
