@@ -351,6 +351,26 @@ def test_a_change_that_the_controller_refuses_is_taken_back() -> None:
     assert (leader.isr, leader.maximal_isr, leader.pending) == ((1, 2), (1, 2), None)
 
 
+@pytest.mark.parametrize("is_refused_first", [True, False])
+def test_what_waited_for_a_follower_that_was_about_to_join_is_acknowledged_when_it_is_refused_and_gone(
+    is_refused_first: bool,
+) -> None:
+    machine = with_controller((1, 2))
+    fetched(machine, 3, 0)
+    promise = pending(machine, b"1")
+    fetched(machine, 2, 1)
+    assert not promise.done
+    if is_refused_first:
+        altered(machine, INELIGIBLE_REPLICA)
+        assert not promise.done  # it is alive, and had everything a moment ago
+        machine.tell_brokers(1, 2)
+    else:
+        machine.tell_brokers(1, 2)
+        assert not promise.done
+        altered(machine, INELIGIBLE_REPLICA)
+    assert outcome(machine, promise) == NONE
+
+
 def test_before_2_7_a_leader_writes_the_state_itself_and_notifies_the_controller_later() -> None:
     machine = ClusterMachine(inter_broker_protocol_version="2.6")
     path = layout.state_path("t", 0)

@@ -49,7 +49,10 @@ class ClusterNews:
         """Take in all live brokers, and what is told of some topics; an error code if it is out of date."""
 
         def taken() -> Steps[dict[tuple[str, int], int]]:
+            has_lost = not self._image.brokers.keys() <= brokers.keys()
             take_brokers(self._image, controller_id, brokers)
+            if has_lost:
+                yield from self._replicas.brokers_gone()
             yield from self._take_topics(topics)
             return {}
 

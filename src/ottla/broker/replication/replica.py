@@ -254,10 +254,16 @@ class Replica(Partition):
             log.info("%s: in sync are %s (partition epoch %d)", self, list(isr), partition_epoch)
             self._see(now)
 
-    def isr_refused(self, change: IsrChange) -> None:
-        """The controller has not made a change, and knows that nobody has."""
+    def isr_refused(self, change: IsrChange, now: Now) -> None:
+        """The controller has not made a change, and knows that nobody has: who was about to join is not waited for any more."""
         if isinstance(self.replicas, LeaderState):
             self.replicas.refused(change)
+            self._see(now)
+
+    def brokers_gone(self, now: Now) -> None:
+        """Fewer brokers are alive than before: a leader does not wait for those that are not."""
+        if self.offline is None and isinstance(self.replicas, LeaderState):
+            self._see(now)
 
     def _see(self, now: Now) -> None:
         """Raise the high watermark if that is possible, and tell readers."""

@@ -306,6 +306,12 @@ class ReplicaManager:
         every("in-sync sets", lambda: settings.value.replica_lag_time_max_ms // 2, shrink, now)
         every("high watermarks", lambda: settings.value.replica_high_watermark_checkpoint_interval_ms, note, now)
 
+    def brokers_gone(self) -> Steps[None]:
+        """Fewer brokers are alive than before: what waited for those that are not may be acknowledged now."""
+        for replica in self._replicas():
+            replica.brokers_gone(self._scheduler.now())
+            yield None
+
     def _shrink(self) -> Steps[None]:
         for replica in self._replicas():
             if isinstance(replica.replicas, LeaderState):
