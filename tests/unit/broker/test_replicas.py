@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -349,6 +350,26 @@ def test_a_change_that_the_controller_refuses_is_taken_back() -> None:
     altered(machine, INELIGIBLE_REPLICA)
     leader: Any = machine.replica().replicas
     assert (leader.isr, leader.maximal_isr, leader.pending) == ((1, 2), (1, 2), None)
+
+
+def test_a_refusal_is_told_once_and_not_asked_about_at_each_fetch(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ottla.broker")
+    machine = with_controller((1, 2))
+    asked = 0
+    for _ in range(100):
+        fetched(machine, 3, 0)
+        if machine.links.sent:
+            altered(machine, INELIGIBLE_REPLICA)
+            asked += 1
+        machine.pass_time(50)
+    assert asked == 3
+    told = [message for message in caplog.messages if "in sync again" in message or "as in-sync set" in message]
+    assert len(told) == 2
+    machine.pass_time(2_000)
+    fetched(machine, 3, 0)
+    altered(machine)
+    leader: Any = machine.replica().replicas
+    assert leader.isr == (1, 2, 3)
 
 
 @pytest.mark.parametrize("is_refused_first", [True, False])

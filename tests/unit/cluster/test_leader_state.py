@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ottla.cluster.replication.assigned import Assigned
+from ottla.cluster.replication.followers import REFUSED_MS
 from ottla.cluster.replication.leader import LeaderState, LeaderTerms
 
 LAG_MS = 1000
@@ -61,11 +62,11 @@ def test_no_more_are_demanded_than_there_are() -> None:
 def test_a_follower_joins_when_it_has_all_that_readers_see_and_all_from_before_the_leader_epoch() -> None:
     leader = leading((1, 2), end_offset=8)
     fetch(leader, 3, 6, 8)
-    assert leader.expand(3, 5) is None  # what lies between 6 and 8 may have been committed by the leader before
+    assert leader.expand(3, 5, 0) is None  # what lies between 6 and 8 may have been committed by the leader before
     fetch(leader, 3, 8, 8)
-    change = leader.expand(3, 9)
+    change = leader.expand(3, 9, 0)
     assert change is None
-    change = leader.expand(3, 8)
+    change = leader.expand(3, 8, 0)
     assert change is not None
     assert (change.isr, change.leader_epoch, change.partition_epoch) == ((1, 2, 3), 5, 7)
 
@@ -74,7 +75,7 @@ def test_a_joining_follower_holds_the_high_watermark_back_before_the_controller_
     leader = leading((1, 2))
     fetch(leader, 2, 10, 10)
     fetch(leader, 3, 4, 4)
-    assert leader.expand(3, 4) is not None
+    assert leader.expand(3, 4, 0) is not None
     assert leader.high_watermark(10, 2 * LAG_MS, 1) == 4
     assert leader.isr == (1, 2)
 
@@ -95,15 +96,15 @@ def test_a_leaving_follower_holds_the_high_watermark_back_until_the_controller_h
 def test_one_change_is_under_way_at_a_time() -> None:
     leader = leading((1, 2))
     fetch(leader, 3, 0, 0)
-    assert leader.expand(3, 0) is not None
+    assert leader.expand(3, 0, 0) is not None
     assert leader.shrink(10, 5000) is None
-    assert leader.expand(3, 0) is None
+    assert leader.expand(3, 0, 0) is None
 
 
 def test_an_answer_to_a_change_that_others_overtook_changes_nothing() -> None:
     leader = leading((1, 2))
     fetch(leader, 3, 0, 0)
-    change = leader.expand(3, 0)
+    change = leader.expand(3, 0, 0)
     assert change is not None
     leader.lead(assigned((1,), leader_epoch=6, partition_epoch=9), 0, 0)
     assert not leader.changed(change, (1, 2, 3), 5, 8)
@@ -113,17 +114,51 @@ def test_an_answer_to_a_change_that_others_overtook_changes_nothing() -> None:
 def test_a_refused_change_leaves_the_set_as_it_was() -> None:
     leader = leading((1, 2))
     fetch(leader, 3, 0, 0)
-    change = leader.expand(3, 0)
+    change = leader.expand(3, 0, 0)
     assert change is not None
-    leader.refused(change)
+    leader.refused(change, 0)
     assert leader.maximal_isr == leader.isr == (1, 2)
-    assert leader.expand(3, 0) is not None
+
+
+def refused(leader: LeaderState, now_ms: int) -> None:
+    change = leader.expand(3, 0, now_ms)
+    assert change is not None
+    leader.refused(change, now_ms)
+
+
+def test_a_refused_follower_is_asked_for_again_after_a_pause() -> None:
+    leader = leading((1, 2))
+    fetch(leader, 3, 0, 0)
+    refused(leader, 0)
+    fetch(leader, 3, 0, 0, REFUSED_MS - 1)
+    assert leader.expand(3, 0, REFUSED_MS - 1) is None
+    change = leader.expand(3, 0, REFUSED_MS)
+    assert change is not None
+    assert leader.is_repeated(change)
+
+
+def test_a_refused_follower_is_asked_for_again_at_once_when_its_broker_has_begun_anew() -> None:
+    leader = leading((1, 2))
+    fetch(leader, 3, 0, 0)
+    refused(leader, 0)
+    leader.followers[3].fetched(0, 0, 0, 1, 33)
+    change = leader.expand(3, 0, 1)
+    assert change is not None
+    assert not leader.is_repeated(change)
+
+
+def test_a_refused_follower_is_asked_for_again_at_once_in_a_new_leader_epoch() -> None:
+    leader = leading((1, 2))
+    fetch(leader, 3, 0, 0)
+    refused(leader, 0)
+    leader.lead(assigned((1, 2), leader_epoch=6, partition_epoch=8), 0, 1)
+    assert leader.expand(3, 0, 1) is not None
 
 
 def test_a_change_tells_with_which_epochs_its_members_fetched() -> None:
     leader = LeaderState(1, LeaderTerms({1, 2, 3}, LAG_MS, broker_epoch=11), assigned((1, 2)), 0, 0)
     leader.followers[3].fetched(0, 0, 0, 0, 33)
-    change = leader.expand(3, 0)
+    change = leader.expand(3, 0, 0)
     assert change is not None
     assert change.broker_epochs == (11, -1, 33)
 
@@ -131,7 +166,7 @@ def test_a_change_tells_with_which_epochs_its_members_fetched() -> None:
 def test_a_stranger_is_not_counted() -> None:
     leader = leading()
     assert 9 not in leader.followers
-    assert leader.expand(9, 0) is None
+    assert leader.expand(9, 0, 0) is None
 
 
 def test_records_are_deleted_where_all_live_replicas_have_deleted_them() -> None:
@@ -162,7 +197,7 @@ class Replication(RuleBasedStateMachine):
     def fetch(self, node_id: int, count: int) -> None:
         offset = self.ends[node_id] = min(self.ends[node_id] + count, self.end_offset)
         fetch(self.leader, node_id, offset, self.end_offset, self.now_ms)
-        self.leader.expand(node_id, self.high_watermark)
+        self.leader.expand(node_id, self.high_watermark, self.now_ms)
         self.look()
 
     @rule(ms=st.sampled_from((1, LAG_MS // 2, LAG_MS + 1)))
@@ -180,7 +215,7 @@ class Replication(RuleBasedStateMachine):
             self.agreed = self.agreed._replace(isr=change.isr, partition_epoch=self.agreed.partition_epoch + 1)
             self.leader.changed(change, change.isr, change.leader_epoch, self.agreed.partition_epoch)
         else:
-            self.leader.refused(change)
+            self.leader.refused(change, self.now_ms)
         self.look()
 
     @precondition(lambda self: self.leader.pending)

@@ -181,8 +181,7 @@ class IsrsByController:
             now = self._scheduler.now()
             replica.isr_changed(change, tuple(part.isr), part.leader_epoch, part.partition_epoch, now)
         elif part.error_code in CERTAINLY_NOT_MADE:
-            log.info("%s: the controller refuses %s as in-sync set (%s)", replica, list(change.isr), error_name(part.error_code))
-            replica.isr_refused(change, self._scheduler.now())
+            replica.isr_refused(change, part.error_code, self._scheduler.now())
         elif part.error_code not in OUT_OF_DATE:
             log.warning("%s: its in-sync set could not be changed (%s); it is asked again", replica, error_name(part.error_code))
             return False

@@ -27,6 +27,7 @@ from ottla.wire.errors import (
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     NOT_LEADER_OR_FOLLOWER,
     UNKNOWN_LEADER_EPOCH,
+    error_name,
 )
 
 log = logging.getLogger("ottla.broker")
@@ -225,9 +226,10 @@ class Replica(Partition):
             return
         known, known_start = follower.log_end_offset, follower.log_start_offset
         follower.fetched(offset, log_start_offset, self.log.log_end_offset, now.mono_ms, broker_epoch)
-        change = None if node_id in leader.isr else leader.expand(node_id, self.high_watermark)
+        change = None if node_id in leader.isr else leader.expand(node_id, self.high_watermark, now.mono_ms)
         if change is not None:
-            log.info("%s: replica %d is in sync again with all below offset %d", self, node_id, offset)
+            if not leader.is_repeated(change):
+                log.info("%s: replica %d is in sync again with all below offset %d", self, node_id, offset)
             self._ports.isrs.ask(self, change)
         if known != offset:
             self._see(now)
@@ -254,11 +256,19 @@ class Replica(Partition):
             log.info("%s: in sync are %s (partition epoch %d)", self, list(isr), partition_epoch)
             self._see(now)
 
-    def isr_refused(self, change: IsrChange, now: Now) -> None:
-        """The controller has not made a change, and knows that nobody has: who was about to join is not waited for any more."""
-        if isinstance(self.replicas, LeaderState):
-            self.replicas.refused(change)
-            self._see(now)
+    def isr_refused(self, change: IsrChange, error_code: int, now: Now) -> None:
+        """The controller has not made a change, and knows that nobody has: who was about to join is not waited for any more.
+
+        It is asked again and again, as long as that follower fetches; that is said once.
+        """
+        leader = self.replicas
+        if not isinstance(leader, LeaderState):
+            return
+        if not leader.is_repeated(change):
+            sentence = "%s: the controller refuses %s as in-sync set (%s), and is asked again now and then"
+            log.info(sentence, self, list(change.isr), error_name(error_code))
+        leader.refused(change, now.mono_ms)
+        self._see(now)
 
     def brokers_gone(self, now: Now) -> None:
         """Fewer brokers are alive than before: a leader does not wait for those that are not."""

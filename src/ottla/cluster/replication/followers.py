@@ -4,16 +4,19 @@ from __future__ import annotations
 
 UNKNOWN = -1
 NEVER = -(1 << 62)
+REFUSED_MS = 2_000
+"""So long a follower is not named again that the controller would not have in sync: its next fetch comes at once."""
 
 
 class Follower:
     """How far a follower is.
 
     `log_end_offset` is where it fetched last: it has everything below. `caught_up_ms` is the latest time (monotonic) at which it
-    had all that the leader had, `broker_epoch` the one that its fetches tell (KIP-903), or -1.
+    had all that the leader had, `broker_epoch` the one that its fetches tell (KIP-903), or -1. `refused_ms` is when the
+    controller refused to have this life of the broker in sync.
     """
 
-    __slots__ = ("broker_epoch", "caught_up_ms", "fetch_end_offset", "fetch_ms", "log_end_offset", "log_start_offset")
+    __slots__ = ("broker_epoch", "caught_up_ms", "fetch_end_offset", "fetch_ms", "log_end_offset", "log_start_offset", "refused_ms")
 
     def __init__(self) -> None:
         self.log_start_offset = UNKNOWN
@@ -22,6 +25,7 @@ class Follower:
         self.fetch_ms = NEVER
         self.caught_up_ms = NEVER
         self.broker_epoch = UNKNOWN
+        self.refused_ms = NEVER
 
     def fetched(self, offset: int, log_start_offset: int, end_offset: int, now_ms: int, broker_epoch: int) -> None:
         """Note a fetch from `offset` while the leader's log ended at `end_offset`.
@@ -37,12 +41,24 @@ class Follower:
         self.log_end_offset = offset
         self.fetch_end_offset = max(self.fetch_end_offset, end_offset)
         self.fetch_ms = now_ms
-        self.broker_epoch = broker_epoch
+        if broker_epoch != self.broker_epoch:
+            self.broker_epoch = broker_epoch
+            self.refused_ms = NEVER
 
     def begin_epoch(self, end_offset: int, now_ms: int, *, is_in_sync: bool) -> None:
         """A new leader epoch of the same leader: what it fetched counts on, but it has to fetch again to join the in-sync set."""
         self.fetch_end_offset = end_offset
         self.fetch_ms = self.caught_up_ms = now_ms if is_in_sync else NEVER
+        self.refused_ms = NEVER
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether the controller has refused to have it in sync since its broker began."""
+        return self.refused_ms != NEVER
+
+    def may_be_named(self, now_ms: int) -> bool:
+        """Whether the controller may be asked (again) to have it in sync."""
+        return now_ms - self.refused_ms >= REFUSED_MS
 
     def is_caught_up(self, end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
         """Whether it has everything, or had it within the last `lag_time_max_ms`."""

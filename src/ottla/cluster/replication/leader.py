@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from ottla.cluster.replication.assigned import Assigned, IsrChange
-from ottla.cluster.replication.followers import UNKNOWN, Follower
+from ottla.cluster.replication.followers import NEVER, UNKNOWN, Follower
 
 Told = Callable[[int], None]
 
@@ -78,6 +78,9 @@ class LeaderState:
 
     def _commit(self, isr: tuple[int, ...], partition_epoch: int) -> None:
         self.isr = self.maximal_isr = isr
+        for node_id in isr:
+            if node_id in self.followers:
+                self.followers[node_id].refused_ms = NEVER
         self.partition_epoch = partition_epoch
         self.pending: IsrChange | None = None
 
@@ -123,15 +126,18 @@ class LeaderState:
 
     # Who is in sync
 
-    def expand(self, node_id: int, high_watermark: int) -> IsrChange | None:
+    def expand(self, node_id: int, high_watermark: int, now_ms: int) -> IsrChange | None:
         """The change to ask for if this follower may join: it has all that readers see, and all from before this leader epoch.
 
-        Otherwise it could lead one day without records that were committed before.
+        Otherwise it could lead one day without records that were committed before. One that was refused is asked for again
+        after a pause, or when its broker began anew.
         """
         if self.pending is not None or node_id in self.isr or node_id not in self._terms.live_brokers:
             return None
         follower = self.followers.get(node_id)
         if follower is None or follower.log_end_offset < max(high_watermark, self.start_offset):
+            return None
+        if not follower.may_be_named(now_ms):
             return None
         self.pending = change = self._change((*self.isr, node_id))
         self.maximal_isr = change.isr
@@ -170,10 +176,19 @@ class LeaderState:
         self._commit(isr, partition_epoch)
         return True
 
-    def refused(self, change: IsrChange) -> None:
+    def refused(self, change: IsrChange, now_ms: int) -> None:
         """The controller has not made a change, and knows for certain that nobody has: the set is as it was."""
-        if self.pending is change:
-            self._commit(self.isr, self.partition_epoch)
+        if self.pending is not change:
+            return
+        for node_id in set(change.isr).difference(self.isr):
+            if node_id in self.followers:
+                self.followers[node_id].refused_ms = now_ms
+        self._commit(self.isr, self.partition_epoch)
+
+    def is_repeated(self, change: IsrChange) -> bool:
+        """Whether all that this change would add were refused before."""
+        added = [self.followers.get(node_id) for node_id in set(change.isr).difference(self.isr)]
+        return bool(added) and all(one is not None and one.was_refused for one in added)
 
     # Who waits for replicas
 
