@@ -275,7 +275,7 @@ def test_ends_and_lag_are_those_of_what_is_committed(broker: Peer, topic: str) -
         for level, end in (("read_committed", 2), ("read_uncommitted", 3)):
             with reader(broker, isolation_level=level) as consumer:
                 consumer.assign([where])
-                assert consumer.current_lag(where) is None
+                assert consumer.current_lag(where) in (None, end)  # before or after the answer to the first fetch
                 drain(consumer, 1)
                 assert consumer.current_lag(where) == end - consumer.position(where)
                 consumer.seek_to_end()
