@@ -45,6 +45,16 @@ def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.M
         clusters.live(1)
 
 
+@pytest.mark.expects_errors("nobody expects this")
+def test_a_line_at_error_fails_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def live(life: cluster_life.ClusterLife) -> None:
+        logging.getLogger("ottla.broker").error("nobody expects %s", "this")
+
+    monkeypatch.setattr(cluster_life.ClusterLife, "live", live)
+    with pytest.raises(Violation, match=r"seed 1: .*nothing at ERROR: ERROR ottla.broker: nobody expects this"):
+        clusters.live(1)
+
+
 def test_the_command_tells_what_was_lived(capsys: pytest.CaptureFixture[str]) -> None:
     assert clusters.main(["--seeds", "2", "--jobs", "1"]) == 0
     assert "lived 2 seeds in" in capsys.readouterr().out

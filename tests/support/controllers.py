@@ -28,7 +28,7 @@ from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest, Contro
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.wire.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from ottla.wire.errors import KAFKA_STORAGE_ERROR
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
 from ottla.wire.framing import decode_request, encode_response
 from tests.support.simulated import completed
 
@@ -38,7 +38,10 @@ PORT = 9092
 
 
 class Candidate:
-    """One broker. `heard` is what it was told; `failed` are replicas that it can't use; `goodbyes` are its answers to who stops."""
+    """One broker. `heard` is what it was told; `failed` are replicas that it can't use; `goodbyes` are its answers to who stops.
+
+    `refusal` is the error with which it answers roles and metadata, if any.
+    """
 
     def __init__(self, cluster: ControlledCluster, node_id: int) -> None:
         self.node_id = node_id
@@ -51,6 +54,7 @@ class Candidate:
         self.heard: list[Any] = []
         self.failed: set[tuple[str, int]] = set()
         self.is_deaf = False
+        self.refusal = NONE
         self.roles: dict[tuple[str, int], tuple[int, int]] = {}
         self.metadata: dict[tuple[str, int], int] = {}
         self.goodbyes: list[ControlledShutdownResponse] = []
@@ -114,12 +118,16 @@ class Candidate:
         if isinstance(body, ControlledShutdownRequest):
             return self.goodbyes.pop(0)
         assert isinstance(body, UpdateMetadataRequest)
+        if self.refusal:
+            return UpdateMetadataResponse(error_code=self.refusal)
         for told in body.topic_states:
             self.metadata.update(((told.topic_name, one.partition_index), one.leader) for one in told.partition_states)
         return UpdateMetadataResponse()
 
     def _take_roles(self, body: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        response = LeaderAndIsrResponse()
+        response = LeaderAndIsrResponse(error_code=self.refusal)
+        if self.refusal:
+            return response
         for topic in body.topic_states:
             error = LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic.topic_id)
             for one in topic.partition_states:

@@ -7,6 +7,7 @@ once and in order       an idempotent producer's records are there once, in the 
 what is read stays      readers find again what they have read
 nothing from nowhere    no record is there that nobody has sent
 heals                   once faults stop, every partition has a leader and all its replicas in sync, with the same bytes
+nothing at ERROR        no broker says anything at ERROR that the seed itself gave no reason for
 
 Unclean elections are off, and the last of an in-sync set loses no power.
 """

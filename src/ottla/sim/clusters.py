@@ -15,13 +15,18 @@ import sys
 import time
 
 from ottla.sim.cluster_life import ClusterLife, ClusterLifeResult
+from ottla.sim.error_lines import error_lines
 from ottla.sim.seeds import Violation, in_chunks
 
 
 def live(seed: int, *, tell: bool = False) -> ClusterLifeResult:
     """Live one seed. Raises `Violation`, or any other fault, with the command that repeats it."""
     try:
-        return ClusterLife(seed, tell=tell).live()
+        with error_lines() as said:
+            lived = ClusterLife(seed, tell=tell).live()
+            if said.lines:
+                raise Violation(f"nothing at ERROR: {'; '.join(said.lines)}")
+            return lived
     except Exception as failure:
         again = f"python -m ottla.sim.clusters --seed {seed}"
         raise Violation(f"seed {seed}: {type(failure).__name__}: {failure}. See it again: {again}") from failure

@@ -13,7 +13,7 @@ from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, Li
 from ottla.cluster.controller.entries import LOG_DIR_EVENTS, failed_broker
 from ottla.ports import Change
 from ottla.wire.api.leader_and_isr import LeaderAndIsrResponse
-from ottla.wire.errors import BROKER_NOT_AVAILABLE, ERRORS, KAFKA_STORAGE_ERROR, NONE, STALE_BROKER_EPOCH
+from ottla.wire.errors import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE, STALE_BROKER_EPOCH
 
 log = logging.getLogger("ottla.broker")
 
@@ -122,9 +122,6 @@ class BrokerChanges:
 
     def roles_answered(self, node_id: int, response: LeaderAndIsrResponse) -> Steps[None]:
         """A broker has taken on its roles, except for replicas that it can't use."""
-        if response.error_code:
-            log.error("broker %d refused its roles: %s", node_id, ERRORS[response.error_code].name)
-            return
         if node_id not in self._context.brokers:
             return
         errors = list(self._errors(response))

@@ -34,7 +34,7 @@ from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartition
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
-from ottla.wire.errors import ERRORS, NOT_CONTROLLER
+from ottla.wire.errors import NOT_CONTROLLER, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH, error_name
 
 log = logging.getLogger("ottla.broker")
 
@@ -46,6 +46,8 @@ FEATURES_IN_2_FROM: Final = "3.3-IV0"
 BALANCE: Final = "balance of leaders"
 BALANCED_FIRST_MS: Final = 5_000
 """So long after an election the controller looks for the first time whether leaders are in balance."""
+STALE: Final = frozenset((STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH))
+"""What brokers answer that have registered anew or know a later controller: what is true now they hear or have heard already."""
 RETRY_MS = 500
 """After so long the registry is asked again who is the controller, where it was not reached."""
 
@@ -310,13 +312,19 @@ class Controller:
     # What brokers have answered
 
     def _answered(self, request: ControlRequest, response: Any) -> None:
-        if isinstance(request.message, LeaderAndIsrRequest):
+        if response.error_code:
+            level = logging.INFO if response.error_code in STALE else logging.ERROR
+            log.log(level, "broker %d refused %s: %s", request.node_id, _told(request), error_name(response.error_code))
+        elif isinstance(request.message, LeaderAndIsrRequest):
             self._soon(None, partial(_roles_answered, request.node_id, response))
-        elif isinstance(request.message, StopReplicaRequest):
-            if request.deleted:
-                self._soon(None, lambda reign: reign.topics.stopped(request, response))
-        elif response.error_code:
-            log.error("broker %d refused metadata: %s", request.node_id, ERRORS[response.error_code].name)
+        if request.deleted:
+            self._soon(None, lambda reign: reign.topics.stopped(request, response))
+
+
+def _told(request: ControlRequest) -> str:
+    if isinstance(request.message, LeaderAndIsrRequest):
+        return "its roles"
+    return "to stop replicas" if isinstance(request.message, StopReplicaRequest) else "metadata"
 
 
 def _roles_answered(node_id: int, response: Any, reign: Reign) -> Steps[None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from ottla.cluster import layout
@@ -12,7 +14,16 @@ from ottla.ports import NEW, Change
 from ottla.wire.api.alter_partition import AlterPartitionRequest
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
-from ottla.wire.errors import FENCED_LEADER_EPOCH, INELIGIBLE_REPLICA, NONE, NOT_CONTROLLER, STALE_BROKER_EPOCH
+from ottla.wire.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    FENCED_LEADER_EPOCH,
+    INELIGIBLE_REPLICA,
+    NONE,
+    NOT_CONTROLLER,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+    error_name,
+)
 from tests.support.controllers import TIMEOUT_MS, Candidate, ControlledCluster
 
 GONE_MS = 2 * TIMEOUT_MS
@@ -311,6 +322,29 @@ def test_a_leader_changes_its_in_sync_replicas_through_the_controller(cluster: C
 def test_requests_of_a_former_life_are_refused(cluster: ControlledCluster) -> None:
     response = cluster.ask(cluster.controller.controller.alter_partition(AlterPartitionRequest(broker_id=2, broker_epoch=1), 3))
     assert response.error_code == STALE_BROKER_EPOCH
+
+
+@pytest.mark.parametrize("code", [STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH])
+def test_who_has_registered_anew_or_knows_a_later_controller_may_refuse_what_it_is_told(
+    cluster: ControlledCluster, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    cluster.nodes[3].refusal = code
+    cluster.create("t", (1, 2, 3))
+    cluster.settle()
+    told = [record.levelname for record in caplog.records if error_name(code) in record.getMessage()]
+    assert told, "the refusal is in the log"
+    assert set(told) == {"INFO"}
+
+
+@pytest.mark.expects_errors("refused")
+def test_any_other_refusal_is_an_error(cluster: ControlledCluster, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.nodes[3].refusal = CLUSTER_AUTHORIZATION_FAILED
+    cluster.create("t", (1, 2, 3))
+    cluster.settle()
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "broker 3 refused its roles: CLUSTER_AUTHORIZATION_FAILED" in told
+    assert "broker 3 refused metadata: CLUSTER_AUTHORIZATION_FAILED" in told
 
 
 @pytest.mark.expects_errors("can't be understood")
