@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,23 @@ from cryptography.hazmat.primitives import serialization
 from bench.apache_kafka import free_port
 from ottla import Broker, SettingError
 from ottla.broker.membership.membership import NotAMember
+from ottla.broker.settings import BrokerSettings
 from ottla.ports import Change, StorageFailed
 from tests.support.zookeeper import ZooKeeper, started
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
+from ottla.net.zookeeper.opening import access_by
 from tests.support.sessions import RegistryUser
 
 trustme = pytest.importorskip("trustme", reason="trustme is absent: pip install 'ottla[testing]'")
 
 pytestmark = [pytest.mark.java]
 PASSWORD = 'se"cret\\ü'
+HOST = "localhost"
+"""The only name in the server's certificate."""
+
+TLS = {"zookeeper_ssl_client_enable": "true"}
+OLDER, OLDEST = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 USERS = """Server {{
   org.apache.zookeeper.server.auth.DigestLoginModule required user_broker="{}";
 }};
@@ -50,7 +59,7 @@ def zookeeper(folder: Path) -> Iterator[ZooKeeper]:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "ca.pem")
     for name in ("server", "client"):
-        issued = authority.issue_cert("localhost", "127.0.0.1")
+        issued = authority.issue_cert(HOST)
         (folder / f"{name}.pem").write_bytes(for_java(issued.private_key_pem.bytes()) + issued.cert_chain_pems[0].bytes())
     (folder / "users.conf").write_text(USERS.format(PASSWORD.replace("\\", "\\\\").replace('"', '\\"')), encoding="utf-8")
     settings = {
@@ -58,6 +67,9 @@ def zookeeper(folder: Path) -> Iterator[ZooKeeper]:
         "secureClientPort": free_port(),
         "secureClientPortAddress": "127.0.0.1",
         "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "ssl.ciphersuites": f"TLS_AES_256_GCM_SHA384,{OLDEST},{OLDER}",
+        "ssl.enabledProtocols": "TLSv1.2,TLSv1.3",
+        "ssl.protocol": "TLSv1.3",
         "ssl.keyStore.location": folder / "server.pem",
         "ssl.trustStore.location": folder / "ca.pem",
     }
@@ -66,7 +78,7 @@ def zookeeper(folder: Path) -> Iterator[ZooKeeper]:
         yield server
 
 
-def broker(folder: Path, address: str, **settings: Any) -> Broker:
+def broker(folder: Path, address: str = "", **settings: Any) -> Broker:
     given = {"zookeeper_connect": address, "node_id": 1, "zookeeper_session_timeout_ms": 2_000, **settings}
     given["controlled_shutdown_enable"] = "false"
     return Broker(str(folder), **given)
@@ -96,7 +108,17 @@ def test_a_wrong_password_is_told_at_once(zookeeper: ZooKeeper, tmp_path: Path) 
         ({"zookeeper_set_acl": "true"}, "this one has none: give ottla.zookeeper.jaas.config"),
         ({"ottla_zookeeper_jaas_config": "x"}, "ottla.zookeeper.jaas.config does not end with a semicolon"),
         ({"ottla_zookeeper_jaas_config": 'Plain required username="a";'}, "has to be org.apache.zookeeper.server.auth.Digest"),
-        ({"zookeeper_ssl_client_enable": "true", "zookeeper_ssl_truststore_location": "/none.pem"}, "zookeeper.ssl.truststore"),
+        ({**TLS, "zookeeper_ssl_truststore_location": "/none.pem"}, "zookeeper.ssl.truststore"),
+        ({**TLS, "zookeeper_ssl_crl_enable": "true"}, r"zookeeper.ssl.crl.enable asks .* leave it out, and give"),
+        ({**TLS, "zookeeper_ssl_ocsp_enable": "true"}, r"zookeeper.ssl.ocsp.enable asks .* leave it out, and give"),
+        ({**TLS, "zookeeper_ssl_endpoint_identification_algorithm": "LDAPS"}, "algorithm has to be HTTPS, or empty for"),
+        ({**TLS, "zookeeper_ssl_cipher_suites": "ROT13"}, "zookeeper.ssl.cipher.suites names none that is known here: ROT13"),
+        (
+            {**TLS, "zookeeper_ssl_protocol": "TLSv1.3", "zookeeper_ssl_cipher_suites": OLDER},
+            "leave no version of TLS: allow TLSv1.3",
+        ),
+        ({"zookeeper_ssl_enabled_protocols": "SSLv3"}, "zookeeper.ssl.enabled.protocols"),
+        ({"zookeeper_ssl_protocol": "SSLv3"}, "zookeeper.ssl.protocol"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named(tmp_path: Path, settings: dict[str, str], sentence: str) -> None:
@@ -104,18 +126,64 @@ def test_settings_that_cannot_be_used_are_named(tmp_path: Path, settings: dict[s
         broker(tmp_path / "a", "127.0.0.1:1", **settings).start()
 
 
-def test_a_broker_joins_over_tls_with_a_certificate_of_its_own(zookeeper: ZooKeeper, folder: Path, tmp_path: Path) -> None:
-    tls = {
-        "zookeeper_ssl_client_enable": "true",
+def by_tls(zookeeper: ZooKeeper, folder: Path) -> dict[str, Any]:
+    """The settings with which the server takes a broker."""
+    return {
+        **TLS,
+        "zookeeper_connect": f"{HOST}:{zookeeper.configuration()['secureClientPort']}/tls",
         "zookeeper_clientCnxnSocket": "org.apache.zookeeper.ClientCnxnSocketNetty",
         "zookeeper_ssl_keystore_location": folder / "client.pem",
         "zookeeper_ssl_truststore_location": folder / "ca.pem",
     }
-    address = f"127.0.0.1:{zookeeper.configuration()['secureClientPort']}/tls"
-    with broker(tmp_path / "a", address, **tls):
+
+
+def test_a_broker_joins_over_tls_with_a_certificate_of_its_own(zookeeper: ZooKeeper, folder: Path, tmp_path: Path) -> None:
+    with broker(tmp_path / "a", **by_tls(zookeeper, folder)):
         other = RegistryUser(f"{zookeeper.address}/tls", 2_000).begun()
         assert other.list("/brokers/ids") == [["1"]]
         other.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "spoken"),
+    [
+        ({}, ("TLSv1.3", None)),
+        ({"protocol": "TLSv1.2"}, ("TLSv1.2", None)),
+        ({"protocol": "TLSv1.2", "enabled_protocols": "TLSv1.3"}, ("TLSv1.3", None)),
+        ({"enabled_protocols": "TLSv1.2,TLSv1.3", "cipher_suites": OLDER}, ("TLSv1.2", "ECDHE-ECDSA-AES256-GCM-SHA384")),
+    ],
+)
+def test_the_versions_and_suites_that_are_given_are_spoken(
+    zookeeper: ZooKeeper, folder: Path, settings: dict[str, str], spoken: tuple[str, str | None]
+) -> None:
+    given = by_tls(zookeeper, folder) | {f"zookeeper_ssl_{name}": value for name, value in settings.items()}
+    texts = {name.replace("_", "."): str(value) for name, value in given.items()}
+    access = access_by(BrokerSettings.parse(texts))
+    assert access.secure is not None
+    with (
+        socket.create_connection(access.address.hosts[0]) as plain,
+        access.secure().wrap_socket(plain, server_hostname=HOST) as link,
+    ):
+        cipher = link.cipher()
+        assert cipher is not None
+        assert (link.version(), cipher[0]) == (spoken[0], spoken[1] or cipher[0])
+
+
+@pytest.mark.parametrize(("algorithm", "joins"), [("https", False), ("", True)])
+def test_the_name_in_a_certificate_is_looked_at_unless_told_otherwise(
+    zookeeper: ZooKeeper, folder: Path, tmp_path: Path, algorithm: str, *, joins: bool
+) -> None:
+    given = by_tls(zookeeper, folder)
+    given["zookeeper_connect"] = given["zookeeper_connect"].replace(HOST, "127.0.0.1")
+    given |= {
+        "zookeeper_ssl_endpoint_identification_algorithm": algorithm,
+        "zookeeper_connection_timeout_ms": 60_000 if joins else 500,
+    }
+    with (
+        nullcontext() if joins else pytest.raises(NotAMember, match="speaks no TLS that this broker trusts"),
+        broker(tmp_path / "a", **given),
+    ):
+        pass
 
 
 def test_tls_that_fails_is_told(zookeeper: ZooKeeper, tmp_path: Path) -> None:

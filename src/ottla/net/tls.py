@@ -17,15 +17,12 @@ from ottla.broker.security.certificates import read_certificate
 from ottla.broker.security.principals import ANONYMOUS, Rule, user_of
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce
 from ottla.broker.settings.broker_security import PREFIX
-from ottla.net.stores import key_and_chain, load_key, load_trust
+from ottla.net.stores import Spell, key_and_chain, load_key, load_trust
+from ottla.net.tls_versions import VERSIONS, narrow
 
 log = logging.getLogger("ottla.net")
 
-VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 CLIENTS = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-NEWEST_SUITES = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
-"""The suites of TLS 1.3. Which of them are offered is the system's choice: Python cannot narrow it."""
-
 LOCATIONS = ("ssl.keystore.location", "ssl.truststore.location")
 Stamp = tuple[int, int, int]
 Given = Mapping[str, str | None]
@@ -106,38 +103,11 @@ def _spelt(settings: BrokerSettings, name: str, key: str) -> str:
     return own if any(own in map(str.lower, each) for each in texts) else key
 
 
-def _limit(context: ssl.SSLContext, settings: BrokerSettings, spell: partial[str]) -> None:
+def _limit(context: ssl.SSLContext, settings: BrokerSettings, spell: Spell) -> None:
     """Allow the versions and cipher suites that are wanted. Raises `SettingError`."""
     most = VERSIONS.get(settings.ssl_protocol, ssl.TLSVersion.TLSv1_3)
     allowed = [VERSIONS[each] for each in settings.ssl_enabled_protocols if VERSIONS[each] <= most]
-    suites = settings.ssl_cipher_suites
-    newest, older = [each for each in suites if each in NEWEST_SUITES], [each for each in suites if each not in NEWEST_SUITES]
-    if suites and not newest:
-        allowed = [each for each in allowed if each < ssl.TLSVersion.TLSv1_3]
-    if suites and not older:
-        allowed = [each for each in allowed if each is ssl.TLSVersion.TLSv1_3]
-    if newest and set(newest) != NEWEST_SUITES and ssl.TLSVersion.TLSv1_3 in allowed:
-        missing = ", ".join(sorted(NEWEST_SUITES.difference(newest)))
-        raise SettingError(f"{spell('ssl.cipher.suites')} must name all suites of TLS 1.3 or none of them: add {missing}.")
-    if not allowed:
-        raise SettingError(
-            f"{spell('ssl.enabled.protocols')}, ssl.protocol and ssl.cipher.suites leave no version of TLS: allow TLSv1.3."
-        )
-    context.minimum_version, context.maximum_version = min(allowed), max(allowed)
-    if older:
-        try:
-            context.set_ciphers(":".join(map(openssl_name, older)))
-        except ssl.SSLError:
-            raise SettingError(f"{spell('ssl.cipher.suites')} names none that is known here: {', '.join(older)}.") from None
-
-
-def openssl_name(suite: str) -> str:
-    """A cipher suite of TLS 1.2 as OpenSSL calls it, from its name in IANA's words; OpenSSL's own names stay."""
-    if not suite.startswith("TLS_"):
-        return suite
-    exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
-    cipher = cipher.replace("AES_", "AES").replace("_CBC_", "_").replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
-    return "-".join([*([] if exchange == "RSA" else exchange.split("_")), *cipher.split("_")])
+    narrow(context, allowed, settings.ssl_cipher_suites, spell)
 
 
 def _check_time(wanted: Given, spell: partial[str]) -> None:

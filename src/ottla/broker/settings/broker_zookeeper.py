@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.settings.kinds import BOOLEAN, INT, LIST, PASSWORD, STRING, at_least, one_of
+from ottla.broker.settings.kinds import BOOLEAN, INT, LIST, PASSWORD, STRING, at_least, each_of, one_of
 from ottla.broker.settings.setting import Setting, SettingsOf, unset
 
 NETTY = "org.apache.zookeeper.ClientCnxnSocketNetty"
@@ -52,19 +52,38 @@ class ZooKeeperSettings(SettingsOf):
     zookeeper_set_acl = Setting(
         BOOLEAN, False, "Whether only the login of brokers can change what they keep in ZooKeeper.", hidden=True
     )
-    zookeeper_ssl_cipher_suites = unset(LIST, "Cipher suites that may be used with ZooKeeper.", hidden=True)
+    zookeeper_ssl_cipher_suites = unset(
+        LIST, "Cipher suites that may be used with ZooKeeper, as for ssl.cipher.suites; none: what the system allows.", hidden=True
+    )
     zookeeper_ssl_client_enable = Setting(BOOLEAN, False, "Whether TLS is spoken with ZooKeeper.", hidden=True)
-    zookeeper_ssl_crl_enable = Setting(BOOLEAN, False, "Whether revoked certificates of ZooKeeper are looked up.", hidden=True)
-    zookeeper_ssl_enabled_protocols = unset(LIST, "Versions of TLS that may be used with ZooKeeper.", hidden=True)
+    zookeeper_ssl_crl_enable = Setting(
+        BOOLEAN,
+        False,
+        "Whether lists of revoked certificates are fetched: they cannot be here, and `true` is refused.",
+        hidden=True,
+    )
+    zookeeper_ssl_enabled_protocols = unset(
+        LIST, "The versions of TLS that are spoken with ZooKeeper.", check=each_of("TLSv1.2", "TLSv1.3"), hidden=True
+    )
     zookeeper_ssl_endpoint_identification_algorithm = Setting(
         STRING, "HTTPS", "Whether the name in ZooKeeper's certificate is checked: HTTPS, or empty for no.", hidden=True
     )
     zookeeper_ssl_keystore_location = unset(STRING, "The file of this broker's key and certificate for ZooKeeper.", hidden=True)
     zookeeper_ssl_keystore_password = unset(PASSWORD, "What opens the key store for ZooKeeper.", hidden=True)
     zookeeper_ssl_keystore_type = unset(STRING, "Its kind.", check=one_of(*STORES), hidden=True)
-    zookeeper_ssl_ocsp_enable = Setting(BOOLEAN, False, "Whether ZooKeeper's certificate is asked about by OCSP.", hidden=True)
+    zookeeper_ssl_ocsp_enable = Setting(
+        BOOLEAN,
+        False,
+        "Whether ZooKeeper's certificate is asked about by OCSP: it cannot be here, and `true` is refused.",
+        hidden=True,
+    )
     zookeeper_ssl_protocol = Setting(
-        STRING, "TLSv1.2", "The version of TLS for ZooKeeper, if none is enabled by name.", hidden=True
+        STRING,
+        "TLSv1.2",
+        "The one version of TLS for ZooKeeper if it is given and zookeeper.ssl.enabled.protocols is not; with neither, 1.2 and 1.3 "
+        "are spoken.",
+        check=one_of("TLS", "TLSv1.2", "TLSv1.3"),
+        hidden=True,
     )
     zookeeper_ssl_truststore_location = unset(STRING, "The file of the certificates that ZooKeeper's is to be from.", hidden=True)
     zookeeper_ssl_truststore_password = unset(PASSWORD, "What opens that file.", hidden=True)

@@ -10,6 +10,7 @@ from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.broker.settings.broker_zookeeper import NETTY, NIO
 from ottla.net.stores import load_key, load_trust
+from ottla.net.tls_versions import VERSIONS, narrow
 from ottla.net.zookeeper.address import ZooKeeperAddress
 from ottla.net.zookeeper.client import Access
 from ottla.net.zookeeper.diagnosis import why
@@ -21,7 +22,9 @@ from ottla.sasl import jaas
 
 DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
 JAAS = "ottla.zookeeper.jaas.config"
-LEAST = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+PROTOCOL = "zookeeper.ssl.protocol"
+IDENTIFICATION = "zookeeper.ssl.endpoint.identification.algorithm"
+REVOCATION = ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable")
 
 
 async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
@@ -86,19 +89,33 @@ def _login(text: str | None) -> Callable[[], DigestMd5] | None:
 
 
 def _tls(settings: BrokerSettings) -> ssl.SSLContext:
+    for name in REVOCATION:
+        if settings.shown(name) == "true":
+            raise SettingError(
+                f"{name} asks who has taken back ZooKeeper's certificate, which cannot be asked here: leave it out, and give "
+                "ZooKeeper certificates that are soon over."
+            )
+    algorithm = settings.zookeeper_ssl_endpoint_identification_algorithm
+    if algorithm.upper() not in ("HTTPS", ""):
+        raise SettingError(f"{IDENTIFICATION} has to be HTTPS, or empty for certificates of any name, not {algorithm}.")
     given = {
         name.removeprefix("zookeeper."): settings.shown(name) for name in settings.DECLARED if name.startswith("zookeeper.ssl.")
     }
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = bool(settings.zookeeper_ssl_endpoint_identification_algorithm)
-    context.minimum_version = min(
-        (LEAST.get(name, ssl.TLSVersion.TLSv1_2) for name in settings.zookeeper_ssl_enabled_protocols or ()),
-        default=ssl.TLSVersion.TLSv1_2,
-    )
+    context.check_hostname = bool(algorithm)
+    narrow(context, _versions(settings), settings.zookeeper_ssl_cipher_suites or (), _spelt)
     load_key(context, given, _spelt)
     if not load_trust(context, given, _spelt):
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     return context
+
+
+def _versions(settings: BrokerSettings) -> list[ssl.TLSVersion]:
+    """Which versions of TLS may be spoken: those enabled, or the one that is given, or all."""
+    named = settings.zookeeper_ssl_enabled_protocols
+    if not named and PROTOCOL in settings.given and settings.zookeeper_ssl_protocol in VERSIONS:
+        named = (settings.zookeeper_ssl_protocol,)
+    return [VERSIONS[name] for name in named or VERSIONS]
 
 
 def _spelt(name: str) -> str:
