@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable
@@ -12,12 +10,10 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-import psutil
-
 from bench import group_starts, groups, security, spark, spark_formats, transaction_starts, transactions
 from bench.apache_kafka import Unavailable, class_path, java
 from bench.loads import Sizes, everything
-from bench.report import Results, page
+from bench.report import Results, machine, page
 from bench.servers import QUICK_GROUPS, Kafka, Ottla, Server, resident_mb
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -101,11 +97,6 @@ def with_transactions(results: Results, divide: int, rounds: int) -> None:
 def with_security(results: Results, divide: int, rounds: int) -> None:
     say("security")
     security.measure(results, security.Sizes().divided(divide), rounds, alone=not results.has_peer)
-
-
-def machine() -> str:
-    memory = psutil.virtual_memory().total / 2**30
-    return f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
 
 
 def options() -> argparse.Namespace:

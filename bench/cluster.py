@@ -1,7 +1,9 @@
-"""`make bench-cluster`: three brokers over a ZooKeeper, of Ottla and of Apache Kafka 3.9.1, under the same loads in turn.
+"""`make bench-cluster`: three brokers of Ottla, and three of Apache Kafka 3.9.1 in ZooKeeper mode, under the same loads in turn.
 
-Every partition has a replica on each broker, `min.insync.replicas` is 2, and what is written is acks=all. All processes share the
-machine's cores with the client. Prints a table; ratios count, not figures.
+Every partition has a replica on each broker, `min.insync.replicas` is 2, and what is written is acks=all. Both clusters run from
+the beginning to the end, are warmed up alike, and are measured in turn, several times; so is `--processes 2` beside one process.
+All processes share the machine's cores with the client. The page goes to bench/RESULTS-cluster.md after each step, so that a step
+that fails takes nothing along.
 """
 
 from __future__ import annotations
@@ -10,164 +12,150 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from statistics import quantiles
 from typing import Final
 
-import psutil
-from confluent_kafka import Producer
-
-from bench.loads import QUIET, Figures
-from ottla.testing.cluster import NOBODY, Cluster, ClusterMember, ClusterSeat
-from tests.support.kafka_members import KafkaMember
+from bench import cluster_processes
+from bench.apache_kafka import Unavailable
+from bench.cluster_loads import (
+    ClusterSizes,
+    controller_started,
+    failed_over,
+    prepare_controllers,
+    prepare_failover,
+    records,
+)
+from bench.cluster_sides import SESSION_MS, Side, apache_kafka, ottla, resident_mb
+from bench.loads import Figures
+from bench.report import Results, machine, table
 from tests.support.zookeeper import ZooKeeper
 
-BROKERS: Final = 3
-RELEASE: Final = "3.9.1"
-JVM: Final = ("-Xms512M", "-Xmx512M", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-SESSION_MS: Final = 6000
-SETTINGS: Final[dict[str, object]] = {
-    "min.insync.replicas": 2,
-    "zookeeper.session.timeout.ms": SESSION_MS,
-    "group.initial.rebalance.delay.ms": 0,
-    "auto.leader.rebalance.enable": "false",
-}
-SMALL, LARGE = 100, 1000
-HEALED_S: Final = 300
+RESULTS: Final = Path(__file__).with_name("RESULTS-cluster.md")
+WARM_UPS: Final = 2
+NOTES: Final = (
+    "acks=all: on Ottla the leader has synced the records to its disk, too; Apache Kafka answers from the page cache. From that: "
+    "topics with ottla.acks.all.sync=false there.",
+    "100 B and 1 KB: confluent-kafka, 6 partitions, no compression. Ready-made batches: a raw socket sends the same batch of 1000 "
+    "records again and again, ten in flight, to the leader of one partition. One record at a time: a raw socket.",
+    "CPU and memory are those of all brokers together. Java has a heap of 1 GB, as Kafka's own scripts give it.",
+    f"Failover: from SIGKILL until metadata show another leader for each partition; sessions with ZooKeeper last {SESSION_MS} ms.",
+    "Controller start: from the removal of /controller until a topic made after it has its leader.",
+    f"Processes: {cluster_processes.CLIENTS} clients send requests of one record, {cluster_processes.IN_FLIGHT} in flight each, "
+    "acks=1, one replica.",
+)
 
 
-@dataclass(frozen=True)
-class ClusterSizes:
-    """How much of everything."""
-
-    small_records: int = 1_000_000
-    large_records: int = 300_000
-    latencies: int = 2_000
-    partitions: int = 1000
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')}  {text}", flush=True)
 
 
-def cpu_s(cluster: Cluster) -> float:
-    """CPU seconds of all brokers so far."""
-    times = [psutil.Process(member.pid).cpu_times() for member in cluster.members.values()]
-    return float(sum(used.user + used.system for used in times))
+class Measuring:
+    """The figures so far, and the page that shows them."""
+
+    def __init__(self, sides: Sequence[Side], rounds: int, to: Path) -> None:
+        self.sides = sides
+        self.rounds = rounds
+        self.results = Results([side.name for side in sides], notes=list(NOTES))
+        self.processes = Results([cluster_processes.TWO, cluster_processes.ONE])
+        self._to = to
+
+    def step(self, name: str, work: Callable[[], None]) -> None:
+        """Do one step; if it fails, the page says so, and the next one begins."""
+        try:
+            work()
+        except Exception as failure:
+            traceback.print_exc()
+            self.results.notes.append(f"{name}: it was not measured to the end ({type(failure).__name__}: {failure}).")
+        self._to.write_text(self.page(), encoding="utf-8")
+
+    def page(self) -> str:
+        """The whole of RESULTS-cluster.md."""
+        notes = "\n".join(f"- {note}" for note in self.results.notes)
+        return (
+            f"# What `make bench-cluster` measured last\n\n{machine()}; clients and brokers share its cores. Only the ratios of "
+            "one run count. Higher is better for figures\nper second, lower for all others.\n\n"
+            f"{table(self.results)}\n\n{table(self.processes)}\n\n{notes}\n"
+        )
+
+    def in_turn(
+        self, name: str, load: Callable[[Side], Figures], *, warm_ups: int, cold: Callable[[Side], Figures] | None = None
+    ) -> None:
+        """Several rounds on each side after those that do not count, which may be smaller (`cold`)."""
+        for number in range(warm_ups + self.rounds):
+            is_counted = number >= warm_ups
+            for side in self.sides:
+                say(f"{name}: {side.name}, {f'round {number - warm_ups + 1} of {self.rounds}' if is_counted else 'warming up'}")
+                figures = load(side) if is_counted or cold is None else cold(side)
+                if is_counted:
+                    self.results.add(side.name, figures)
+
+    def once(self, name: str, look: Callable[[Side], Figures]) -> None:
+        """One look at each side."""
+        for side in self.sides:
+            say(f"{name}: {side.name}")
+            self.results.add(side.name, look(side))
 
 
-def resident_mb(cluster: Cluster) -> float:
-    return float(sum(psutil.Process(member.pid).memory_info().rss for member in cluster.members.values())) / 1e6
+def all_steps(measuring: Measuring, sizes: ClusterSizes, requests: int) -> list[tuple[str, Callable[[], None]]]:
+    """What is measured, in order."""
+    in_turn, once = measuring.in_turn, measuring.once
+    fewer = sizes.divided(5)
+
+    def of_records() -> None:
+        in_turn("records", lambda side: records(side, sizes), warm_ups=WARM_UPS, cold=lambda side: records(side, fewer))
+        once("memory", lambda side: {"resident memory of all brokers after load, MB": resident_mb(side.cluster)})
+
+    def of_failover() -> None:
+        once("partitions", lambda side: prepare_failover(side, sizes.led))
+        in_turn("failover", lambda side: failed_over(side, sizes.led), warm_ups=1)
+
+    def of_controllers() -> None:
+        once("partitions", lambda side: prepare_controllers(side, sizes.controlled_topics))
+        in_turn("controller", lambda side: controller_started(side, sizes.controlled_topics), warm_ups=1)
+
+    def of_processes() -> None:
+        say("processes")
+        cluster_processes.measure(measuring.processes, requests, measuring.rounds)
+
+    return [("processes", of_processes), ("records", of_records), ("failover", of_failover), ("controllers", of_controllers)]
 
 
-def created(cluster: Cluster, topic: str, partitions: int) -> float:
-    """Seconds until a new topic has all its leaders and replicas in sync."""
-    began = time.monotonic()
-    with cluster.admin() as admin:
-        admin.create_topic(topic, partitions, BROKERS)
-    cluster.wait_in_sync(topic, timeout_s=HEALED_S)
-    return time.monotonic() - began
-
-
-def new_producer(cluster: Cluster, linger_ms: int) -> Producer:
-    settings = {"bootstrap.servers": cluster.address, "acks": "all", "linger.ms": linger_ms, "message.timeout.ms": 300_000}
-    return Producer({**QUIET, **settings, "queue.buffering.max.messages": 4_000_000, "queue.buffering.max.kbytes": 1_000_000})
-
-
-def written(cluster: Cluster, size: int, count: int) -> Figures:
-    """Records a second as they are acknowledged, and the brokers' CPU for a million of them."""
-    topic, value, failed = f"records-{size}", bytes(size), list[object]()
-    created(cluster, topic, 6)
-    producer = new_producer(cluster, linger_ms=5)
-    began, used = time.monotonic(), cpu_s(cluster)
-    for number in range(count):
-        producer.produce(topic, value, partition=number % 6, on_delivery=lambda error, _: failed.append(error) if error else None)
-        if not number % 1000:
-            producer.poll(0)
-    producer.flush(300)
-    took_s, used = time.monotonic() - began, cpu_s(cluster) - used
-    assert not failed, f"records were refused: {failed[:3]}"
-    return {f"{size} B records/s": count / took_s, f"{size} B CPU s per million": used * 1e6 / count}
-
-
-def one_at_a_time(cluster: Cluster, count: int) -> Figures:
-    created(cluster, "single", 1)
-    producer, took = new_producer(cluster, linger_ms=0), list[float]()
-    for _ in range(count + 100):
-        began = time.perf_counter()
-        producer.produce("single", bytes(SMALL))
-        assert not producer.flush(60), "a record was not acknowledged in a minute"
-        took.append((time.perf_counter() - began) * 1000)
-    parts = quantiles(took[100:], n=100)
-    return {"one at a time p50 ms": parts[49], "one at a time p99 ms": parts[98]}
-
-
-def failed_over(cluster: Cluster, partitions: int) -> Figures:
-    """How long it takes from the SIGKILL of a broker that is not the controller until all partitions have other leaders."""
-    made_s = created(cluster, "many", partitions)
-    controller = cluster.controller()
-    dead = next(node_id for node_id in cluster.members if node_id != controller)
-    began = time.monotonic()
-    cluster.kill(dead)
-    with cluster.admin() as admin:
-
-        def led() -> bool:
-            found = admin.describe_topics("many")["many"].partitions.values()
-            return all(part.leader not in (NOBODY, dead) for part in found)
-
-        cluster.wait_until(led, timeout_s=HEALED_S)
-    return {f"{partitions} partitions made s": made_s, f"failover of {partitions} partitions s": time.monotonic() - began}
-
-
-def measured(make: Callable[[ClusterSeat], ClusterMember] | None, settings: dict[str, object], sizes: ClusterSizes) -> Figures:
-    """All figures of one kind of brokers, started with empty directories."""
-    with tempfile.TemporaryDirectory(prefix="bench-cluster-") as directory:
-        home = Path(directory)
-        members = {} if make is None else dict.fromkeys(range(1, BROKERS + 1), make)
-        with ZooKeeper(home / "zookeeper", {"tickTime": 1000}) as zookeeper:
-            began = time.monotonic()
-            registry = f"zookeeper://{zookeeper.address}/bench"
-            with Cluster(registry, BROKERS, {**SETTINGS, **settings}, home=home, members=members) as cluster:
-                cluster.wait_until(lambda: cluster.controller() in cluster.members, timeout_s=HEALED_S)
-                figures = {"started s": time.monotonic() - began}
-                figures |= written(cluster, SMALL, sizes.small_records) | written(cluster, LARGE, sizes.large_records)
-                figures |= one_at_a_time(cluster, sizes.latencies)
-                figures["resident MB"] = resident_mb(cluster)
-                return figures | failed_over(cluster, sizes.partitions)
-
-
-def wanted(name: str) -> tuple[float, bool] | None:
-    """What the ratio of a figure has to be, and whether at least; None where there is no target."""
-    goals = {"records/s": (1.5, True), "per million": (0.5, False), "p99 ms": (1.0, False), "resident MB": (0.1, False)}
-    goals |= {"failover": (0.5, False)}
-    return next((goal for word, goal in goals.items() if word in name), None)
-
-
-def told(ours: Figures, theirs: Figures) -> list[str]:
-    """A line for each figure: ours, theirs, the ratio, and what was wanted of it."""
-    lines = [f"{'':34}{'Ottla':>12}{'Kafka ' + RELEASE:>14}{'ratio':>8}  wanted"]
-    for name, value in ours.items():
-        ratio = value / theirs[name] if theirs.get(name) else 0.0
-        line = f"{name:34}{value:12.2f}{theirs.get(name, 0.0):14.2f}{ratio:8.2f}"
-        if (goal := wanted(name)) and ratio:
-            limit, at_least = goal
-            reached = ratio >= limit if at_least else ratio <= limit
-            line += f"  {'≥' if at_least else '≤'} {limit:g}{'' if reached else '  missed'}"
-        lines.append(line)
-    return lines
+def kill(side: Side) -> None:
+    """Nothing is measured any more: brokers need not hand over what they lead."""
+    for node_id in side.cluster.members:
+        side.cluster.kill(node_id)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.cluster")
-    parser.add_argument("--divide", type=int, default=1, help="so many times less of everything")
-    parser.add_argument("--alone", action="store_true", help="without Apache Kafka")
-    parser.add_argument("--unsynced", action="store_true", help="Ottla answers from the page cache, as Apache Kafka does")
-    chosen = parser.parse_args()
-    whole = ClusterSizes()
-    sizes = ClusterSizes(
-        *(value // chosen.divide for value in (whole.small_records, whole.large_records, whole.latencies, whole.partitions))
-    )
-    theirs = {} if chosen.alone else measured(lambda seat: KafkaMember(seat, RELEASE, JVM), {}, sizes)
-    ours = measured(None, {"ottla.acks.all.sync": "false"} if chosen.unsynced else {}, sizes)
-    print("\n".join(told(ours, theirs)))
+    parser = argparse.ArgumentParser(prog="python -m bench.cluster", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each load runs on each cluster (default 3)")
+    parser.add_argument("--divide", type=int, default=1, metavar="N", help="make every load N times smaller")
+    parser.add_argument("--alone", action="store_true", help="measure Ottla without Apache Kafka")
+    parser.add_argument("--only", nargs="+", metavar="STEP", help="of processes, records, failover and controllers only these")
+    parser.add_argument("--to", type=Path, default=RESULTS, help="where the page goes (default bench/RESULTS-cluster.md)")
+    wanted = parser.parse_args()
+    with ExitStack() as running:
+        home = Path(running.enter_context(tempfile.TemporaryDirectory(prefix="bench-cluster-")))
+        try:
+            zookeeper = running.enter_context(ZooKeeper(home / "zookeeper", {"tickTime": 1000}))
+            sides = [make(zookeeper.address, home) for make in ([ottla] if wanted.alone else [ottla, apache_kafka])]
+        except Unavailable as missing:
+            print(f"It can't be measured: {missing}.", file=sys.stderr)
+            return 1
+        measuring = Measuring(sides, wanted.rounds, wanted.to)
+        for side in sides:
+            say(f"starting {side.name}")
+            running.enter_context(side.cluster)
+            running.callback(kill, side)
+        measuring.once("memory", lambda side: {"resident memory of all brokers at start, MB": resident_mb(side.cluster)})
+        sizes = ClusterSizes().divided(wanted.divide)
+        for name, work in all_steps(measuring, sizes, cluster_processes.REQUESTS // wanted.divide):
+            if not wanted.only or name in wanted.only:
+                measuring.step(name, work)
+    print(measuring.page())
     return 0
 
 

@@ -12,10 +12,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.__main__ import machine
 from bench.apache_kafka import Unavailable
 from bench.raw import batch, check, connect, produce_request, reply
-from bench.report import number
+from bench.report import machine, number
 from bench.servers import Kafka, Ottla, Server, cpu_s
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.fetch import FetchRequest

@@ -74,10 +74,19 @@ def check(answer: bytes, topic: str) -> None:
 
 
 def pipelined(
-    address: str, topic: str, count: int, in_flight: int, records: int = 1, *, size: int = 100, tls: ssl.SSLContext | None = None
+    address: str,
+    topic: str,
+    count: int,
+    in_flight: int,
+    records: int = 1,
+    *,
+    size: int = 100,
+    tls: ssl.SSLContext | None = None,
+    acks: int = 1,
+    index: int = 0,
 ) -> float:
-    """Seconds for `count` requests of `records` records of `size` bytes, acks=1, with `in_flight` unanswered at any time."""
-    request = produce_request(topic, batch(bytes(size), records), acks=1)
+    """Seconds for `count` requests of `records` records of `size` bytes, with `in_flight` unanswered at any time."""
+    request = produce_request(topic, batch(bytes(size), records), acks=acks, index=index)
     with connect(address, tls) as connection:
         connection.sendall(request)
         each = 4 + len(answer := reply(connection))

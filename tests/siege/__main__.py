@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.__main__ import machine
 from bench.apache_kafka import Unavailable, class_path, java
+from bench.report import machine
 from tests.siege.attack import Attack, all_attacks
 from tests.siege.brokers import BesiegedKafka, BesiegedOttla, Given
 from tests.siege.camp import Camp
