@@ -148,12 +148,12 @@ class ClusterMachine(Machine):
         body.topic_states = topics
         assert self.ask(6, 8, body).error_code == 0
 
-    def tell_topic(self, *partitions: Any, topic: str = "t") -> None:
-        """UpdateMetadata with these partitions of a topic, and the brokers that are alive already."""
+    def tell_topic(self, *partitions: Any, topic: str = "t", brokers: Sequence[int] = ()) -> None:
+        """UpdateMetadata with these partitions of a topic, and these brokers, or those that are alive already."""
         told = UpdateMetadataRequest.UpdateMetadataTopicState(
             topic_name=topic, topic_id=TOPIC_ID, partition_states=list(partitions)
         )
-        self._tell(sorted(self.broker.image.brokers), [told])
+        self._tell(brokers or sorted(self.broker.image.brokers), [told])
 
     def tell_roles(self, *states: Any, topic: str = "t", topic_id: bytes = TOPIC_ID, version: int = 7, **fields: Any) -> Any:
         """LeaderAndIsr; the response's error codes, or its error."""

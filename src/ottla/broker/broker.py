@@ -53,6 +53,7 @@ from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.current_leaders import CurrentLeaders
 from ottla.broker.serving.fetch_sessions import FetchSessions
+from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.later import LaterReplies
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.partition_fields import PartitionDescriber
@@ -122,6 +123,7 @@ class BrokerMachine:
         self.later = LaterReplies(self.scheduler, self.changes)
         self.checks = LongChecks(workers, clock, self.scheduler)
         self.image = ClusterImage()
+        self.first_news = FirstNews(self.later, have_come=cluster is None)
         self._identity = identity = BrokerIdentity(node_id, cluster_id)
         self.membership = None if cluster is None else self._membership(cluster, identity)
         self.channels, self.controller = self._ways(cluster, self.membership)
@@ -150,8 +152,7 @@ class BrokerMachine:
         self._manage_replicas()
         self._router = self._routed(routes, cluster)
         self.quotas.told.append(self._throttle)
-        self.receive = self._router.receive
-        self.refuse = self._router.refuse
+        self.receive, self.refuse = self._router.receive, self._router.refuse
         self.forget = self.later.forget
 
     def _commits(self, cluster: ClusterPorts | None) -> Commits:
@@ -195,8 +196,8 @@ class BrokerMachine:
 
     def _manage_replicas(self) -> None:
         if self.replication is not None:
-            topics_told = self._topics_changed, self._topics_deleted
-            self.replication.manage(self.partitions, self.directories, self.disk, self.moves, *topics_told)
+            told = self._topics_changed, self._topics_deleted, self.first_news.come
+            self.replication.manage(self.partitions, self.directories, self.disk, self.moves, *told)
 
     def _logs(self, commits: Commits) -> LogReconciler:
         return LogReconciler(
@@ -332,6 +333,7 @@ class BrokerMachine:
             Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: self._addresses,
+            FirstNews: self.first_news,
             RegistryOffsets: self._registry_offsets(cluster),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerWriter: self.markers,

@@ -65,10 +65,13 @@ class BrokerChanges:
         yield from self._term.send()
 
     def _welcome(self, joined: set[int]) -> Steps[None]:
-        """Tell new brokers everything: the cluster first, then all that they hold in one request: it says what is theirs."""
+        """Tell the others of new brokers, and these everything: all that they hold in one request, which says what is theirs.
+
+        The first that they hear of the cluster has all its topics: clients are told by them from then on.
+        """
         log.info("brokers %s have joined", sorted(joined))
         context, requests = self._context, self._term.requests
-        requests.tell_all()
+        requests.tell(context.brokers.keys() - joined)
         yield from self._term.send()
         yield from self._leaders.settle(self._leaders.without_leader())
         for node in joined:

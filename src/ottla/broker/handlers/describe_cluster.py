@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.security.rights import NOT_ASKED, Rights
 from ottla.broker.serving.addresses import Addresses
+from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.later import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -22,6 +23,7 @@ def describe_cluster(
     cluster: ClusterImage,
     addresses: Addresses,
     rights: Rights,
+    news: FirstNews,
 ) -> Reply:
     """The brokers that listen where the client asks, for brokers alone: controllers have no listeners of their own."""
     body = request.body
@@ -32,12 +34,16 @@ def describe_cluster(
         sentence = f"There is no endpoint type {body.endpoint_type}: ask for brokers ({BROKERS})."
         return DescribeClusterResponse(error_code=UNSUPPORTED_ENDPOINT_TYPE, error_message=sentence)
     asks = body.include_cluster_authorized_operations
-    return DescribeClusterResponse(
-        cluster_id=identity.cluster_id,
-        controller_id=cluster.controller_id,
-        brokers=[
-            DescribeClusterResponse.DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in addresses.all(request.peer)
-        ],
-        cluster_authorized_operations=rights.cluster_operations(request.peer) if asks else NOT_ASKED,
-    )
+
+    def described() -> Reply:
+        return DescribeClusterResponse(
+            cluster_id=identity.cluster_id,
+            controller_id=cluster.controller_id,
+            brokers=[
+                DescribeClusterResponse.DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack)
+                for node_id, host, port, rack in addresses.all(request.peer)
+            ],
+            cluster_authorized_operations=rights.cluster_operations(request.peer) if asks else NOT_ASKED,
+        )
+
+    return news.awaited(request.now, described)

@@ -12,6 +12,7 @@ from typing import Final
 from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.refusals import told
@@ -48,12 +49,14 @@ def describe_topic_partitions(
     describer: PartitionDescriber,
     later: LaterReplies,
     rights: Rights,
+    news: FirstNews,
 ) -> Reply:
     """Describe the topics asked for, or all of them if none is, from the cursor on; `next_cursor` says where to go on.
 
     A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
     """
-    return later.computed(_described_slowly(request, cluster, describer, rights))
+    steps = partial(_described_slowly, request, cluster, describer, rights)
+    return news.awaited(request.now, lambda: later.computed(steps()))
 
 
 def _described_slowly(

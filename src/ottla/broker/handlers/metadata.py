@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.identity import BrokerIdentity
@@ -11,6 +12,7 @@ from ottla.broker.security.rights import NOT_ASKED, Rights
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import TOPICS, AllTopics, Asker, described_topic
 from ottla.broker.serving.authorization import Operation, Resource
+from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.refusals import told
@@ -29,6 +31,7 @@ from ottla.wire.codec.blocks import with_array
 from ottla.wire.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
+    LEADER_NOT_AVAILABLE,
     NONE,
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
@@ -58,6 +61,7 @@ class MetadataRooms(NamedTuple):
     all_topics: AllTopics
     rights: Rights
     later: LaterReplies
+    news: FirstNews
 
 
 @serves(
@@ -66,6 +70,10 @@ class MetadataRooms(NamedTuple):
 )
 def metadata(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
     """Describe the topics asked for (all of them if none is named) and the brokers; a topic made on the way is there at once."""
+    return rooms.news.awaited(request.now, partial(_described, request, rooms))
+
+
+def _described(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
     body = request.body
     if request.whole is None and (body.topics is None or (request.version == 0 and not body.topics)):
         return _all(request, rooms)
@@ -73,6 +81,8 @@ def metadata(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
     if request.version < ASKED_BY_ID_FROM and any(asked.topic_id != NO_ID or asked.name is None for asked in body.topics):
         return _not_by_id(body.topics)
     hidden = _hidden(request, rooms)
+    if not rooms.news.have_come:
+        return _named(request, rooms, dict.fromkeys(_missing(rooms.cluster, body.topics), LEADER_NOT_AVAILABLE) | hidden)
     if body.allow_auto_topic_creation and rooms.settings.value.auto_create_topics_enable:
         missing = [name for name in _missing(rooms.cluster, body.topics) if name not in hidden]
         denied = hidden | _denied(request, rooms.rights, missing)

@@ -20,7 +20,7 @@ log = logging.getLogger("ottla.broker")
 
 
 class ClusterNews:
-    """`changed` and `deleted` hear of topics that came or grew, and of those that are no more."""
+    """`changed` and `deleted` hear of topics that came or grew, and of those that are no more; `come` of each thing taken."""
 
     def __init__(
         self,
@@ -30,6 +30,7 @@ class ClusterNews:
         scheduler: Scheduler,
         changed: Callable[[list[str]], None],
         deleted: Callable[[list[str], Now], None],
+        come: Callable[[], None],
     ) -> None:
         self._image = image
         self._configs = configs
@@ -37,6 +38,7 @@ class ClusterNews:
         self._scheduler = scheduler
         self._changed = changed
         self._deleted = deleted
+        self._come = come
 
     def take(
         self,
@@ -54,6 +56,7 @@ class ClusterNews:
             if has_lost:
                 yield from self._replicas.brokers_gone()
             yield from self._take_topics(topics)
+            self._come()
             return {}
 
         errors = yield from self._replicas.in_turn(controller_epoch, broker_epoch, taken)

@@ -55,15 +55,16 @@ class Replication:
         moves: CoordinatorMoves,
         changed: Callable[[list[str]], None],
         deleted: Callable[[list[str], Now], None],
+        come: Callable[[], None],
     ) -> None:
-        """Take over these partitions; `changed` and `deleted` hear of topics that came, grew or went."""
+        """Take over these partitions; `changed` and `deleted` hear of topics that came, grew or went, `come` of all news."""
         image, settings, scheduler, registry = self._image, self._settings, self._scheduler, self._registry
         ports, configs = self._ports, TopicConfigs(registry, image)
         ports.partitions = partitions
         ports.isrs = asked_isrs(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry)
         ports.failures = LogDirFailures(ports.node_id, registry, scheduler)
         self.manager = ReplicaManager(ports, partitions, directories, disk, image, configs, settings, scheduler)
-        self.news = ClusterNews(image, configs, self.manager, scheduler, changed, deleted)
+        self.news = ClusterNews(image, configs, self.manager, scheduler, changed, deleted, come)
         manager, terms = self.manager, ports.terms
         self.followers = Followers(ports.node_id, image, settings, scheduler)
         self.fetchers = ReplicaFetchers(

@@ -41,7 +41,9 @@ class Addresses:
         return next(((host, port) for name, host, port in (known.endpoints if known else ()) if name == peer.listener), None)
 
     def all(self, peer: Peer) -> Iterator[Address]:
-        """Every broker with an endpoint of the peer's listener, by number."""
+        """Every broker with an endpoint of the peer's listener, by number. Who knows of nobody names himself: there is a broker."""
+        if not self._cluster.brokers:
+            yield Address(self._identity.node_id, *self.own(peer), self._settings.value.broker_rack)
         for node_id, known in sorted(self._cluster.brokers.items()):
             if node_id == self._identity.node_id:
                 yield Address(node_id, *self.own(peer), known.rack)
