@@ -379,6 +379,21 @@ def test_a_secret_is_never_described() -> None:
     assert (found.value, found.is_sensitive, sources(found)) == (None, True, [("sasl.jaas.config", None, DYNAMIC)])
 
 
+def test_a_throttle_is_described_once_it_is_set_so_that_kafkas_tools_can_take_it_back() -> None:
+    machine, rate = machine_with_topic(), "follower.replication.throttled.rate"
+    assert result(machine, BROKER, "1", [rate]).configs == []
+    assert alter(machine, BROKER, "1", (rate, SET, "1000")) == NONE
+    found = entry(machine, BROKER, "1", rate)
+    assert (found.value, found.config_source, found.read_only, sources(found)) == (
+        "1000",
+        DYNAMIC,
+        False,
+        [(rate, "1000", DYNAMIC)],
+    )
+    assert alter(machine, BROKER, "1", (rate, DELETE, None)) == NONE
+    assert result(machine, BROKER, "1", [rate]).configs == []
+
+
 def test_an_unknown_setting_of_a_broker_is_kept_and_not_described_as_in_kafka() -> None:
     machine = machine_with_topic()
     names = [one.name for one in result(machine, BROKER, "1").configs]

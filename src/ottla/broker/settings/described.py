@@ -68,10 +68,17 @@ def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
 
 
 def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
-    """Every setting of this broker, and what is set for one listener alone."""
+    """Every setting of this broker, and what is set for one listener alone.
+
+    One that is not listed is shown once it was set while the broker ran, without its default: tools take back what they are shown.
+    """
+    changed = settings.of_all_brokers.keys() | settings.of_this_broker.keys()
     for name, setting in settings.DECLARED.items():
-        if not setting.hidden:
-            yield _described(setting, settings.shown(name), tuple(_synonyms(settings, name)), read_only=not setting.dynamic)
+        synonyms = tuple(_synonyms(settings, name)) if not setting.hidden or name in changed else ()
+        if setting.hidden:
+            synonyms = tuple(found for found in synonyms if found.source != DEFAULT_CONFIG)
+        if synonyms or not setting.hidden:
+            yield _described(setting, settings.shown(name), synonyms, read_only=not setting.dynamic)
     for name in sorted({*settings.given, *settings.of_all_brokers, *settings.of_this_broker}.difference(settings.DECLARED)):
         if (wanted := bare(name, settings.DECLARED)) in settings.DECLARED:
             yield _of_listener(settings, name, settings.DECLARED[wanted])
