@@ -1,6 +1,7 @@
 """A client of kazoo's as a broker needs it: without threads for callbacks, and with the timeout that the server agreed to.
 
-Knows kazoo; knows no paths.
+Requests that wait go out in one write, and answers come in as many as there are: kazoo's own way takes some thirty calls of the
+system for each. Knows kazoo; knows no paths.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
+from struct import Struct
 from typing import Any, NamedTuple
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionDropped
+from kazoo.client import CLOSED_STATES, KazooClient
+from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionClosedError, ConnectionDropped
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import SASL, Connect
 from kazoo.retry import KazooRetry
@@ -27,6 +30,14 @@ CONNECT_S = 3.0
 MOST_STEPS = 8
 """Of a login."""
 
+HEAD, LENGTH = Struct("!iii"), Struct("!i")
+"""Of a request: length, number and type; the first of them stands before an answer, too."""
+
+MOST_XID = 0x7FFFFFFF
+WAKINGS = 64
+SENT_AT_ONCE = RECEIVED_AT_ONCE = 1 << 16
+"""About so many bytes at most in one call of the system."""
+
 
 class Access(NamedTuple):
     """How a client reaches ZooKeeper. `login` makes a new login, for each connection."""
@@ -41,6 +52,73 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
     """Kazoo's connection, which keeps what the server said to the session's timeout, and logs in without further libraries."""
 
     agreed_timeout_ms = 0
+    _xid: int
+    _is_woken = False
+    _received = b""
+    """What has come; of it, `_taken` bytes are taken in already."""
+    _taken = 0
+
+    def _connect(self, *where: Any) -> tuple[int, int]:
+        self._received, self._taken = b"", 0
+        timeouts: tuple[int, int] = super()._connect(*where)
+        return timeouts
+
+    def wake(self) -> None:
+        """Have what waits sent. Called on any thread, after it was put into the client's queue."""
+        if not self._is_woken:
+            self._is_woken = True
+            self._write_sock.send(b"\0")
+
+    def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
+        """Kazoo calls this when it was woken: send what waits, in one write."""
+        self._read_sock.recv(WAKINGS)
+        self._is_woken = False  # before the queue is looked at: what comes from now on wakes again
+        waiting, pending, frames = self.client._queue, self.client._pending, bytearray()
+        while waiting and len(frames) < SENT_AT_ONCE:
+            request, answer = waiting.popleft()
+            self._xid = self._xid % MOST_XID + 1
+            body = request.serialize()
+            frames += HEAD.pack(len(body) + 8, self._xid, request.type) + body
+            pending.append((request, answer, self._xid))
+        if waiting:
+            self.wake()
+        self._write(frames, connect_timeout)
+
+    def _read_socket(self, timeout: float) -> Any:
+        """Kazoo calls this when something has come: take in all of it that is whole."""
+        said = super()._read_socket(timeout)
+        while said is None and self._has_more():
+            said = super()._read_socket(timeout)
+        return said
+
+    def _has_more(self) -> bool:
+        """Whether the next message has come; of one that TLS has not opened yet, the beginning at least."""
+        left = len(self._received) - self._taken
+        if left >= LENGTH.size and left >= LENGTH.size + LENGTH.unpack_from(self._received, self._taken)[0]:
+            return True
+        return self._has_pending()
+
+    def _has_pending(self) -> bool:
+        return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+
+    def _read(self, length: int, timeout: float) -> bytes:
+        """The next bytes that the server has sent, from what came together with those before."""
+        while (missing := length - len(self._received) + self._taken) > 0:
+            more = self._receive(max(missing, RECEIVED_AT_ONCE), timeout)
+            self._received, self._taken = self._received[self._taken :] + more, 0
+        begin, self._taken = self._taken, self._taken + length
+        return self._received[begin : self._taken]
+
+    def _receive(self, most: int, timeout: float) -> bytes:
+        with self._socket_error_handling():
+            while True:
+                if not self._has_pending() and not self.handler.select([self._socket], [], [], timeout)[0]:
+                    raise self.handler.timeout_exception("the server sends nothing")
+                with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    received: bytes = self._socket.recv(most)
+                    if received:
+                        return received
+                    raise ConnectionDropped("the server has closed the connection")
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         result = super()._invoke(min(timeout, CONNECT_S), request, xid)
@@ -86,6 +164,23 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         )
         options = None if access.login is None else {"login": access.login}
         self._connection = AgreedConnection(self, self._conn_retry.copy(), logger=self.logger, sasl_options=options)
+
+    def ask(self, request: Any) -> ZooKeeperAnswer:
+        """Send one of kazoo's requests, whose paths are taken as they are."""
+        answer: ZooKeeperAnswer = self.handler.async_result()
+        self._call(request, answer)
+        return answer
+
+    def _call(self, request: Any, answer: ZooKeeperAnswer) -> None:
+        """Send a request; kazoo's own would wake its thread for each."""
+        if self._state in CLOSED_STATES:
+            super()._call(request, answer)  # which says why it can't be sent
+            return
+        self._queue.append((request, answer))
+        try:
+            self._connection.wake()
+        except (OSError, AttributeError):  # it is being closed
+            answer.set_exception(ConnectionClosedError())
 
     @property
     def agreed_timeout_ms(self) -> int:

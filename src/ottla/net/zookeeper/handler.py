@@ -6,13 +6,16 @@ Knows kazoo; knows no paths.
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
+
+Ready = tuple[list[Any], list[Any], list[Any]]
 
 
 class ZooKeeperAnswer:
@@ -57,6 +60,16 @@ class InOrder(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
 
     def stop(self) -> None:
         self._running = False
+
+    def select(self, readers: Sequence[Any], writers: Sequence[Any], _: object, timeout: float | None = None) -> Ready:
+        """Those that something has come to, and those that take something, after at most `timeout` seconds."""
+        poll = select.poll()
+        for one in readers:
+            poll.register(one, select.POLLIN)
+        for one in writers:
+            poll.register(one, select.POLLOUT)
+        ready = {number for number, _ in poll.poll(None if timeout is None else max(0.0, timeout) * 1000)}
+        return [one for one in readers if one.fileno() in ready], [one for one in writers if one.fileno() in ready], []
 
     def async_result(self) -> ZooKeeperAnswer:
         return ZooKeeperAnswer(self._answered)

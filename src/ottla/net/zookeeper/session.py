@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from kazoo.client import KazooState, TransactionRequest
 from kazoo.exceptions import KazooException
+from kazoo.protocol.serialization import Exists, GetChildren, GetData
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
@@ -95,16 +96,17 @@ class ZooKeeperSession:
         threading.Thread(target=self.close, name="ottla-zookeeper", daemon=True).start()
 
     def get(self, path: str, changed: Changed | None) -> ZooKeeperAnswer:
-        answer: ZooKeeperAnswer = self.client.get_async(self.root + path, self._watcher(path, changed))
-        return answer
+        return self.client.ask(GetData(self._at(path), self._watcher(path, changed)))
 
     def children(self, path: str, changed: Changed | None) -> ZooKeeperAnswer:
-        answer: ZooKeeperAnswer = self.client.get_children_async(self.root + path, self._watcher(path, changed))
-        return answer
+        return self.client.ask(GetChildren(self._at(path), self._watcher(path, changed)))
 
     def exists(self, path: str, changed: Changed | None = None) -> ZooKeeperAnswer:
-        answer: ZooKeeperAnswer = self.client.exists_async(self.root + path or "/", self._watcher(path, changed))
-        return answer
+        return self.client.ask(Exists(self._at(path), self._watcher(path, changed)))
+
+    def _at(self, path: str) -> str:
+        """Where the server keeps it."""
+        return (self.root + path).rstrip("/") or "/"
 
     def _watcher(self, path: str, changed: Changed | None) -> Watcher | None:
         return None if changed is None else Watcher(path, changed, self._hand_over)
