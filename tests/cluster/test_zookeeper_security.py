@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,6 +17,7 @@ from ottla import Broker, SettingError
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings
 from ottla.ports import Change, StorageFailed
+from ottla.testing import BrokerProcess
 from tests.support.zookeeper import ZooKeeper, started
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
@@ -25,6 +27,7 @@ from tests.support.sessions import RegistryUser
 trustme = pytest.importorskip("trustme", reason="trustme is absent: pip install 'ottla[testing]'")
 
 pytestmark = [pytest.mark.java]
+HOUR_MS, PATIENCE_S = 3_600_000, 60.0
 PASSWORD = 'se"cret\\ü'
 HOST = "localhost"
 """The only name in the server's certificate."""
@@ -66,6 +69,7 @@ def zookeeper(folder: Path) -> Iterator[ZooKeeper]:
         "authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
         "secureClientPort": free_port(),
         "secureClientPortAddress": "127.0.0.1",
+        "maxSessionTimeout": HOUR_MS,
         "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
         "ssl.ciphersuites": f"TLS_AES_256_GCM_SHA384,{OLDEST},{OLDER}",
         "ssl.enabledProtocols": "TLSv1.2,TLSv1.3",
@@ -135,6 +139,21 @@ def by_tls(zookeeper: ZooKeeper, folder: Path) -> dict[str, Any]:
         "zookeeper_ssl_keystore_location": folder / "client.pem",
         "zookeeper_ssl_truststore_location": folder / "ca.pem",
     }
+
+
+def test_the_session_of_a_broker_that_is_killed_ends_at_once_over_tls_too(
+    zookeeper: ZooKeeper, folder: Path, tmp_path: Path
+) -> None:
+    settings = {name.replace("_", "."): value for name, value in by_tls(zookeeper, folder).items()}
+    settings |= {"zookeeper.session.timeout.ms": HOUR_MS, "node.id": 1}
+    with BrokerProcess(tmp_path / "1", settings) as broker:
+        other = RegistryUser(f"{zookeeper.address}/tls", 2_000).begun()
+        assert other.list("/brokers/ids") == [["1"]]
+        until = time.monotonic() + PATIENCE_S
+        broker.kill()
+        while other.list("/brokers/ids") != [[]]:
+            assert time.monotonic() < until, "its session goes on"
+        other.close()
 
 
 def test_a_broker_joins_over_tls_with_a_certificate_of_its_own(zookeeper: ZooKeeper, folder: Path, tmp_path: Path) -> None:

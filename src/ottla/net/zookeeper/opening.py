@@ -17,6 +17,7 @@ from ottla.net.zookeeper.diagnosis import why
 from ottla.net.zookeeper.digest_md5 import DigestMd5
 from ottla.net.zookeeper.registry import ZooKeeperRegistry
 from ottla.net.zookeeper.session import Post, ZooKeeperSession
+from ottla.net.zookeeper.will import LastWill
 from ottla.ports import SessionEvent
 from ottla.sasl import jaas
 
@@ -30,7 +31,8 @@ REVOCATION = ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable")
 async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
     """A registry whose session has begun. Raises `SettingError` and `NotAMember`."""
     access = access_by(settings)
-    session = ZooKeeperSession(access, asyncio.get_running_loop(), post, are_secured=settings.zookeeper_set_acl)
+    will = LastWill(access.address, {} if access.secure is None else _of_tls(settings))
+    session = ZooKeeperSession(access, asyncio.get_running_loop(), post, are_secured=settings.zookeeper_set_acl, will=will)
     turned = asyncio.Event()
     has_begun = False
 
@@ -108,6 +110,12 @@ def _tls(settings: BrokerSettings) -> ssl.SSLContext:
     if not load_trust(context, given, _spelt):
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     return context
+
+
+def _of_tls(settings: BrokerSettings) -> dict[str, str]:
+    """The settings of how ZooKeeper is reached, as they were given."""
+    wanted = ("zookeeper.connect", "zookeeper.clientCnxnSocket", "zookeeper.ssl.")
+    return {name: text for name, text in settings.given.items() if name.startswith(wanted)}
 
 
 def _versions(settings: BrokerSettings) -> list[ssl.TLSVersion]:

@@ -24,6 +24,7 @@ from ottla.net.zookeeper.client import Access, ZooKeeperClient
 from ottla.net.zookeeper.failures import AWAY, meaning
 from ottla.net.zookeeper.handler import ZooKeeperAnswer
 from ottla.net.zookeeper.operations import Operated
+from ottla.net.zookeeper.will import LastWill
 from ottla.ports import Change, RegistryAway, RegistrySteps, SessionEvent
 
 Changed = Callable[[str], None]
@@ -57,7 +58,9 @@ class ZooKeeperSession:
     With `are_secured` only this broker's login can change what it makes, and read secrets.
     """
 
-    def __init__(self, access: Access, loop: AbstractEventLoop, post: Post, *, are_secured: bool) -> None:
+    def __init__(
+        self, access: Access, loop: AbstractEventLoop, post: Post, *, are_secured: bool, will: LastWill | None = None
+    ) -> None:
         self.told: list[Callable[[SessionEvent], None]] = []
         self.timeout_ms = access.timeout_ms
         """As agreed with the server, once there is a session."""
@@ -69,6 +72,7 @@ class ZooKeeperSession:
         self._loop = loop
         self._post = post
         self._are_secured = are_secured
+        self._will = will
         self._heard: deque[ZooKeeperAnswer | Callable[[], None]] = deque()
         self._is_posted = False
         self._is_closed = threading.Event()
@@ -89,6 +93,8 @@ class ZooKeeperSession:
         self._is_reached = False
         self.lives_until_ms = 0
         self._quit(self.client)
+        if self._will is not None:
+            self._will.revoke()
 
     def abandon(self) -> None:
         """Give up before a session has begun, without waiting for whoever is being asked for one."""
@@ -189,6 +195,8 @@ class ZooKeeperSession:
             return
         if state == KazooState.CONNECTED:
             self.timeout_ms = agreed_timeout_ms
+            if self._will is not None and client.client_id is not None:
+                self._will.write(client.client_id, agreed_timeout_ms)
             self._beat()
             return
         self._is_reached = False

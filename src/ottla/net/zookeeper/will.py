@@ -1,0 +1,57 @@
+"""What is to become of a broker's session if the broker is killed: it ends at once, and its partitions get other leaders."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from subprocess import DEVNULL, PIPE
+from typing import Final
+
+from ottla.net.zookeeper.address import ZooKeeperAddress
+
+log = logging.getLogger("ottla.net")
+
+LEAVE_S: Final = 1.0
+EXECUTOR: Final = (sys.executable, "-m", "ottla.net.zookeeper.executor")
+
+
+class LastWill:
+    """Told to a process of its own, which outlives this one and has nothing else to do. It begins with the first session.
+
+    `tls` are the settings by which the server is reached, empty without TLS. Where that process is killed too, as with a whole
+    container, the session ends after its timeout.
+    """
+
+    def __init__(self, address: ZooKeeperAddress, tls: Mapping[str, str]) -> None:
+        self._server = {"hosts": address.hosts, "tls": dict(tls)}
+        self._executor: subprocess.Popen[bytes] | None = None
+
+    def write(self, session: tuple[int, bytes], timeout_ms: int) -> None:
+        """This is the session from now on: its number and its password."""
+        session_id, password = session
+        told = self._server | {"id": session_id, "password": password.hex(), "timeout_ms": timeout_ms}
+        try:
+            if self._executor is None:
+                self._executor = subprocess.Popen(EXECUTOR, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
+            self._tell(self._executor, json.dumps(told).encode())
+        except OSError as failure:
+            log.warning("this broker's session with ZooKeeper ends after its timeout only if the broker is killed: %s", failure)
+
+    def revoke(self) -> None:
+        """The session was ended in order."""
+        executor, self._executor = self._executor, None
+        if executor is not None and executor.stdin is not None:
+            with suppress(OSError):
+                self._tell(executor, b"")
+                executor.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                executor.wait(LEAVE_S)
+
+    def _tell(self, executor: subprocess.Popen[bytes], line: bytes) -> None:
+        assert executor.stdin is not None, "it was asked for"
+        executor.stdin.write(line + b"\n")
+        executor.stdin.flush()

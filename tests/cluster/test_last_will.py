@@ -1,0 +1,66 @@
+"""Sessions of brokers that are killed: they end at once, and not after their timeout, which is an hour here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.testing import BrokerProcess
+from tests.support.zookeeper import ZooKeeper, started
+
+pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
+from kazoo.client import KazooClient
+
+pytestmark = [pytest.mark.java]
+HOUR_MS = 3_600_000
+PATIENCE_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    with started(tmp_path_factory.mktemp("zookeeper"), {"maxSessionTimeout": HOUR_MS}) as server:
+        yield server
+
+
+@pytest.fixture
+def client(zookeeper: ZooKeeper) -> Iterator[KazooClient]:
+    client = KazooClient(zookeeper.address)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def broker(zookeeper: ZooKeeper, tmp_path: Path) -> Iterator[BrokerProcess]:
+    settings = {"zookeeper.session.timeout.ms": HOUR_MS}
+    arguments = ["--registry", f"zookeeper://{zookeeper.address}/{tmp_path.name}", "--node-id", "1"]
+    with BrokerProcess(tmp_path / "1", settings, arguments=arguments) as broker:
+        yield broker
+
+
+def wait_gone(client: KazooClient, path: str) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while client.exists(path):
+        assert time.monotonic() < until, f"{path} is still there"
+        time.sleep(0.01)
+
+
+def test_the_session_of_a_broker_that_is_killed_ends_at_once(client: KazooClient, broker: BrokerProcess, tmp_path: Path) -> None:
+    assert client.exists(f"/{tmp_path.name}/brokers/ids/1")
+    broker.kill()
+    wait_gone(client, f"/{tmp_path.name}/brokers/ids/1")
+    broker.start()
+    assert client.exists(f"/{tmp_path.name}/brokers/ids/1")
+
+
+def test_a_broker_that_is_paused_keeps_its_session(client: KazooClient, broker: BrokerProcess, tmp_path: Path) -> None:
+    (_, before) = client.get(f"/{tmp_path.name}/brokers/ids/1")
+    broker.pause()
+    client.sync("/")
+    broker.resume()
+    (_, after) = client.get(f"/{tmp_path.name}/brokers/ids/1")
+    assert after.ephemeralOwner == before.ephemeralOwner
