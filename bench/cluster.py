@@ -34,7 +34,7 @@ from bench.report import Results, machine, table
 from tests.support.zookeeper import ZooKeeper
 
 RESULTS: Final = Path(__file__).with_name("RESULTS-cluster.md")
-WARM_UPS: Final = 2
+WARM_UPS: Final = 3
 NOTES: Final = (
     "acks=all: on Ottla the leader has synced the records to its disk, too; Apache Kafka answers from the page cache. From that: "
     "topics with ottla.acks.all.sync=false there.",

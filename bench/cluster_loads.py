@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from statistics import quantiles
 from typing import Final
 
@@ -86,7 +87,7 @@ def _new_topic(cluster: Cluster, partitions: int, configs: Mapping[str, str] | N
     """A topic with all its leaders, and replicas in sync."""
     name = f"topic-{next(_names)}"
     with cluster.admin() as admin:
-        admin.create_topic(name, partitions, BROKERS, configs)
+        wait_until(lambda: is_created(admin, name, partitions, BROKERS, configs))
     cluster.wait_in_sync(name, timeout_s=HEALED_S)
     return name
 
@@ -100,7 +101,7 @@ def _leader(cluster: Cluster, topic: str) -> str:
             return bool(raw.one_at_a_time(address, topic, 1, acks=ALL))
         return False
 
-    _wait_until(takes)
+    wait_until(takes)
     return address
 
 
@@ -178,7 +179,7 @@ def failed_over(side: Side, partitions: int) -> Figures:
             found = admin.describe_topics(LED)[LED].partitions.values()
             return len(found) == partitions and all(part.leader not in (NOBODY, dead) for part in found)
 
-        _wait_until(led)
+        wait_until(led)
         took_s, used = time.monotonic() - began, cpu_s(cluster, without=dead) - used
     cluster.start(dead)
     cluster.wait_in_sync(LED, timeout_s=HEALED_S)
@@ -193,7 +194,7 @@ def prepare_controllers(side: Side, topics: int) -> Figures:
     cluster, names, began = side.cluster, [f"controlled-{number}" for number in range(topics)], time.monotonic()
     with cluster.admin() as admin:
         for name in names:
-            admin.create_topic(name, OF_TOPIC, BROKERS)
+            wait_until(partial(is_created, admin, name, OF_TOPIC, BROKERS))
             cluster.wait_in_sync(name, timeout_s=HEALED_S)
     made_s = time.monotonic() - began
     return {
@@ -211,8 +212,8 @@ def controller_started(side: Side, topics: int) -> Figures:
         admin.describe_cluster()
         used, began = cpu_s(cluster), time.monotonic()
         zookeeper.delete("/controller")
-        _wait_until(lambda: _created(admin, name))
-        _wait_until(lambda: admin.describe_topics(name)[name].partitions[0].leader != NOBODY)
+        wait_until(lambda: is_created(admin, name, 1, BROKERS))
+        wait_until(lambda: admin.describe_topics(name)[name].partitions[0].leader != NOBODY)
         took_s, used = time.monotonic() - began, cpu_s(cluster) - used
     zookeeper.stop()
     zookeeper.close()
@@ -220,15 +221,17 @@ def controller_started(side: Side, topics: int) -> Figures:
     return {f"{label}, s": took_s, f"{label}, CPU of all brokers, s": used}
 
 
-def _created(admin: Admin, name: str) -> bool:
+def is_created(admin: Admin, name: str, partitions: int, replicas: int, configs: Mapping[str, str] | None = None) -> bool:
+    """Make a topic, unless it is there; errors are raised, as while there is no controller."""
     try:
-        admin.create_topic(name, 1, BROKERS)
+        admin.create_topic(name, partitions, replicas, configs)
     except KafkaError as refused:
-        return refused.code == TOPIC_ALREADY_EXISTS
+        if refused.code != TOPIC_ALREADY_EXISTS:
+            raise
     return True
 
 
-def _wait_until(happened: Callable[[], bool]) -> None:
+def wait_until(happened: Callable[[], bool]) -> None:
     """Return once it has happened; errors that go by count as no."""
     until = time.monotonic() + HEALED_S
     while time.monotonic() < until:

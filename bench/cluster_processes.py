@@ -10,6 +10,7 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from typing import Final
 import psutil
 
 from bench import raw
+from bench.cluster_loads import is_created, wait_until
 from bench.report import Results
 from ottla import Admin
 from ottla.testing import BrokerProcess
@@ -39,7 +41,7 @@ def measure(results: Results, requests: int, rounds: int) -> None:
             broker = BrokerProcess(home / name.partition(" ")[0], port=free_port(), arguments=arguments, start_timeout_s=60)
             brokers[name] = running.enter_context(broker)
             with Admin(broker.address) as admin:
-                admin.create_topic(TOPIC, CLIENTS, 1)
+                wait_until(partial(is_created, admin, TOPIC, CLIENTS, 1))
         for number in range(rounds + 1):
             for name, broker in brokers.items():
                 figures = _loaded(broker, clients, requests if number else requests // 10)

@@ -153,7 +153,9 @@ class Replica(Partition):
         leader = self.replicas
         if not isinstance(leader, LeaderState):
             return
-        offset = leader.high_watermark(self.log.log_end_offset, now.mono_ms, self._min_insync_replicas)
+        offset = end_offset = self.log.log_end_offset
+        if leader.followers:
+            offset = leader.high_watermark(end_offset, now.mono_ms, self._min_insync_replicas)
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
