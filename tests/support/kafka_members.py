@@ -24,19 +24,18 @@ class KafkaMember:
 
     def __init__(self, seat: ClusterSeat, version: str, jvm: tuple[str, ...] = JVM) -> None:
         self.seat = seat
-        jars = fetch_jars(f"apache-kafka/zk-{version}", [("org.apache.kafka", "kafka_2.13", version), LOGGING])
         config = seat.home / "server.properties"
-        self._command = [java(), *jvm, "-cp", jars, "kafka.Kafka", str(config)]
+        self._command = [java(), *jvm, "-cp", kafka_jars(version), "kafka.Kafka", str(config)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def configuration(self) -> dict[str, object]:
         seat = self.seat
         return {
             **SMALL,
-            **seat.settings,
-            **seat.listeners(),
-            "broker.id": seat.node_id,
             "listeners": f"PLAINTEXT://127.0.0.1:{seat.port},{INTERNAL}://127.0.0.1:{seat.internal_port}",
+            **seat.listeners(),
+            **seat.settings,
+            "broker.id": seat.node_id,
             "zookeeper.connect": seat.registry,
             "log.dirs": seat.home / "data",
         }
@@ -112,6 +111,11 @@ class KafkaMember:
     def resume(self) -> None:
         """SIGCONT."""
         os.kill(self.pid, signal.SIGCONT)
+
+
+def kafka_jars(version: str) -> str:
+    """The class path of a release. Raises `Unavailable`."""
+    return fetch_jars(f"apache-kafka/zk-{version}", [("org.apache.kafka", "kafka_2.13", version), LOGGING])
 
 
 def kafka_member(version: str) -> Callable[[ClusterSeat], ClusterMember]:

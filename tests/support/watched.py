@@ -90,9 +90,14 @@ class Watch:
         for broker, seen in list(self._served.items()):
             written = broker.log_path.read_bytes() if broker.log_path.exists() else b""
             self._served[broker] = len(written)
-            yield from (entry for entry in ENTRY.split(written[seen:].decode(errors="replace")) if BAD.search(entry))
+            yield from bad_entries(written[seen:].decode(errors="replace"))
             if not broker.is_running:
                 del self._served[broker]
+
+
+def bad_entries(log: str) -> Iterator[str]:
+    """Of what a broker wrote, the entries that speak of errors or show a traceback."""
+    return (entry for entry in ENTRY.split(log) if BAD.search(entry))
 
 
 def unexpected(entries: Iterator[str], expected: list[str]) -> list[str]:

@@ -24,11 +24,11 @@ from typing import NamedTuple
 
 from bench.apache_kafka import Unavailable
 from ottla import KafkaError
-from ottla.testing import BrokerProcess, Cluster, DidNotStart, NotYet
+from ottla.testing import Cluster, DidNotStart, NotYet
 from tests.support.kafka_members import kafka_member
 from tests.support.zookeeper import started as started_zookeeper
 from tests.torture.cluster_faults import FAULTS, Bag, Fault, NoFault, disk_full, own_disk
-from tests.torture.cluster_loads import Loads, unlike
+from tests.torture.cluster_loads import Loads, errors, unlike
 
 SESSION_MS = 3000
 """ZooKeeper's tick of the tests allows up to 4 s."""
@@ -113,11 +113,6 @@ def settings_of(members: Sequence[str]) -> dict[str, object]:
     return settings
 
 
-def logs(cluster: Cluster) -> dict[int, str]:
-    """Of Ottla's own brokers: Apache Kafka writes its exceptions where all goes as it should."""
-    return {node_id: member.log for node_id, member in cluster.members.items() if isinstance(member, BrokerProcess)}
-
-
 def torture(
     home: Path, members: Sequence[str], names: Sequence[str], copiers: Sequence[str], *, count: int, seed: int, limit_s: float
 ) -> ClusterTortured:
@@ -139,7 +134,7 @@ def torture(
             acknowledged = loads.acknowledged
             wrong += loads.judged()
         wrong += unlike(home, list(cluster.members), loads.topics)
-        wrong += [f"the log of broker {node_id} has a traceback" for node_id, log in logs(cluster).items() if "Traceback" in log]
+        wrong += errors(home)
     return ClusterTortured(run.done, acknowledged, wrong)
 
 

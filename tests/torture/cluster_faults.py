@@ -85,19 +85,24 @@ def controller_moved(cluster: Cluster, choice: random.Random, session_s: float) 
     """Another broker becomes the controller: what says who it is goes while nobody else reaches ZooKeeper."""
     before = the_controller(cluster)
     wanted = choice.choice([node_id for node_id in cluster.members if node_id != before])
+    make_controller(cluster, wanted, session_s / 2)
+    return f"the controller was moved from broker {before} to {wanted}"
+
+
+def make_controller(cluster: Cluster, wanted: int, limit_s: float) -> None:
+    """Return once this broker is the controller. Raises `NoFault` if it does not begin to be one in time, and `NotYet`."""
     for node_id in cluster.members:
         if node_id != wanted:
             cluster.cut(node_id, REGISTRY)
     try:
         with zookeeper(cluster) as client, suppress(NoNodeError):
             client.delete("/controller")
-        cluster.wait_until(lambda: controller_entry(cluster) is not None, timeout_s=session_s / 2)
+        cluster.wait_until(lambda: controller_entry(cluster) is not None, timeout_s=limit_s)
     except NotYet:
         raise NoFault(f"broker {wanted} did not become the controller in time") from None
     finally:
         cluster.mend()
     cluster.wait_until(lambda: cluster.controller() == wanted, lambda: f"broker {wanted} is not the controller", ANSWER_S)
-    return f"the controller was moved from broker {before} to {wanted}"
 
 
 def controller_entry(cluster: Cluster) -> bytes | None:

@@ -17,12 +17,14 @@ from typing import Self
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla.testing.cluster import Cluster
+from tests.support.watched import bad_entries, unexpected
 from tests.torture import transactions
 from tests.torture.kills import PARTITIONS, TOPIC, Load, faults, read_all
 
 HEALED_S = 120
 """So long a cluster may need, on a machine as busy as it is, until all is well after a fault."""
 JOIN_S = 90
+NO_SPACE = "No space left on device"
 
 
 class Along(threading.Thread):
@@ -217,6 +219,16 @@ class Loads:
     def judged(self) -> list[str]:
         """Stop everybody, and say what is wrong with what they left."""
         return [sentence for load in self._all for sentence in load.judged()]
+
+
+def errors(home: Path) -> list[str]:
+    """What Ottla's brokers below `home` logged as errors, in whichever of their lives, but for a full disk; of each the first.
+
+    Apache Kafka, whose log is another file, writes errors where all goes as it should.
+    """
+    logs = {path.stem: path.read_text(errors="replace") for path in sorted(home.glob("*.log"))}
+    found = {name: unexpected(bad_entries(log), [NO_SPACE]) for name, log in logs.items()}
+    return [f"{len(bad)} errors in the log of broker {name}, such as: {bad[0].strip()}" for name, bad in found.items() if bad]
 
 
 def batches(home: Path, topic: str, index: int) -> bytes:

@@ -66,6 +66,14 @@ def insist(call: Callable[..., Any], *arguments: Any) -> Any:
     return call(*arguments, CALL_TIMEOUT_S)
 
 
+def stretches(messages: list[Any]) -> str:
+    """Of each partition the first and last offset, in the order that they came: "0:40-79 2:17-17"."""
+    found: dict[int, list[int]] = {}
+    for message in messages:
+        found.setdefault(message.partition(), []).append(message.offset())
+    return " ".join(f"{index}:{offsets[0]}-{offsets[-1]}" for index, offsets in found.items())
+
+
 class Copier:
     """A consumer of the group and a producer of its own transactions."""
 
@@ -120,14 +128,14 @@ class Copier:
             insist(self._producer.send_offsets_to_transaction, ends, self._consumer.consumer_group_metadata())
             if random.random() < ABORTS:
                 self._producer.flush(CALL_TIMEOUT_S)
-                return self._abort(number)
-            self.note(f"commit {number} {len(messages) * len(targets)}")
+                return self._abort(number, messages)
+            self.note(f"commit {number} {len(messages) * len(targets)} {stretches(messages)}")
             insist(self._producer.commit_transaction)
         except KafkaException as refused:
             self.note(f"refused {refused.args[0].name()} {refused.args[0].str()}")
             if not refused.args[0].txn_requires_abort():
                 raise
-            return self._abort(number)
+            return self._abort(number, messages)
         self.note(f"committed {number}")
         return True
 
@@ -143,7 +151,8 @@ class Copier:
             ends[message.partition()] = TopicPartition(message.topic(), message.partition(), message.offset() + 1)
         return list(ends.values())
 
-    def _abort(self, number: int) -> bool:
+    def _abort(self, number: int, messages: list[Any]) -> bool:
+        self.note(f"abort {number} {stretches(messages)}")
         insist(self._producer.abort_transaction)
         self.note(f"aborted {number}")
         return False
@@ -151,6 +160,7 @@ class Copier:
     def _rewind(self) -> None:
         """To where the group has committed. A partition that is not fetched yet cannot be moved: again in the next turn."""
         for place in insist(self._consumer.committed, self._consumer.assignment()):
+            self.note(f"rewound {place.partition}:{place.offset}")
             try:
                 self._consumer.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
             except KafkaException as refused:

@@ -38,7 +38,7 @@ class History:
         asked: dict[Transaction, int] = {}
         for line in notes:
             words = line.split()
-            if words[:1] == ["commit"] and len(words) == 3:
+            if words[:1] == ["commit"] and len(words) >= 3:
                 asked[life, int(words[1])] = int(words[2])
             elif words[:1] == ["committed"] and len(words) == 2:
                 self.committed[life, int(words[1])] = asked[life, int(words[1])]

@@ -24,7 +24,7 @@ from ottla.testing.cluster import ClusterMember, ClusterSeat, ottla_member
 from tests.support.kafka_members import kafka_member
 from tests.support.zookeeper import started as started_zookeeper
 from tests.torture.cluster import KAFKA_SESSION_MS, settings_of
-from tests.torture.cluster_loads import HEALED_S, Loads, unlike
+from tests.torture.cluster_loads import HEALED_S, Loads, errors, unlike
 
 BROKERS = 3
 VERSION = "inter.broker.protocol.version"
@@ -132,7 +132,7 @@ def replaced(home: Path, member: str, versions: Sequence[str], copiers: Sequence
         print(loads.acknowledged)
         judged = loads.judged() + (loads.refused if versions else [])
         nodes = list(cluster.members)
-    return [*filter(None, [wrong]), *judged, *unlike(home, nodes, loads.topics)]
+    return [*filter(None, [wrong]), *judged, *unlike(home, nodes, loads.topics), *errors(home)]
 
 
 def main() -> int:

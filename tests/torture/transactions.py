@@ -288,11 +288,14 @@ def behind(address: str, ends: dict[int, int]) -> dict[int, tuple[int, int]]:
 
 
 def settle(address: str, copiers: Copiers, ends: dict[int, int]) -> list[str]:
-    """Wait until everything is copied: what is behind after `SETTLE_S`."""
-    deadline = time.monotonic() + SETTLE_S
+    """Wait until everything is copied: what is behind once nothing more was for `SETTLE_S`."""
+    before: dict[int, tuple[int, int]] = {}
+    deadline = 0.0
     while late := behind(address, ends):
+        if late != before:
+            before, deadline = late, time.monotonic() + SETTLE_S
         if time.monotonic() > deadline:
-            return [f"not all was copied in {SETTLE_S:.0f} s; partition: (committed, written): {late}"]
+            return [f"nothing more was copied in {SETTLE_S:.0f} s; partition: (committed, written): {late}"]
         copiers.mend()
         time.sleep(0.2)
     return []

@@ -42,6 +42,7 @@ from ottla.coord.outcome import (
     TopicsKey,
 )
 from ottla.coord.records import (
+    NO_TOPIC_ID,
     STORED,
     GroupForgotten,
     OffsetCommitted,
@@ -114,7 +115,9 @@ class GroupMachine:
     def encode(self, record: GroupRecord) -> KeyAndValue | None:
         """The record as `__consumer_offsets` stores it; None for a volatile event. Raises `Unencodable`."""
         if type(record) is OffsetPending:
-            return encode_record(record.offset)
+            record = record.offset
+        if type(record) is OffsetCommitted and not self.settings.stores_topic_ids:
+            record = record._replace(topic_id=NO_TOPIC_ID)
         return encode_record(record) if type(record) in STORED else None  # type: ignore[arg-type]  # so it is a stored one
 
     def leaves_at_once(self, body: object) -> bool:

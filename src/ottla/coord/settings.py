@@ -25,6 +25,8 @@ class GroupSettings:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * MINUTE_MS
     offsets_retention_check_interval_ms: int = 10 * MINUTE_MS
+    stores_topic_ids: bool = True
+    """Whether all who may read a stored offset understand the version that names its topic by id too."""
 
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS

@@ -1,4 +1,6 @@
 import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Collection;
@@ -88,8 +90,12 @@ public class Copier {
         return settings;
     }
 
-    private void note(String line) throws Exception {
-        notes.write((line + "\n").getBytes(StandardCharsets.UTF_8));
+    private void note(String line) {
+        try {
+            notes.write((line + "\n").getBytes(StandardCharsets.UTF_8));
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
+        }
     }
 
     /** Until it is done: what runs out of time, because the broker is away, is asked again. */
@@ -140,10 +146,10 @@ public class Copier {
             producer.sendOffsetsToTransaction(ends, consumer.groupMetadata());
             if (random.nextDouble() < ABORTS) {
                 producer.flush();
-                abort(number);
+                abort(number, batch);
                 return false;
             }
-            note("commit " + number + " " + batch.count() * targets.length);
+            note("commit " + number + " " + batch.count() * targets.length + stretches(batch));
             asked = true;
             insist(producer::commitTransaction);
             note("committed " + number);
@@ -153,9 +159,20 @@ public class Copier {
             if (asked && failure instanceof TimeoutException) {
                 throw failure;
             }
-            abort(number);
+            abort(number, batch);
             return false;
         }
+    }
+
+    /** Of each partition the first and last offset: " 0:40-79 2:17-17". */
+    private static String stretches(ConsumerRecords<byte[], byte[]> batch) {
+        StringBuilder found = new StringBuilder();
+        for (TopicPartition place : batch.partitions()) {
+            List<ConsumerRecord<byte[], byte[]>> records = batch.records(place);
+            long first = records.get(0).offset(), last = records.get(records.size() - 1).offset();
+            found.append(" " + place.partition() + ":" + first + "-" + last);
+        }
+        return found.toString();
     }
 
     private Map<TopicPartition, OffsetAndMetadata> write(ConsumerRecords<byte[], byte[]> batch, int number) {
@@ -172,15 +189,21 @@ public class Copier {
         return ends;
     }
 
-    private void abort(int number) throws Exception {
+    private void abort(int number, ConsumerRecords<byte[], byte[]> batch) throws Exception {
+        note("abort " + number + stretches(batch));
         insist(producer::abortTransaction);
         note("aborted " + number);
     }
 
     /** To where the group has committed. */
     private void rewind() throws Exception {
-        insist(() -> consumer.committed(consumer.assignment())
-            .forEach((place, offset) -> consumer.seek(place, offset == null ? 0 : offset.offset())));
+        insist(() -> consumer.committed(consumer.assignment()).forEach(this::rewind));
+    }
+
+    private void rewind(TopicPartition place, OffsetAndMetadata committed) {
+        long offset = committed == null ? 0 : committed.offset();
+        note("rewound " + place.partition() + ":" + offset);
+        consumer.seek(place, offset);
     }
 
     public static void main(String[] said) throws Exception {

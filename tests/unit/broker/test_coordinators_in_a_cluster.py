@@ -14,6 +14,7 @@ from ottla.broker.serving.routes import Route, serves
 from ottla.cluster.layout import CONTROLLER as CONTROLLER_PATH
 from ottla.cluster.layout import controller_json
 from ottla.coord.partitioning import partition_of
+from ottla.coord.records import OffsetForgotten, encode_record
 from ottla.records.build import build
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest
@@ -171,6 +172,19 @@ def test_commits_are_there_when_the_leadership_has_come_back(street: Street) -> 
     street.lead(OFFSETS, index)
     street.run(100)
     assert committed_offset(machine) == 7
+
+
+@pytest.mark.parametrize(("protocol", "stored"), [("2.8", 3), ("3.4", 3), ("3.5", 4), ("3.9", 4)])
+def test_offsets_are_stored_in_a_version_that_all_brokers_of_the_protocol_version_read(protocol: str, stored: int) -> None:
+    street, index = new_street(protocol), partition_of(GROUP, 3)
+    assert street.machines[3].ask(OFFSET_COMMIT, 8, commit_body(7)).topics[0].partitions[0].error_code == NONE
+    log = street.found(OFFSETS, index)[1].log
+    piece = log.read(0, 1 << 16, until_offset=log.log_end_offset)
+    assert piece is not None
+    key = encode_record(OffsetForgotten(GROUP, "t", 0))[0]
+    _, found, behind = bytes(piece.read()).partition(key)
+    assert found
+    assert int.from_bytes(behind[1:3], "big") == stored, "behind one byte that is the value's length"
 
 
 def commit_body(offset: int) -> OffsetCommitRequest:

@@ -13,6 +13,7 @@ from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators
 from ottla.broker.coordination.group_topics import GroupTopics
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.failures import Changes
+from ottla.broker.interbroker.versions import Switch
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
@@ -178,6 +179,7 @@ class GroupCoordinators:
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * MINUTE_MS,
             offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+            stores_topic_ids=settings.inter_broker_protocol_version.has(Switch.FLEXIBLE_OFFSETS),
         )
 
     def _settings_of_group(self, group_id: str) -> Mapping[str, int]:

@@ -71,6 +71,8 @@ class Switch(Enum):
     """Blocks of producer ids come from the controller (KIP-730), and are not taken from the registry."""
     LEADER_RECOVERY = "3.2-IV0"
     """A partition's state says that its leader was elected uncleanly (KIP-704)."""
+    FLEXIBLE_OFFSETS = "3.5-IV0"
+    """Coordinators read offsets that are stored with tags, such as a topic id; those before end at them (KIP-915)."""
 
 
 class ProtocolVersion:
