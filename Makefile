@@ -84,6 +84,7 @@ torture-cluster: .venv/ready
 	$(BIN)/python -m tests.torture.replace_cluster
 	$(BIN)/python -m tests.torture.replace_cluster --from 2.8.2
 	$(BIN)/python -m pytest -n0 -p no:randomly tests/cluster/test_pair.py --kafka-release=2.8.2
+	$(BIN)/python -m pytest -n0 -p no:randomly tests/cluster/test_pair.py --kafka-release=3.9.1
 
 # A query on a cluster of executors, its processes and the broker killed at random and at each step of the exactly-once sink.
 torture-spark: .venv/ready

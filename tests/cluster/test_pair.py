@@ -1,6 +1,6 @@
 """Ottla and Apache Kafka in one cluster over ZooKeeper: what either of them decides, writes or is told, the other goes by.
 
-`--kafka-release=2.8.2` puts another release beside Ottla.
+`--kafka-release=2.8.2` puts that release beside Ottla instead of 3.9.1; with any given, the long ones of these tests run, too.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from ottla.wire.errors import (
     INVALID_TXN_STATE,
     MESSAGE_TOO_LARGE,
     NONE,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
     TOPIC_AUTHORIZATION_FAILED,
     TRANSACTION_COORDINATOR_FENCED,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from tests.support.frames import Batch
-from tests.support.pair import COORDINATED, KAFKA, OTHER, OTTLA, PATIENCE_S, SIDES, Pair, rack, started_pair
+from tests.support.pair import COORDINATED, KAFKA, METADATA, OTHER, OTTLA, PATIENCE_S, SIDES, Pair, rack, started_pair
 from tests.torture.cluster_loads import batches
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
@@ -39,8 +43,14 @@ COORDINATOR_MOVED = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Pair]:
-    with started_pair(tmp_path_factory.mktemp("pair"), pytestconfig.getoption("--kafka-release")) as pair:
+    with started_pair(tmp_path_factory.mktemp("pair"), pytestconfig.getoption("--kafka-release") or "3.9.1") as pair:
         yield pair
+
+
+@pytest.fixture
+def takes_long(pytestconfig: pytest.Config) -> None:
+    if not pytestconfig.getoption("--kafka-release"):
+        pytest.skip("takes long: make torture-cluster, or --kafka-release=3.9.1")
 
 
 def settings(pair: Pair, **others: Any) -> dict[str, Any]:
@@ -59,6 +69,7 @@ def error_of(response: Any) -> int:
     return int(part.error_code)
 
 
+@pytest.mark.usefixtures("takes_long")
 @pytest.mark.parametrize("controller", SIDES)
 def test_what_the_controller_of_either_side_does_is_done_on_both(pair: Pair, controller: int) -> None:
     pair.control(controller)
@@ -113,7 +124,11 @@ def committed(consumer: Consumer, place: TopicPartition) -> int:
 
 @pytest.mark.parametrize("groups_at", SIDES)
 @pytest.mark.parametrize("ends_at", SIDES)
-def test_transactions_are_whole_whoever_coordinates_them_and_their_group(pair: Pair, ends_at: int, groups_at: int) -> None:
+def test_transactions_are_whole_whoever_coordinates_them_and_their_group(
+    pair: Pair, ends_at: int, groups_at: int, request: pytest.FixtureRequest
+) -> None:
+    if ends_at == groups_at:
+        request.getfixturevalue("takes_long")
     topic = f"whole-{ends_at}-{groups_at}"
     pair.create(topic, [OTTLA, KAFKA], [KAFKA, OTTLA])
     group = pair.name_at(groups_at, OFFSETS_TOPIC, topic)
@@ -162,10 +177,8 @@ def test_ends_of_transactions_that_a_former_coordinator_sends_are_refused(pair: 
 
 
 @pytest.mark.parametrize("leader", SIDES)
-def test_a_leader_asks_the_other_side_whether_records_belong_to_a_transaction(
-    pair: Pair, leader: int, pytestconfig: pytest.Config
-) -> None:
-    if pytestconfig.getoption("--kafka-release").startswith("2."):
+def test_a_leader_asks_the_other_side_whether_records_belong_to_a_transaction(pair: Pair, leader: int) -> None:
+    if pair.release.startswith("2."):
         pytest.skip("brokers verify nothing before protocol version 3.5")
     topic = f"verified-{leader}"
     pair.create(topic, [leader, OTHER[leader]])
@@ -287,6 +300,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(pair: Pair, leader: int) 
         consumer.close()
 
 
+@pytest.mark.usefixtures("takes_long")
 def test_coordinators_change_sides_with_what_they_hold(pair: Pair) -> None:
     topic, group = "handed", "handed"
     pair.create(topic, [OTTLA, KAFKA])
@@ -310,3 +324,50 @@ def test_coordinators_change_sides_with_what_they_hold(pair: Pair) -> None:
         for internal in COORDINATED:
             pair.lead(internal, OTTLA, 0)
             pair.lead(internal, KAFKA, 1)
+
+
+@pytest.mark.usefixtures("takes_long")
+@pytest.mark.parametrize("side", SIDES)
+def test_a_leader_that_stood_still_is_fenced_and_has_what_its_successor_took(pair: Pair, side: int) -> None:
+    topic, other = f"still-{side}", OTHER[side]
+    pair.create(topic, [side, other])
+    pair.control(side)
+    assert_takes_records(pair, side, topic, 0)
+    pair.cluster.pause(side)
+    try:
+        pair.wait(lambda: leader_at(pair, other, topic) == other, f"broker {other} does not take over")
+        assert_takes_records(pair, other, topic, 0)
+    finally:
+        pair.cluster.resume(side)
+    told = {error_of(produced(pair, side, topic, Batch((b"stale",))))}
+    pair.cluster.wait_in_sync(topic, *COORDINATED, timeout_s=PATIENCE_S)
+    assert told <= {NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+    wait_until_alike(pair, topic, 1)
+    assert b"stale" not in batches(pair.home / str(side), topic, 0)
+    assert pair.cluster.controller() == other
+
+
+@pytest.mark.usefixtures("takes_long")
+@pytest.mark.parametrize("side", SIDES)
+def test_a_controller_and_leader_that_is_killed_is_replaced_by_the_other_side_and_joins_again(pair: Pair, side: int) -> None:
+    topic, other = f"killed-{side}", OTHER[side]
+    pair.control(side)
+    pair.create(topic, [side, other])
+    assert_takes_records(pair, side, topic, 0)
+    pair.cluster.kill(side)
+    try:
+        pair.wait(lambda: leader_at(pair, other, topic) == other, f"broker {other} does not take over")
+        assert_takes_records(pair, other, topic, 0)
+    finally:
+        pair.cluster.start(side)
+    pair.cluster.wait_in_sync(topic, *COORDINATED, timeout_s=PATIENCE_S)
+    pair.lead(topic, side)
+    assert_takes_records(pair, side, topic, 0)
+    wait_until_alike(pair, topic, 1)
+    assert batches(pair.home / str(side), topic, 0).count(b"value") == 3
+
+
+def leader_at(pair: Pair, node_id: int, topic: str) -> int:
+    """Who leads the first partition, as one broker says."""
+    [found] = pair.ask(node_id, METADATA, 4, topics=[{"name": topic}]).topics
+    return next((part.leader_id for part in found.partitions if part.partition_index == 0), -1)

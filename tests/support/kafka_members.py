@@ -16,7 +16,13 @@ from tests.support.jars import LOGGING, fetch_jars
 START_S = 90
 STILL_THERE = "KeeperErrorCode = NodeExists"
 JVM = ("-Xms128M", "-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
-SMALL = {"num.network.threads": 2, "num.io.threads": 2, "log.cleaner.threads": 1, "broker.id.generation.enable": "false"}
+SMALL = {
+    "num.network.threads": 2,
+    "num.io.threads": 2,
+    "log.cleaner.threads": 1,
+    "broker.id.generation.enable": "false",
+    "zookeeper.connection.timeout.ms": 60_000,  # else the session's: a start on a busy machine gives up after so long
+}
 
 
 class KafkaMember:

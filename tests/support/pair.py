@@ -44,6 +44,7 @@ SETTINGS: dict[str, object] = {
     "transaction.state.log.replication.factor": 2,
     "transaction.state.log.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
+    "log.retention.ms": -1,
     "auto.leader.rebalance.enable": "false",
     "auto.create.topics.enable": "false",
     "controlled.shutdown.retry.backoff.ms": 100,
@@ -60,8 +61,9 @@ def rack(node_id: int) -> str:
 class Pair:
     """The cluster, and what tests ask of it."""
 
-    def __init__(self, cluster: Cluster, home: Path, login_ports: dict[int, int]) -> None:
+    def __init__(self, cluster: Cluster, home: Path, release: str, login_ports: dict[int, int]) -> None:
         self.cluster = cluster
+        self.release = release
         self.home = home
         self._login_ports = login_ports
 
@@ -163,7 +165,7 @@ def started_pair(home: Path, release: str) -> Iterator[Pair]:
         started(home / "zookeeper", {"maxSessionTimeout": 2 * SESSION_MS}) as zookeeper,
         Cluster(f"zookeeper://{zookeeper.address}/pair", 2, settings, home=home, members=members) as cluster,
     ):
-        pair = Pair(cluster, home, ports)
+        pair = Pair(cluster, home, release, ports)
         for kind, topic in enumerate(COORDINATED):
             pair.wait(partial(pair.has_coordinator, kind), f"{topic} has no leader")
             cluster.wait_in_sync(topic, timeout_s=PATIENCE_S)

@@ -80,6 +80,8 @@ class Copier:
     def __init__(self, address: str, notes: str, life: str, transactional_id: str, instance: str, protocol: str) -> None:
         self._notes = os.open(notes, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         self._life, self._transaction, self._rebalanced = life, 0, False
+        self._next: dict[int, int] = {}
+        """Of each partition the offset of the record that comes next."""
         ids = {"transactional.id": transactional_id, "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
         self._producer = Producer({**common(address), **ids, "linger.ms": 0})
         member: dict[str, Any] = {"group.id": GROUP, "group.protocol": protocol, "isolation.level": "read_committed"}
@@ -111,9 +113,22 @@ class Copier:
             if self._rebalanced:
                 self._rebalanced = False
                 self._rewind()
-            elif messages and not self._copied(messages, targets):
+            elif messages and not (self._follow_on(messages) and self._copied(messages, targets)):
                 self._rewind()
         self._consumer.close()
+
+    def _follow_on(self, messages: list[Any]) -> bool:
+        """Whether these begin where the last ones ended, or where this copier went back to; the source's offsets have no gaps.
+
+        librdkafka may drop records of a batch, or go on from where it was, if its consumer is moved while leaders change.
+        """
+        for message in messages:
+            index, offset = message.partition(), message.offset()
+            if self._next.setdefault(index, offset) != offset:
+                self.note(f"jumped {index}:{self._next[index]}-{offset}")
+                return False
+            self._next[index] = offset + 1
+        return True
 
     def _note_rebalance(self, consumer: Any, partitions: Any) -> None:
         """What was polled before is dropped: some of it may be another's by now."""
@@ -159,8 +174,10 @@ class Copier:
 
     def _rewind(self) -> None:
         """To where the group has committed. A partition that is not fetched yet cannot be moved: again in the next turn."""
+        self._next.clear()
         for place in insist(self._consumer.committed, self._consumer.assignment()):
             self.note(f"rewound {place.partition}:{place.offset}")
+            self._next[place.partition] = max(place.offset, 0)
             try:
                 self._consumer.seek(TopicPartition(place.topic, place.partition, max(place.offset, 0)))
             except KafkaException as refused:

@@ -12,6 +12,7 @@ After every step the replicas' logs have to begin alike, and in the end to be al
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ottla.testing import BrokerProcess, Cluster, NotYet
+from bench.apache_kafka import Unavailable
+from ottla.testing import BrokerProcess, Cluster, DidNotStart, NotYet
 from ottla.testing.cluster import ClusterMember, ClusterSeat, ottla_member
 from tests.support.kafka_members import kafka_member
 from tests.support.zookeeper import started as started_zookeeper
@@ -127,7 +129,7 @@ def replaced(home: Path, member: str, versions: Sequence[str], copiers: Sequence
         run = Replacing(cluster, loads, home)
         try:
             wrong = next(filter(None, steps(run, cluster, member, versions)), "")
-        except NotYet as late:
+        except (NotYet, DidNotStart, Unavailable, subprocess.TimeoutExpired) as late:
             wrong = str(late)
         print(loads.acknowledged)
         judged = loads.judged() + (loads.refused if versions else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.torture.copier import Copied
 from tests.torture.histories import History, Place, anomalies
 
 Kept = dict[Place, dict[int, bytes]]
-NOTES = ["commit 0 4", "committed 0", "aborted 1", "commit 2 4", "committed 2", "commit 3 2"]
+NOTES = ["commit 0 4 0:0-0", "committed 0", "abort 1 0:1-1", "aborted 1", "commit 2 4", "committed 2", "commit 3 2"]
 
 
 def life() -> tuple[History, Kept]:
@@ -85,3 +86,15 @@ def test_a_reader_that_saw_what_is_gone_or_passed_over_what_came_later_is_found(
     history, kept = life()
     assert any("not there any more" in line for line in anomalies(history, kept, {("copies", 0): {1: b"gone"}}))
     assert any("passed over" in line for line in anomalies(history, kept, {("copies", 0): {2: kept["copies", 0][2]}}))
+
+
+def test_records_that_a_late_end_of_a_transaction_skipped_are_not_missed_and_others_are() -> None:
+    history, kept = life()
+    for topic in ("copies", "twins"):
+        del kept[topic, 0][2]
+    del history.committed["x", 2]
+    assert any("were not copied" in line for line in anomalies(history, kept, {}))
+    late = replace(history, ends_are_late=True)
+    assert anomalies(late, kept, {}) == []
+    late.given_back.clear()
+    assert any("were not copied" in line for line in anomalies(late, kept, {}))

@@ -66,6 +66,8 @@ class Tortured:
     zombies: int = 0
     lives: int = 0
     records: int = 0
+    jumps: int = 0
+    """How often a copier was given other records than those that followed, and went back."""
     transactions: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -325,11 +327,20 @@ def torture(home: Path, slots: list[tuple[str, str]], *, rounds: int, seed: int,
     return result
 
 
-def judge(result: Tortured, load: Load, copiers: Copiers, live: Reader, final: dict[Place, dict[int, bytes]]) -> None:
-    history = History(load.written)
+def judge(
+    result: Tortured,
+    load: Load,
+    copiers: Copiers,
+    live: Reader,
+    final: dict[Place, dict[int, bytes]],
+    *,
+    ends_are_late: bool = False,
+) -> None:
+    history = History(load.written, ends_are_late=ends_are_late)
     for life, lines in copiers.notes():
         history.add(life, lines)
         result.refused.update(line.split()[1] for line in lines if line.startswith("refused "))
+        result.jumps += sum(line.startswith("jumped ") for line in lines)
     result.records = sum(map(len, load.written.values()))
     told = {"committed": history.committed, "aborted": history.aborted, "unanswered": history.maybe}
     result.transactions = Counter({name: len(found) for name, found in told.items()})
@@ -360,6 +371,7 @@ def main() -> int:
     )
     print(f"{result.records} records, transactions:", ", ".join(f"{count} {name}" for name, count in result.transactions.items()))
     print("what copiers were refused:", ", ".join(f"{name} {count}" for name, count in result.refused.items()) or "nothing")
+    print(f"how often they were given other records than the next: {result.jumps}")
     for fault in result.faults:
         print(fault)
     if result.lives < 0.9 * result.rounds:

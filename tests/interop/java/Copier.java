@@ -37,6 +37,7 @@ public class Copier {
     private final Random random = new Random();
     private final KafkaProducer<byte[], byte[]> producer;
     private final KafkaConsumer<byte[], byte[]> consumer;
+    private final Map<TopicPartition, Long> next = new HashMap<>();
     private int transaction = 0;
     private boolean rebalanced = false;
     private static volatile boolean going = true;
@@ -128,12 +129,25 @@ public class Copier {
             if (rebalanced) {
                 rebalanced = false;
                 rewind();
-            } else if (!batch.isEmpty() && !copied(batch)) {
+            } else if (!batch.isEmpty() && !(followsOn(batch) && copied(batch))) {
                 rewind();
             }
         }
         consumer.close();
         producer.close();
+    }
+
+    /** Whether it begins where the last one ended, or where this copier went back to; the source's offsets have no gaps. */
+    private boolean followsOn(ConsumerRecords<byte[], byte[]> batch) {
+        for (ConsumerRecord<byte[], byte[]> record : batch) {
+            TopicPartition place = new TopicPartition(record.topic(), record.partition());
+            Long expected = next.put(place, record.offset() + 1);
+            if (expected != null && expected != record.offset()) {
+                note("jumped " + record.partition() + ":" + expected + "-" + record.offset());
+                return false;
+            }
+        }
+        return true;
     }
 
     /** Whether a batch was copied and its transaction committed. Throws what ends this copier, as when it is fenced. */
@@ -197,12 +211,14 @@ public class Copier {
 
     /** To where the group has committed. */
     private void rewind() throws Exception {
+        next.clear();
         insist(() -> consumer.committed(consumer.assignment()).forEach(this::rewind));
     }
 
     private void rewind(TopicPartition place, OffsetAndMetadata committed) {
         long offset = committed == null ? 0 : committed.offset();
         note("rewound " + place.partition() + ":" + offset);
+        next.put(place, offset);
         consumer.seek(place, offset);
     }
 
