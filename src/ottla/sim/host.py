@@ -7,10 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 from ottla.broker.broker import BrokerMachine
+from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
+from ottla.client.types import TopicPartition
 from ottla.coord.group_machine import GroupMachine
+from ottla.coord.transactions.transaction import Transaction
 from ottla.ports import Clock, Now, StorageFailed
 from ottla.registry.journal import JournalRegistry
 from ottla.sim.power import FaultyDisk, PowerCut
@@ -130,6 +133,17 @@ class Host:
     def coordinators(self) -> list[GroupMachine]:
         """The coordinators of loaded offsets partitions; none while the broker is down."""
         return [] if self.broker is None else self.broker.groups.machines
+
+    def partitions(self) -> dict[TopicPartition, Partition]:
+        """The partitions that are not offline; none while the broker is down."""
+        if self.broker is None:
+            return {}
+        return {TopicPartition(each.topic, each.index): each for each in self.broker.partitions if each.offline is None}
+
+    def transactions(self) -> list[Transaction]:
+        """All transactional ids that are known; none while the broker is down."""
+        shards = [] if self.broker is None else self.broker.transactions.coordinators.shards
+        return [known for shard in shards for known in shard.machine.by_id.values()]
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
         """Hand a request to the broker now."""

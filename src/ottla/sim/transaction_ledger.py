@@ -17,16 +17,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ottla.broker.partitions.partition import Partition
 from ottla.client.types import TopicPartition
 from ottla.coord.transactions.transaction import PREPARED, Status, Transaction
 from ottla.records.batch import BatchHeader, batches
 from ottla.records.columns import open_batches
-from ottla.sim.host import Host
 from ottla.sim.invariants import stored_batches
 from ottla.sim.seeds import Violation
+from ottla.sim.world import World
 from ottla.wire.api.fetch import FetchResponse
 
 LONGEST_END_MS = 5_000
@@ -35,6 +35,20 @@ SLACK_MS = 500
 SEPARATOR = "|"
 
 PartitionData = FetchResponse.PartitionData
+
+
+class Observed(Protocol):
+    """The broker, or the brokers, that a ledger looks at."""
+
+    world: World
+
+    def partitions(self) -> Mapping[TopicPartition, Partition]:
+        """All partitions that are led and not offline, as their leaders have them."""
+        ...
+
+    def transactions(self) -> list[Transaction]:
+        """All transactional ids that the coordinators know."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -104,9 +118,9 @@ def _seen(offset: int, value: bytes) -> SeenRecord:
 class TransactionLedger:
     """Everything that was observed. The module's docstring names the violations."""
 
-    def __init__(self, host: Host, interval_ms: int) -> None:
-        """`interval_ms`: the time between two of the broker's looks for what is open for too long."""
-        self._host = host
+    def __init__(self, brokers: Observed, interval_ms: int) -> None:
+        """`interval_ms`: the time between two of a broker's looks for what is open for too long."""
+        self._brokers = brokers
         self._interval_ms = interval_ms
         self.transactions: dict[str, SimTransaction] = {}
         self._fences: dict[str, list[Fence]] = {}
@@ -131,26 +145,24 @@ class TransactionLedger:
         One that has kept a transaction is not noted: where that is open, who began it may go on until it ends (KIP-939).
         """
         fences = self._fences.setdefault(transactional_id, [])
-        ends = {place: partition.log.log_end_offset for place, partition in self._partitions().items()}
+        ends = {place: partition.log.log_end_offset for place, partition in self._brokers.partitions().items()}
         fences.append(Fence((producer_id, producer_epoch), ends))
 
     def broker_started(self) -> None:
         """Note that the broker's timers begin anew."""
-        self._began_ms = self._host.world.now_ms
+        self._began_ms = self._brokers.world.now_ms
         self._ending.clear()
 
     def clock_jumped(self) -> None:
         """Note that the wall clock has jumped: what is open for too long by it was not a moment ago."""
-        self._began_ms = self._host.world.now_ms
+        self._began_ms = self._brokers.world.now_ms
 
     # While it happens
 
     def look(self) -> None:
         """Compare the coordinators with the logs, and with the time."""
-        if self._host.broker is None:
-            return
-        known = self._known()
-        for place, partition in self._partitions().items():
+        known = self._brokers.transactions()
+        for place, partition in self._brokers.partitions().items():
             for producer_id in partition.log.producers.open_transactions:
                 if not any(place in each.partitions and _may_write(each, producer_id) for each in known):
                     raise Violation(
@@ -159,7 +171,7 @@ class TransactionLedger:
         self._look_at_time(known)
 
     def _look_at_time(self, known: Iterable[Transaction]) -> None:
-        now = self._host.world.clock.now()
+        now = self._brokers.world.clock.now()
         up_ms = now.mono_ms - self._began_ms
         ending: dict[tuple[str, int, int], int] = {}
         for each in known:
@@ -238,7 +250,7 @@ class TransactionLedger:
 
     def check_logs(self) -> None:
         """Look at every stored batch, whoever may read it."""
-        for place, partition in self._partitions().items():
+        for place, partition in self._brokers.partitions().items():
             if place.topic.startswith("__"):
                 continue
             ends: dict[int, int] = {}
@@ -267,17 +279,6 @@ class TransactionLedger:
                 if header.base_offset >= fence.ends.get(place, 1 << 62):
                     sentence = f"{_named(place)} has {producer} at {header.base_offset}, when {fence.producer} had taken over"
                     raise Violation(f"fenced for good: {sentence} {transactional_id}")
-
-    def _partitions(self) -> dict[TopicPartition, Partition]:
-        broker = self._host.broker
-        if broker is None:
-            return {}
-        return {TopicPartition(each.topic, each.index): each for each in broker.partitions if each.offline is None}
-
-    def _known(self) -> list[Transaction]:
-        assert self._host.broker is not None, "whoever asks has looked"
-        shards = self._host.broker.transactions.coordinators.shards
-        return [known for shard in shards for known in shard.machine.by_id.values()]
 
 
 def source_name(place: TopicPartition, record: SeenRecord) -> str:

@@ -1,8 +1,7 @@
 """One seed of transactions: producers, their zombies and a broker live through trouble, then peace; then everything is checked.
 
-Some programs copy the topic `in` to `mid`, others `mid` to `out`, each record once, and some write transactions of their own.
-Several processes may have the same transactional id at a time. Everything comes from the seed. Knows how bad it gets and when all
-must be done; `transaction_ledger` knows what must always be true, and clients know what they do.
+Everything comes from the seed. Knows how bad it gets and when all must be done; `transaction_ledger` knows what must always be
+true, and `transaction_programs` who writes and who reads.
 """
 
 from __future__ import annotations
@@ -13,24 +12,18 @@ from random import Random
 from typing import Any, NamedTuple
 
 from ottla.client.types import TopicPartition
-from ottla.records.build import build
 from ottla.sim.disk import IO_ERROR, NO_SPACE
 from ottla.sim.host import Host
 from ottla.sim.network import ClientLink, Weather
 from ottla.sim.seeds import Violation
-from ottla.sim.transaction_copiers import CopyTask, SimCopier, SimMemberCopier
-from ottla.sim.transaction_ledger import SEPARATOR, SeenRecord, TransactionLedger
-from ottla.sim.transaction_members import SimClassicCopier
+from ottla.sim.transaction_ledger import TransactionLedger
 from ottla.sim.transaction_operator import SimOperator
-from ottla.sim.transaction_producer import NEWER, OLDER, ProducerWish, SimProducerProcess, SimWriter
-from ottla.sim.transaction_readers import OffsetWatcher, SimLateReader, SimReader, read_all
-from ottla.sim.transaction_two_phase import OutsideDecision, SimPreparingWriter
+from ottla.sim.transaction_programs import PRODUCE, PRODUCE_VERSION, TIMEOUTS_MS, TOPICS, SimPrograms, source_batches
 from ottla.sim.world import World
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
-from ottla.wire.api.produce import ProduceRequest
 
-PRODUCE, FIND_COORDINATOR, CREATE_TOPICS = 0, 10, 19
+FIND_COORDINATOR, CREATE_TOPICS = 10, 19
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 PROTOCOLS = ("older", "newer", "both")
 LOOK_MS = 250
@@ -38,7 +31,6 @@ INTERVAL_MS = 1_000
 SESSION_MS = 3_000
 PATIENCE_MS = 240_000
 """So long, in simulated time and in peace, may it take until all is copied: the longest timeouts pass several times."""
-MOST_ALIVE = 3
 SETTINGS = {
     "transaction.state.log.num.partitions": "3",
     "transaction.two.phase.commit.enable": "true",
@@ -58,7 +50,6 @@ COMPACTION = {
     "log.cleaner.delete.retention.ms": "2000",
     "log.cleaner.min.cleanable.ratio": "0.01",
 }
-TIMEOUTS_MS = (2_000, 6_000, 20_000)
 JUMPS_MS = (-20_000, -5_000, 5_000, 60_000, 3_600_000)
 """What time servers and operators do. Back only a little: what is open by the wall clock stays open for longer."""
 BRIEF = TopicPartition("brief", 0)
@@ -107,27 +98,6 @@ class TransactionLifeResult(NamedTuple):
     compacted: int
 
 
-Shared = tuple[World, Callable[[], ClientLink], TransactionLedger, ProducerWish]
-"""What every process gets."""
-
-
-class Slot:
-    """A transactional id, and the processes that have it; the last of them is the right one."""
-
-    def __init__(self, transactional_id: str, task: CopyTask | None, decision: OutsideDecision | None = None) -> None:
-        self.transactional_id = transactional_id
-        self.task = task
-        self.decision = decision
-        self.count = 0
-        self.processes: list[SimProducerProcess] = []
-        self.is_awaited = False
-
-    @property
-    def is_done(self) -> bool:
-        """Whether its newest process has come to its end."""
-        return bool(self.processes) and not self.processes[-1].alive and not self.processes[-1].ended_by
-
-
 class TransactionLife:
     """One seed."""
 
@@ -140,35 +110,30 @@ class TransactionLife:
         self.ledger = TransactionLedger(self.host, INTERVAL_MS)
         self._links = 0
         self._peace = False
-        self._processes = 0
         self._faults_before = 0
         self.operator = SimOperator(self.world, self.host, partial(self._link, self.plan.weather), BRIEF, self._say)
         self._make_topics()
-        self.slots = self._slots()
-        connect = partial(self._link, self.plan.weather)
-        self.readers = [
-            SimReader(self.world, connect, self.ledger, place, self._somebody_has_read)
-            for place in self._places("mid") + self._places("out")
-        ]
-        if self.plan.deletes:
-            SimLateReader(self.world, connect, self.ledger, BRIEF, self._somebody_has_read)
-        self.watchers = [
-            OffsetWatcher(self.world, connect, self.ledger, group_id, self._places(source))
-            for group_id, source in (("to-mid", "in"), ("to-out", "mid"))
-        ]
+        self.programs = SimPrograms(
+            self.world,
+            partial(self._link, self.plan.weather),
+            self.ledger,
+            self.plan,
+            self._ids,
+            self._say,
+            brief=BRIEF if self.plan.deletes else None,
+            has_read=self._somebody_has_read,
+        )
 
     def live(self) -> TransactionLifeResult:
         """Live through trouble, then peace. Raises `Violation`."""
-        random = self.world.random
-        for slot in self.slots:
-            self.world.after(random.randrange(2_000), partial(self._begin, slot))
+        self.programs.begin_all()
         self.world.after(0, self._trouble)
         self.world.after(LOOK_MS, self._look)
         self.world.run(self.plan.trouble_ms)
         self._make_peace()
         began_ms = self.world.now_ms
         if not self.world.run(PATIENCE_MS, self._is_done):
-            raise Violation(f"soon done: not in {PATIENCE_MS} ms of peace: {self._undone()}")
+            raise Violation(f"soon done: not in {PATIENCE_MS} ms of peace: {', '.join(self.programs.undone(self.host))}")
         done_ms = self.world.now_ms - began_ms
         self.world.run(max(TIMEOUTS_MS) + 2 * INTERVAL_MS)
         if self.world.chance(0.5):
@@ -182,7 +147,7 @@ class TransactionLife:
             self.world.seed,
             self.plan,
             self.world.happened,
-            self._processes,
+            self.programs.began,
             len(ledger.transactions),
             ledger.commits,
             self.host.lives,
@@ -201,9 +166,6 @@ class TransactionLife:
 
     # Before it begins
 
-    def _places(self, topic: str) -> tuple[TopicPartition, ...]:
-        return tuple(TopicPartition(topic, index) for index in range(self.plan.partitions))
-
     def _make_topics(self) -> None:
         """Make the topics, those of the coordinators, and what there is to copy."""
         admin = self._link(Weather())
@@ -212,85 +174,28 @@ class TransactionLife:
             admin.ask(key, version, body, lambda response: None, 60_000)
 
         topic = CreateTopicsRequest.CreatableTopic
-        topics = [topic(name=name, num_partitions=self.plan.partitions, replication_factor=1) for name in ("in", "mid", "out")]
+        topics = [topic(name=name, num_partitions=self.plan.partitions, replication_factor=1) for name in TOPICS]
         topics.append(topic(name=BRIEF.topic, num_partitions=1, replication_factor=1))
         ask(CREATE_TOPICS, 7, CreateTopicsRequest(topics=topics))
         self.world.run(100)
         for kind in (GROUP_KEY, TRANSACTION_KEY):
             ask(FIND_COORDINATOR, 1, FindCoordinatorRequest(key="any", key_type=kind))
-        for place in self._places("in"):
-            values = [f"in.0.{number}{SEPARATOR}own".encode() for number in range(self.plan.records)]
-            for at in range(0, len(values), 3):
-                batch = memoryview(build(None, values[at : at + 3], self.world.clock.now().wall_ms))
-                data = ProduceRequest.PartitionProduceData(index=place.partition, records=batch)
-                whole = ProduceRequest.TopicProduceData(name="in", partition_data=[data])
-                ask(PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[whole]))
+        for body in source_batches(self.plan, self.world.clock.now().wall_ms):
+            ask(PRODUCE, PRODUCE_VERSION, body)
         self.world.run(2_000)
         assert self.host.broker is not None, "there is no trouble yet"
         self._ids = {name: topic.topic_id for name, topic in self.host.broker.image.topics.items()}
 
-    def _slots(self) -> list[Slot]:
-        slots = []
-        for group_id, source, target in (("to-mid", "in", "mid"), ("to-out", "mid", "out")):
-            for number in range(self.plan.copiers):
-                sources = self._places(source) if self.plan.by_group else self._places(source)[number :: self.plan.copiers]
-                slots.append(Slot(f"{group_id}-{number}", CopyTask(group_id, sources, self._places(target))))
-        for number in range(self.plan.writers):
-            decision = OutsideDecision() if self.plan.prepares else None
-            slots.append(Slot(f"writer-{number}", None, decision))
-        return slots
-
     # Processes
-
-    def _begin(self, slot: Slot) -> None:
-        """Start a process, whatever others of its id do."""
-        slot.is_awaited = False
-        slot.count += 1
-        self._processes += 1
-        chance = self.world.random
-        protocol = {"older": OLDER, "newer": NEWER}.get(self.plan.protocol) or chance.choice((OLDER, NEWER))
-        if slot.decision is not None:
-            protocol = NEWER
-        wish = ProducerWish(slot.transactional_id, slot.count, chance.choice(TIMEOUTS_MS), protocol)
-        shared: Shared = (self.world, partial(self._link, self.plan.weather), self.ledger, wish)
-        process: SimProducerProcess
-        if slot.task is not None:
-            process = self._copier(shared, slot.task)
-        else:
-            places = (*self._places("mid"), *self._places("out"))
-            if self.plan.deletes:
-                places = (*chance.sample(places, min(2, len(places))), BRIEF)
-            most = chance.randrange(2, 12)
-            if slot.decision is None:
-                process = SimWriter(*shared, places, most)
-            else:
-                process = SimPreparingWriter(*shared, places, most, slot.decision)
-        slot.processes = [each for each in slot.processes if each.alive] + [process]
-        self._say(f"{process.name} begins with the {'newer' if protocol.epochs else 'older'} protocol")
-
-    def _copier(self, shared: Shared, task: CopyTask) -> SimCopier:
-        if not self.plan.by_group:
-            return SimCopier(*shared, task)
-        if self.plan.members == "classic" or (self.plan.members == "both" and self.world.chance(0.5)):
-            return SimClassicCopier(*shared, task)
-        return SimMemberCopier(*shared, task, self._ids[task.sources[0].topic])
-
-    def _mind(self) -> None:
-        """Start a process in the place of each that has ended before it was done."""
-        for slot in self.slots:
-            gone = bool(slot.processes) and not slot.processes[-1].alive and not slot.is_done
-            if gone and not slot.is_awaited:
-                self._say(f"{slot.processes[-1].name} has ended: {slot.processes[-1].ended_by or 'it died'}")
-                slot.is_awaited = True
-                self.world.after(self.world.random.randrange(100, 1_500), partial(self._begin, slot))
 
     def _trouble(self) -> None:
         """Make trouble."""
         if self._peace:
             return
+        programs = self.programs
         acts: list[tuple[float, Callable[[], None]]] = [
-            (3, self._somebody_dies), (4, self._somebody_stands_still), (4, self._somebody_is_replaced), (2, self._broker_dies),
-            (2, self._power_fails_soon),
+            (3, programs.somebody_dies), (4, programs.somebody_stands_still), (4, programs.somebody_is_replaced),
+            (2, self._broker_dies), (2, self._power_fails_soon),
         ]  # fmt: skip
         if self.plan.faults:
             acts.append((4, self._disk_fails))
@@ -302,32 +207,6 @@ class TransactionLife:
             acts += [(3, self.operator.delete_topic), (6, self.operator.delete_records)]
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
         self.world.after(self.world.random.randrange(200, 2_500), self._trouble)
-
-    def _somebody(self) -> SimProducerProcess | None:
-        alive = [process for slot in self.slots for process in slot.processes if process.alive]
-        return self.world.random.choice(alive) if alive else None
-
-    def _somebody_dies(self) -> None:
-        process = self._somebody()
-        if process is not None:
-            process.ended_by = "it died"
-            process.die()
-
-    def _somebody_stands_still(self) -> None:
-        process = self._somebody()
-        if process is not None:
-            ms = self.world.random.choice((200, 1_500, 4_000, 10_000))
-            self._say(f"{process.name} stands still for {ms} ms")
-            process.stand_still(ms)
-
-    def _somebody_is_replaced(self) -> None:
-        """Start another process beside a live one, which becomes a zombie and may stand still for a while."""
-        slot = self.world.random.choice(self.slots)
-        alive = [process for process in slot.processes if process.alive]
-        if alive and len(alive) < MOST_ALIVE and not slot.is_done:
-            if self.world.chance(0.7):
-                alive[-1].stand_still(self.world.random.choice((500, 3_000, 8_000)))
-            self._begin(slot)
 
     def _broker_dies(self) -> None:
         if self.host.broker is not None:
@@ -381,7 +260,7 @@ class TransactionLife:
     def _look(self) -> None:
         if self.host.broker is None and self.world.chance(0.3 if not self._peace else 1):
             self._broker_starts()
-        self._mind()
+        self.programs.mind()
         if not self._is_ill:
             self._look_at_partitions()
             self.ledger.look()
@@ -403,34 +282,13 @@ class TransactionLife:
         self._disk_is_well()
         if self.host.broker is None:
             self._broker_starts()
-        for slot in self.slots:
-            for process in slot.processes:
-                process.stand_still(0)
+        self.programs.go_on()
         self.world.run(self.plan.weather.longest_ms)
 
     # In the end
 
-    def _undone(self) -> str:
-        """What is left to be done: writers that write, and records that nobody has copied."""
-        waiting = [slot.transactional_id for slot in self.slots if slot.task is None and not slot.is_done]
-        broker = self.host.broker
-        if broker is None:
-            return "there is no broker"
-        ends = {TopicPartition(each.topic, each.index): each.last_stable_offset for each in broker.partitions}
-        last = dict.fromkeys(self._places("in"), self.plan.records)
-        for reader in self.readers:
-            last[reader.place] = reader.records[-1].offset + 1 if reader.records else 0
-            if reader.position < ends[reader.place]:
-                waiting.append(f"{reader.name} at {reader.position} of {ends[reader.place]}")
-        for watcher in self.watchers:
-            for place in watcher.places:
-                offset = watcher.offsets.get(place, -1)
-                if max(0, offset) < last[place]:
-                    waiting.append(f"{watcher.group_id} at {offset} of {last[place]} in {place.topic}-{place.partition}")
-        return ", ".join(waiting)
-
     def _is_done(self) -> bool:
-        return self.world.happened % 20 == 0 and not self._undone()
+        return self.world.happened % 20 == 0 and not self.programs.undone(self.host)
 
     def _compacted(self) -> int:
         """How many offsets of internal topics were compacted."""
@@ -441,17 +299,7 @@ class TransactionLife:
     def _check_all(self) -> None:
         self._look_at_partitions()
         self.ledger.look()
-        self.ledger.check_logs()
-        views = self._views("mid") | self._views("out")
-        self.ledger.check_whole(views)
-        for reader in self.readers:
-            self.ledger.check_kept(reader.place, reader.records, views[reader.place])
-        self.ledger.check_copied(self._views("in"), [record for place in self._places("mid") for record in views[place]])
-        copied = [record for place in self._places("out") for record in views[place]]
-        self.ledger.check_copied({place: views[place] for place in self._places("mid")}, copied)
-
-    def _views(self, topic: str) -> dict[TopicPartition, list[SeenRecord]]:
-        return {place: read_all(self.world, self._link(Weather()), place) for place in self._places(topic)}
+        self.programs.check(lambda: self._link(Weather()))
 
 
 def plan(world: World, protocol: str | None = None) -> TransactionPlan:
