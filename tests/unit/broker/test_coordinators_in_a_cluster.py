@@ -299,6 +299,24 @@ def test_a_topic_that_is_gone_keeps_no_transaction_from_its_end(street: Street) 
     assert street.run(1_000, lambda: copier.known() == "CompleteCommit")
 
 
+def test_a_coordinator_that_knows_no_topics_yet_takes_none_for_gone(street: Street) -> None:
+    copier = Copier(street)
+    assert [copier.add(), copier.write()] == [NONE, NONE]
+    street.cut.add(3)
+    assert copier.end() == NONE
+    street.unlead(STATE, OF)
+    street.lead(STATE, OF)
+    topics = copier.coordinator.broker.image.topics
+    known = dict(topics)
+    topics.clear()
+    street.run(2_000)
+    assert (hidden(street), copier.known()) == (1, "PrepareCommit")
+    topics.update(known)
+    street.cut.clear()
+    assert street.run(10_000, lambda: not hidden(street))
+    assert street.run(1_000, lambda: copier.known() == "CompleteCommit")
+
+
 def test_the_next_coordinator_ends_what_the_one_before_has_decided(street: Street) -> None:
     copier = Copier(street)
     assert [copier.add(), copier.write()] == [NONE, NONE]

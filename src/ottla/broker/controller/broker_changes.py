@@ -65,7 +65,7 @@ class BrokerChanges:
         yield from self._term.send()
 
     def _welcome(self, joined: set[int]) -> Steps[None]:
-        """Tell the others of new brokers, and these everything: all that they hold in one request, which says what is theirs.
+        """Tell the others of new brokers, and these everything; then all that they hold in one request: it says what is theirs.
 
         The first that they hear of the cluster has all its topics: clients are told by them from then on.
         """
@@ -73,13 +73,14 @@ class BrokerChanges:
         context, requests = self._context, self._term.requests
         requests.tell(context.brokers.keys() - joined)
         yield from self._term.send()
+        requests.tell(joined, context.leaders)  # who coordinates something takes what it does not know for deleted
+        yield from self._term.send()
         yield from self._leaders.settle(self._leaders.without_leader())
         for node in joined:
             for partition in sorted(context.held_by([node])):
                 if partition in context.leaders and partition[0] not in self._term.deletions:
                     requests.lead((node,), partition)
         yield None
-        requests.tell(joined, context.leaders)
         yield from self._term.send()
 
     def _alter(self, broker: LiveBroker) -> None:

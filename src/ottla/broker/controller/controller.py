@@ -210,11 +210,11 @@ class Controller:
         deleted = yield from term.reader.names(DELETIONS, self._deletions_changed)
         if settings.value.delete_topic_enable:
             term.deletions.queue(name for name in deleted if name in term.context.topics)
-        term.requests.tell_all()  # brokers must know each other before they hear whom they follow
+        # Brokers must know each other before they hear whom they follow, and all partitions before they coordinate anything.
+        term.requests.tell_all(term.context.leaders)
         yield from term.send()
         yield from reign.leaders.settle(partitions)
         yield from reign.leaders.tell_slowly(partitions)
-        term.requests.tell_all(term.context.leaders)
         yield from term.send()
         log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))
         yield from reign.topics.to_be_deleted(deleted)

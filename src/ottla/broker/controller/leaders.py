@@ -60,10 +60,10 @@ class LeaderChanges:
             self._term.requests.lead(self._context.assignment(one).replicas, one, is_new=one in new)
 
     def tell_slowly(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """The same for partitions of which nothing may have changed, with pauses: those that have a leader and are to stay."""
+        """Have replicas hear who leads, with pauses, where all brokers know it: partitions that have a leader and are to stay."""
         for number, one in enumerate(partitions, 1):
             if one in self._context.leaders and one[0] not in self._term.deletions:
-                self._term.requests.lead(self._context.assignment(one).replicas, one)
+                self._term.requests.lead(self._context.assignment(one).replicas, one, is_known=True)
             if number % TOLD_AT_ONCE == 0:
                 yield None
 

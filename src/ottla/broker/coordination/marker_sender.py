@@ -14,6 +14,7 @@ from typing import Final
 from ottla.broker.interbroker.asking import BrokerAsker
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.transactions.inputs import WriteMarkers
 from ottla.coord.transactions.transaction import TopicPartition
 from ottla.ports import Now
@@ -121,9 +122,12 @@ class MarkerSender:
             self._send(leader)
 
     def _leader_of(self, place: TopicPartition) -> int | None:
-        """The broker that leads a partition, negative if none does; None if there is no such partition."""
+        """The broker that leads a partition, negative if that is not known; None if there is no such partition."""
         name, index = place
-        topic = self._image.topics.get(name)
+        topics = self._image.topics
+        topic = topics.get(name)
+        if topic is None and TRANSACTIONS_TOPIC not in topics:
+            return -1  # a controller may tell a broker what it leads before it tells it what there is
         if topic is None or index >= len(topic.partitions):
             return None
         leader = topic.partitions[index].leader

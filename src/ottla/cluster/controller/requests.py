@@ -70,12 +70,13 @@ class ControlRequests:
         self._told: dict[TopicPartition, None] = {}
         self._deleted_topics: frozenset[str] = frozenset()
 
-    def lead(self, nodes: Iterable[int], partition: TopicPartition, *, is_new: bool = False) -> None:
-        """Have brokers hear who leads and follows a partition (LeaderAndIsr), and every broker of its state."""
+    def lead(self, nodes: Iterable[int], partition: TopicPartition, *, is_new: bool = False, is_known: bool = False) -> None:
+        """Have brokers hear who leads and follows a partition (LeaderAndIsr), and all of its state, unless that `is_known`."""
         for node in nodes:
             roles = self._roles.setdefault(node, {})
             roles[partition] = is_new or roles.get(partition, False)
-        self.tell_all((partition,))
+        if not is_known:
+            self.tell_all((partition,))
 
     def stop(self, nodes: Iterable[int], partition: TopicPartition, *, is_deleted: bool) -> None:
         """Have brokers stop their replicas of a partition, and delete them if `is_deleted` (StopReplica)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -92,6 +93,38 @@ def test_a_broker_that_comes_back_hears_everything_and_leads_what_nobody_led(clu
     first = next(heard for heard in back.heard if isinstance(heard, LeaderAndIsrRequest))
     assert sum(len(topic.partition_states) for topic in first.topic_states) == 2
     assert back.metadata == {("t", 0): 3, ("t", 1): 2}
+
+
+def known_before_roles(heard: list[Any]) -> set[tuple[str, int]]:
+    """The partitions that a broker was told of before it was to lead or follow any."""
+    first = next(at for at, each in enumerate(heard) if isinstance(each, LeaderAndIsrRequest))
+    return {
+        (topic.topic_name, one.partition_index)
+        for each in heard[:first]
+        for topic in each.topic_states
+        for one in topic.partition_states
+    }
+
+
+def test_a_broker_that_comes_back_knows_all_partitions_before_it_leads_one(cluster: ControlledCluster) -> None:
+    cluster.create("t", (2, 3), (1,))
+    cluster.settle()
+    cluster.nodes[2].leave()
+    cluster.settle()
+    back = cluster.join(2)
+    cluster.settle()
+    assert known_before_roles(back.heard) == {("t", 0), ("t", 1)}
+
+
+def test_a_new_controller_tells_brokers_all_partitions_before_they_lead_one(cluster: ControlledCluster) -> None:
+    cluster.create("t", (2, 3), (1,))
+    cluster.settle()
+    cluster.nodes[1].end()
+    cluster.nodes[2].leave()
+    back = cluster.join(2)
+    cluster.settle(GONE_MS)
+    assert {each.controller_epoch for each in back.heard if isinstance(each, LeaderAndIsrRequest)} == {2}
+    assert known_before_roles([each for each in back.heard if each.controller_epoch == 2]) == {("t", 0), ("t", 1)}
 
 
 def test_another_life_of_a_broker_loses_what_the_former_led(cluster: ControlledCluster) -> None:
