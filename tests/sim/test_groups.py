@@ -11,7 +11,7 @@ from ottla.client.types import TopicPartition
 from ottla.coord.consumer import slow_target, target
 from ottla.coord.consumer.assign import draft, uneven, uniform
 from ottla.coord.consumer.assign import range as ranges
-from ottla.sim import group_life, groups
+from ottla.sim import group_crowd, group_life, groups
 from ottla.sim.group_ledger import GroupLedger, Seat
 from ottla.sim.host import Host
 from ottla.sim.seeds import Violation
@@ -56,7 +56,7 @@ def test_what_a_static_member_gave_up_without_a_word_is_read_after_the_next_chan
     assert groups.live(3425).beats > group_life.MOST_BEATS
 
 
-@pytest.mark.parametrize("kind", group_life.KINDS)
+@pytest.mark.parametrize("kind", group_crowd.KINDS)
 def test_a_seed_is_lived_the_same_way_every_time(kind: str) -> None:
     assert groups.live(3, kind=kind) == groups.live(3, kind=kind)
 

@@ -12,8 +12,9 @@ from ottla.records.build import build
 from ottla.records.columns import open_batches
 from ottla.sim.cluster_ledger import ClusterLedger
 from ottla.sim.cluster_links import RoutedLink
+from ottla.sim.given_ids import GivenIds
 from ottla.sim.seeds import Violation
-from ottla.sim.transaction_clients import LEADER, Rest, Script, SimClient, SimRequest
+from ottla.sim.transaction_clients import ASKED_AGAIN, LEADER, Rest, Script, SimClient, SimRequest
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest
@@ -24,23 +25,6 @@ PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 PRODUCE_VERSION, FETCH_VERSION, INIT_VERSION = 9, 11, 4
 RETRY_MS = 100
 MOST_RECORDS = 4
-AGAIN = frozenset(
-    (
-        codes.NOT_LEADER_OR_FOLLOWER,
-        codes.LEADER_NOT_AVAILABLE,
-        codes.UNKNOWN_TOPIC_OR_PARTITION,
-        codes.NOT_ENOUGH_REPLICAS,
-        codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        codes.REQUEST_TIMED_OUT,
-        codes.KAFKA_STORAGE_ERROR,
-        codes.FENCED_LEADER_EPOCH,
-        codes.UNKNOWN_LEADER_EPOCH,
-        codes.OFFSET_NOT_AVAILABLE,
-        codes.COORDINATOR_NOT_AVAILABLE,
-        codes.COORDINATOR_LOAD_IN_PROGRESS,
-    )
-)
-"""After these a client tries again, as real ones do."""
 
 
 class SimAppender(SimClient):
@@ -53,12 +37,15 @@ class SimAppender(SimClient):
         connect: Callable[[], RoutedLink],
         ledger: ClusterLedger,
         places: Sequence[TopicPartition],
+        ids: GivenIds,
         *,
         most: int,
         is_idempotent: bool,
     ) -> None:
         self._ledger = ledger
         self._places = places
+        self._ids = ids
+        self._given = 0
         self._most = most
         self._is_idempotent = is_idempotent
         self._counts = dict.fromkeys(places, 0)
@@ -76,11 +63,16 @@ class SimAppender(SimClient):
     def _initialise(self) -> Script:
         body = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)
         while True:
-            (response,) = yield [SimRequest(LEADER, INIT_PRODUCER_ID, INIT_VERSION, body)]
+            (response,) = yield [SimRequest(LEADER, INIT_PRODUCER_ID, INIT_VERSION, body, lambda body: self._was_given)]
             if response is not None and not response.error_code:
                 self._producer = response.producer_id, response.producer_epoch
                 return
             yield Rest(RETRY_MS)
+
+    def _was_given(self, response: Any) -> None:
+        if response is not None and not response.error_code:
+            self._given += 1
+            self._ids.give(response.producer_id, f"{self.name}, the {self._given}. time")
 
     def _write(self, place: TopicPartition, count: int) -> Script:
         number = self._counts[place]
@@ -102,7 +94,7 @@ class SimAppender(SimClient):
             code = codes.REQUEST_TIMED_OUT if response is None else _produced(response).error_code
             if code in (codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER):
                 return
-            if code not in AGAIN:
+            if code not in ASKED_AGAIN:
                 raise Violation(f"once and in order: {self.name} got {codes.error_name(code)} for {values} in {place}")
             yield Rest(RETRY_MS)
 
@@ -144,7 +136,7 @@ class SimFollowingReader(SimClient):
 
     def _take(self, data: Any) -> None:
         if data.error_code:
-            if data.error_code not in AGAIN:
+            if data.error_code not in ASKED_AGAIN:
                 raise Violation(f"what is read stays: {self.name} at {self.position} got {codes.error_name(data.error_code)}")
             return
         view = memoryview(data.records or b"")

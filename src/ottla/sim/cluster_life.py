@@ -12,16 +12,23 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
+from random import Random
 from typing import Any, NamedTuple
 
 from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.client.types import TopicPartition
 from ottla.ports import Change
+from ottla.sim import cluster_copying, cluster_groups
 from ottla.sim.cluster_clients import SimAppender, SimFollowingReader
+from ottla.sim.cluster_copying import ClusterCopying, CopyingPlan, copying_plan
+from ottla.sim.cluster_groups import ClusterGroups, GroupsPlan, groups_plan
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.cluster_ledger import ClusterLedger
 from ottla.sim.cluster_links import RoutedLink
+from ottla.sim.cluster_view import ClusterView
+from ottla.sim.cluster_work import ClusterAround, ClusterWork
 from ottla.sim.ensemble import SimEnsemble
+from ottla.sim.given_ids import GivenIds
 from ottla.sim.links import LinkWeather, SimNetwork
 from ottla.sim.network import Weather
 from ottla.sim.process import MOST_DRIFT
@@ -49,7 +56,11 @@ SETTINGS = {
     "unclean.leader.election.enable": "false",
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
+    **cluster_copying.SETTINGS,
+    **cluster_groups.SETTINGS,
 }
+COPYING, GROUPS = 0.15, 0.25
+"""How many seeds have programs with transactions, and how many have groups."""
 
 
 class ClusterPlan(NamedTuple):
@@ -67,6 +78,8 @@ class ClusterPlan(NamedTuple):
     weather: Weather
     links: LinkWeather
     registry: RegistryWeather
+    copying: CopyingPlan | None
+    groups: GroupsPlan | None
 
 
 class ClusterLifeResult(NamedTuple):
@@ -86,6 +99,7 @@ def plan(world: World) -> ClusterPlan:
     """What a seed is about: each has its own share of bad luck."""
     random = world.random
     calm = random.random() < 0.2
+    more = Random(f"{world.seed} work")
     bad = 0.0 if calm else random.choice((0.0, 0.02, 0.1))
     return ClusterPlan(
         brokers=random.choice((3, 3, 3, 4, 5)),
@@ -100,6 +114,8 @@ def plan(world: World) -> ClusterPlan:
         weather=Weather(lose_request=bad, lose_answer=bad, repeat=0.0, delay=bad, longest_ms=2_000),
         links=LinkWeather(longest_ms=1_500, delay=bad, lose=bad / 4),
         registry=RegistryWeather(longest_ms=800, delay=bad, lose_answer=bad / 4),
+        copying=copying_plan(more) if more.random() < COPYING else None,
+        groups=groups_plan(more) if more.random() < GROUPS else None,
     )
 
 
@@ -117,10 +133,22 @@ class ClusterLife:
         self.places = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
         self._numbers = count(1)
         self._is_over = False
+        self._other_places: list[TopicPartition] = []
         self._lost_power: set[int] = set()
         self._leaving: set[int] = set()
+        self.view = ClusterView(self.world, self.hosts, self.ensemble)
+        self.works = self._works()
+        self.ids = GivenIds()
         self.appenders: list[SimAppender] = []
         self.readers: list[SimFollowingReader] = []
+
+    def _works(self) -> list[ClusterWork]:
+        works: list[ClusterWork] = []
+        if self.plan.copying is not None:
+            works.append(ClusterCopying(self.plan.copying))
+        if self.plan.groups is not None:
+            works.append(ClusterGroups(self.plan.groups))
+        return works
 
     def _host(self, node_id: int) -> ClusterHost:
         drift = self.world.random.uniform(-MOST_DRIFT, MOST_DRIFT) if self.plan.drifts else 0.0
@@ -128,7 +156,8 @@ class ClusterLife:
 
     def live(self) -> ClusterLifeResult:
         """Live through trouble, then peace. Raises `Violation`."""
-        self._make_topic()
+        self._make_topics()
+        self._begin_works()
         self.network.weather = self.plan.links
         for host in self.hosts.values():
             host.set_weather(self.plan.registry)
@@ -141,6 +170,7 @@ class ClusterLife:
         if not self.world.run(PATIENCE_MS, self._is_well):
             raise Violation(f"heals: not in {PATIENCE_MS} ms of peace: {self._what_is_not_well()}")
         healed_ms = self.world.now_ms - began_ms
+        self._end_works()
         self.world.run(2_000)
         self._check_all()
         epoch = self.ensemble.get("/controller_epoch")
@@ -159,20 +189,36 @@ class ClusterLife:
         if self.tell:
             print(f"{self.world.now_ms / 1000:9.3f} s  {what}")
 
-    def _link(self) -> RoutedLink:
-        return RoutedLink(self.world, self.hosts, self.plan.weather, self._numbers)
+    def _link(self, weather: Weather | None = None) -> RoutedLink:
+        return RoutedLink(self.world, self.hosts, weather or self.plan.weather, self._numbers)
 
     # Before it begins
 
-    def _make_topic(self) -> None:
-        """Make the topic, as older tools do in the registry, and wait for leaders of its partitions."""
+    def _make_topics(self) -> None:
+        """Make the topics, as older tools do in the registry, and wait for leaders of their partitions."""
         self.world.run(3_000)
-        nodes = sorted(self.hosts)
-        partitions = {str(at): [nodes[(at + number) % len(nodes)] for number in range(REPLICAS)] for at in range(len(self.places))}
-        entry = {"version": 1, "partitions": partitions}
-        self.ensemble.put(Change(f"/brokers/topics/{TOPIC}", json.dumps(entry).encode()))
+        self._make_topic(TOPIC, self.plan.partitions)
+        for work in self.works:
+            for topic, count_of_partitions in work.topics.items():
+                self._make_topic(topic, count_of_partitions)
+                self._other_places += [TopicPartition(topic, index) for index in range(count_of_partitions)]
         if not self.world.run(START_MS, self._is_led):
-            raise Violation(f"heals: no leaders in {START_MS} ms after the topic was made")
+            raise Violation(f"heals: no leaders in {START_MS} ms after the topics were made")
+
+    def _make_topic(self, topic: str, partitions: int) -> None:
+        nodes = sorted(self.hosts)
+        replicas = {str(at): [nodes[(at + number) % len(nodes)] for number in range(REPLICAS)] for at in range(partitions)}
+        self.ensemble.put(Change(f"/brokers/topics/{topic}", json.dumps({"version": 1, "partitions": replicas}).encode()))
+
+    def _begin_works(self) -> None:
+        ids = {
+            name: topic.topic_id
+            for host in self.hosts.values()
+            if host.broker is not None
+            for name, topic in host.broker.image.topics.items()
+        }
+        for work in self.works:
+            work.begin(ClusterAround(self.world, self.view, self._link, self.plan.weather, ids, self.ids, self._say))
 
     def _begin_clients(self) -> None:
         for number in range(self.plan.appenders):
@@ -184,6 +230,7 @@ class ClusterLife:
                     self._link,
                     self.ledger,
                     self.places,
+                    self.ids,
                     most=self.plan.batches,
                     is_idempotent=is_idempotent,
                 )
@@ -205,6 +252,7 @@ class ClusterLife:
             acts += [(4, self._cut), (2, self._cut_from_registry)]
         if self.plan.power:
             acts.append((3, self._cut_power))
+        acts += [act for work in self.works for act in work.acts()]
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
 
     def _somebody(self) -> ClusterHost | None:
@@ -313,9 +361,27 @@ class ClusterLife:
             self.ensemble.come_back()
         for host in self.hosts.values():
             self._start(host)
+        for work in self.works:
+            work.go_on()
+
+    def _end_works(self) -> None:
+        """Wait until the work is done, and look whether it was done well."""
+        for work in self.works:
+            is_done = self.world.run(PATIENCE_MS, partial(self._is_done, work))
+            if not is_done and work.insist():
+                is_done = self.world.run(PATIENCE_MS, partial(self._is_done, work))
+            if not is_done:
+                raise Violation(f"soon done: not in {PATIENCE_MS} ms of peace: {', '.join(work.undone())}")
+        for work in self.works:
+            work.check()
+
+    def _is_done(self, work: ClusterWork) -> bool:
+        return self.world.happened % 20 == 0 and not work.undone()
 
     def _look(self) -> None:
         self.ledger.look()
+        for work in self.works:
+            work.look()
         self.world.after(LOOK_MS, self._look)
 
     def _states(self) -> Iterator[tuple[str, str, Any]]:
@@ -337,7 +403,7 @@ class ClusterLife:
         return None
 
     def _is_led(self) -> bool:
-        return all(self._leading(place) is not None for place in self.places)
+        return self.view.partitions().keys() >= {*self.places, *self._other_places}
 
     def _is_well(self) -> bool:
         return not self._what_is_not_well()
@@ -367,7 +433,7 @@ class ClusterLife:
 
     def _check_all(self) -> None:
         self.ledger.look()
-        self.ledger.check_replicas(dict.fromkeys(self.places, REPLICAS))
+        self.ledger.check_replicas(dict.fromkeys([*self.places, *self._other_places], REPLICAS))
         for reader in self.readers:
             leading = self._leading(reader.place)
             if leading is None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ottla.sim.cluster_host import ClusterHost
-from ottla.sim.network import ClientLink, Seen, Watch, Weather
+from ottla.sim.network import REFUSED_MS, ClientLink, Seen, Watch, Weather
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest
@@ -57,13 +57,14 @@ class RoutedLink:
         self._weather = weather
         self._numbers = numbers
         self._links: dict[int, ClientLink] = {}
+        self._opened: list[ClientLink] = []
         self._found: dict[Target, int] = {}
         self._is_cut = False
 
     def cut(self) -> None:
         """Let nothing arrive any more, of what is on its way either."""
         self._is_cut = True
-        for link in self._links.values():
+        for link in self._opened:
             link.cut()
 
     def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
@@ -79,6 +80,7 @@ class RoutedLink:
         link = self._links.get(node_id)
         if link is None:
             link = self._links[node_id] = ClientLink(self._world, self._hosts[node_id], self._weather, next(self._numbers))
+            self._opened.append(link)
             if self._is_cut:
                 link.cut()
         return link
@@ -95,7 +97,7 @@ class RoutedLink:
         node_id: int,
     ) -> None:
         if node_id < 0:
-            self._world.after(1, lambda: answered(None))
+            self._world.after(REFUSED_MS, lambda: answered(None))
             return
 
         def heard(response: Any) -> None:

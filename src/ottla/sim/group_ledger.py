@@ -10,20 +10,22 @@ soon settled         a group is quiet within a bounded number of heartbeats once
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from ottla.client.types import TopicPartition
 from ottla.coord.classic.states import State
 from ottla.coord.consumer.states import GroupState
 from ottla.coord.group_machine import GroupMachine
-from ottla.sim.host import Host
 from ottla.sim.seeds import Violation
 from ottla.wire import errors as codes
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 
 GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID})
 """Answers that end a membership."""
+
+UNSURE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE, codes.REQUEST_TIMED_OUT})
+"""Answers that may be given to a commit which is stored all the same."""
 
 
 class GroupReader(Protocol):
@@ -38,6 +40,14 @@ class GroupReader(Protocol):
 
     @property
     def generation(self) -> int | None: ...
+
+
+class CoordinatorView(Protocol):
+    """The broker, or the brokers, that a ledger looks at."""
+
+    def coordinators(self) -> list[GroupMachine]:
+        """The coordinators of loaded offsets partitions."""
+        ...
 
 
 class Seat(NamedTuple):
@@ -68,8 +78,10 @@ class OffsetHistory:
 class GroupLedger:
     """Everything that was observed. The module's docstring names the violations."""
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, brokers: CoordinatorView, *, remembers_fenced: bool = True) -> None:
+        """Unless it `remembers_fenced` members, they may be in again: a coordinator may not know yet that it has moved."""
+        self._brokers = brokers
+        self._remembers_fenced = remembers_fenced
         self._holders: dict[tuple[str, TopicPartition], list[GroupReader]] = {}
         self._offsets: dict[tuple[str, TopicPartition], OffsetHistory] = {}
         self._gone: dict[Seat, bool] = {}
@@ -109,7 +121,7 @@ class GroupLedger:
                 raise Violation(f"one owner: {named(where)} of group {group_id} is read by {' and '.join(known)}")
 
     def _is_known(self, reader: GroupReader) -> bool:
-        return any(knows(machine, reader) for machine in self._host.coordinators())
+        return any(knows(machine, reader) for machine in self._brokers.coordinators())
 
     def committing(self, reader: GroupReader, body: OffsetCommitRequest) -> Any:
         """Note a commit that the broker received; the returned function takes its answer."""
@@ -138,7 +150,8 @@ class GroupLedger:
         if not error_code:
             self._committed(commit)
             return
-        self._offsets[commit.seat.group_id, commit.where].open.pop(commit.ticket, None)
+        if error_code not in UNSURE:
+            self._offsets[commit.seat.group_id, commit.where].open.pop(commit.ticket, None)
         self.refused += 1
         if error_code in GONE:
             self.told_gone(commit.seat, lasting=lasting)
@@ -158,7 +171,8 @@ class GroupLedger:
 
     def told_gone(self, seat: Seat, *, lasting: bool) -> None:
         """Note an answer that ends a membership. The broker's log remembers this for members of the consumer protocol only."""
-        self._gone[seat] = lasting
+        if self._remembers_fenced:
+            self._gone[seat] = lasting
 
     def broker_died(self) -> None:
         """Forget what the dead broker had not stored: a classic member that was out may be in again, with its generation."""
@@ -173,10 +187,12 @@ class GroupLedger:
                 f"and after it came {sorted(found.open.values())}"
             )
 
-    def read_all(self) -> None:
-        """Compare everything with what the coordinators keep."""
-        machines = self._host.coordinators()
+    def read_all(self, is_known: Callable[[str], bool] = lambda group_id: True) -> None:
+        """Compare everything with what the coordinators keep, of groups of which it `is_known`."""
+        machines = self._brokers.coordinators()
         for group_id, where in self._offsets:
+            if not is_known(group_id):
+                continue
             kept = [machine.offsets.of(group_id).get(where.topic, {}).get(where.partition) for machine in machines]
             offsets = [committed.offset for committed in kept if committed is not None]
             self.read(group_id, where, offsets[0] if offsets else -1)
@@ -198,10 +214,11 @@ def knows(machine: GroupMachine, reader: GroupReader) -> bool:
     return reader.generation == classic.generation
 
 
-def member_ids(machine: GroupMachine) -> list[str]:
-    """List everybody a coordinator takes for a member of some group."""
-    classic = [member_id for group in machine.groups.values() for member_id in group.members]
-    return classic + [member_id for consumers in machine.consumers.groups.values() for member_id in consumers.members]
+def member_ids(machine: GroupMachine, group_ids: Container[str]) -> list[str]:
+    """List everybody a coordinator takes for a member of one of these groups."""
+    classic = [member_id for group_id, group in machine.groups.items() if group_id in group_ids for member_id in group.members]
+    consumers = [group for group_id, group in machine.consumers.groups.items() if group_id in group_ids]
+    return classic + [member_id for group in consumers for member_id in group.members]
 
 
 def restless(machine: GroupMachine) -> list[str]:

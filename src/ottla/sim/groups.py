@@ -15,7 +15,8 @@ import sys
 import time
 from functools import partial
 
-from ottla.sim.group_life import KINDS, GroupLife, GroupLifeResult
+from ottla.sim.group_crowd import KINDS
+from ottla.sim.group_life import GroupLife, GroupLifeResult
 from ottla.sim.seeds import Violation, in_chunks
 
 

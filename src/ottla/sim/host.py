@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ottla.broker.broker import BrokerMachine
@@ -182,7 +183,11 @@ class Host:
         if pending.done:
             self._deliver(number, key, version, pending.answer)
         else:
-            pending.ready = lambda: self._deliver(number, key, version, pending.answer)
+            pending.ready = partial(self._ready, pending, number, key, version)
+
+    def _ready(self, pending: Promise, number: int, key: int, version: int) -> None:
+        if pending.done:  # or the next request may begin, and no more
+            self._deliver(number, key, version, pending.answer)
 
     def _deliver(self, number: int, key: int, version: int, parts: Any) -> None:
         answered = self._owed.pop(number, None)

@@ -29,12 +29,21 @@ RETRIABLE = frozenset(
         codes.CONCURRENT_TRANSACTIONS,
         codes.COORDINATOR_LOAD_IN_PROGRESS,
         codes.COORDINATOR_NOT_AVAILABLE,
+        codes.FENCED_LEADER_EPOCH,
         codes.KAFKA_STORAGE_ERROR,
+        codes.LEADER_NOT_AVAILABLE,
         codes.NOT_COORDINATOR,
+        codes.NOT_ENOUGH_REPLICAS,
+        codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         codes.NOT_LEADER_OR_FOLLOWER,
+        codes.OFFSET_NOT_AVAILABLE,
+        codes.REQUEST_TIMED_OUT,
+        codes.UNKNOWN_LEADER_EPOCH,
         codes.UNSTABLE_OFFSET_COMMIT,
     )
 )
+ASKED_AGAIN = RETRIABLE | {codes.UNKNOWN_TOPIC_OR_PARTITION}
+"""Where nobody deletes a topic, a broker of a cluster may not know it yet."""
 FENCED = frozenset((codes.PRODUCER_FENCED, codes.INVALID_PRODUCER_EPOCH, codes.INVALID_PRODUCER_ID_MAPPING))
 
 
@@ -145,6 +154,6 @@ class SimClient(ABC):
                 return response
             if code in FENCED:
                 raise ClientEnded(codes.error_name(code))
-            if code not in RETRIABLE:
+            if code not in ASKED_AGAIN:
                 raise Violation(f"no error without a cause: {self.name} got {codes.error_name(code)} for {type(ask.body).__name__}")
             yield Rest(RETRY_MS)

@@ -131,7 +131,7 @@ class SimMemberCopier(SimCopier):
 
     def _heard(self, response: ConsumerGroupHeartbeatResponse) -> bool:
         """Whether there is an assignment. One that is no member any more has to join again."""
-        if response.error_code in (codes.UNKNOWN_MEMBER_ID, codes.FENCED_MEMBER_EPOCH):
+        if response.error_code in (codes.UNKNOWN_MEMBER_ID, codes.FENCED_MEMBER_EPOCH, codes.GROUP_ID_NOT_FOUND):
             self._epoch, self._assigned = 0, frozenset()
         if response.error_code:
             return False

@@ -10,6 +10,7 @@ nothing comes late      no record stands behind the end of its own transaction, 
 nothing hangs           what is open in a partition is open at its coordinator, or about to end
 ended in time           no transaction is open for longer than its timeout, and none takes long to end
 once each               what was read is written once, and committed offsets say so
+ids once                no producer id is given to two transactional ids
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ottla.client.types import TopicPartition
 from ottla.coord.transactions.transaction import PREPARED, Status, Transaction
 from ottla.records.batch import BatchHeader, batches
 from ottla.records.columns import open_batches
+from ottla.sim.given_ids import GivenIds
 from ottla.sim.invariants import stored_batches
 from ottla.sim.seeds import Violation
 from ottla.sim.world import World
@@ -118,8 +120,15 @@ def _seen(offset: int, value: bytes) -> SeenRecord:
 class TransactionLedger:
     """Everything that was observed. The module's docstring names the violations."""
 
-    def __init__(self, brokers: Observed, interval_ms: int) -> None:
-        """`interval_ms`: the time between two of a broker's looks for what is open for too long."""
+    def __init__(
+        self, brokers: Observed, interval_ms: int, ids: GivenIds | None = None, *, has_stale_answers: bool = False
+    ) -> None:
+        """`interval_ms`: the time between two of a broker's looks for what is open for too long. `ids` are shared with others.
+
+        `has_stale_answers`: an answer may come from a leader or coordinator that does not know yet that there is another.
+        """
+        self._ids = ids or GivenIds()
+        self._has_stale_answers = has_stale_answers
         self._brokers = brokers
         self._interval_ms = interval_ms
         self.transactions: dict[str, SimTransaction] = {}
@@ -144,6 +153,7 @@ class TransactionLedger:
 
         One that has kept a transaction is not noted: where that is open, who began it may go on until it ends (KIP-939).
         """
+        self._ids.give(producer_id, transactional_id)
         fences = self._fences.setdefault(transactional_id, [])
         ends = {place: partition.log.log_end_offset for place, partition in self._brokers.partitions().items()}
         fences.append(Fence((producer_id, producer_epoch), ends))
@@ -188,6 +198,8 @@ class TransactionLedger:
     def stable(self, place: TopicPartition, last_stable_offset: int) -> None:
         """Note a last stable offset that the broker has told."""
         before = self._stable.get(place, 0)
+        if self._has_stale_answers:
+            return
         if last_stable_offset < before:
             raise Violation(
                 f"stable for good: the last stable offset of {_named(place)} went from {before} to {last_stable_offset}"
@@ -205,9 +217,9 @@ class TransactionLedger:
         """Note a committed offset that anybody was told; -1 for none."""
         key = (group_id, place)
         before = self._committed.get(key, -1)
-        if offset < before:
+        if offset < before and not self._has_stale_answers:
             raise Violation(f"stable for good: {group_id} had committed {before} for {_named(place)}, and now {offset}")
-        self._committed[key] = offset
+        self._committed[key] = max(before, offset)
         if offset > before and not any(each.may_commit and each.offsets.get(key) == offset for each in self.transactions.values()):
             raise Violation(f"only what is committed: {group_id} has {offset} for {_named(place)}, which nobody has committed")
 
@@ -228,6 +240,15 @@ class TransactionLedger:
             if there != sent and (there or transaction.is_committed):
                 lost = [f"{_named(place)}: {there.get(place)} of {values}" for place, values in sent.items()]
                 raise Violation(f"whole or not at all: of {name} ({transaction.is_committed=}) there is {'; '.join(lost)}")
+
+    def check_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Compare what a group has committed in the end with all that was told before."""
+        for place, offset in offsets.items():
+            key = (group_id, place)
+            known = [each.offsets[key] for each in self.transactions.values() if each.is_committed and key in each.offsets]
+            most = max([self._committed.get(key, -1), *known])
+            if offset < most:
+                raise Violation(f"stable for good: {group_id} had committed {most} for {_named(place)}, and in the end {offset}")
 
     def check_kept(self, place: TopicPartition, read: list[SeenRecord], records: list[SeenRecord]) -> None:
         """Compare what a reader has read, one fetch after the other, with what is there for good."""

@@ -6,7 +6,7 @@ Several processes may have the same transactional id at a time. Knows clients an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -93,10 +93,11 @@ class SimPrograms:
         *,
         brief: TopicPartition | None = None,
         has_read: Callable[[], None] = lambda: None,
+        timeouts_ms: Sequence[int] = TIMEOUTS_MS,
     ) -> None:
         """`brief`: a partition into which writers write, too, and from which records are deleted.
 
-        `has_read()` is called whenever a reader has got anything new.
+        `has_read()` is called whenever a reader has got anything new. `timeouts_ms`: how long transactions may be open.
         """
         self.world = world
         self.began = 0
@@ -106,6 +107,7 @@ class SimPrograms:
         self._topic_ids = topic_ids
         self._say = say
         self._brief = brief
+        self._timeouts_ms = timeouts_ms
         self.slots = self._slots()
         self.readers = [SimReader(world, connect, ledger, place, has_read) for place in self.places(MIDDLE) + self.places(TARGET)]
         if brief is not None:
@@ -143,7 +145,7 @@ class SimPrograms:
         protocol = {"older": OLDER, "newer": NEWER}.get(self._plan.protocol) or chance.choice((OLDER, NEWER))
         if slot.decision is not None:
             protocol = NEWER
-        wish = ProducerWish(slot.transactional_id, slot.count, chance.choice(TIMEOUTS_MS), protocol)
+        wish = ProducerWish(slot.transactional_id, slot.count, chance.choice(self._timeouts_ms), protocol)
         shared: Shared = (self.world, self._connect, self._ledger, wish)
         process: SimProducerProcess
         if slot.task is not None:
@@ -216,7 +218,7 @@ class SimPrograms:
         """What is left to be done: writers that write, and records that nobody has copied."""
         waiting = [slot.transactional_id for slot in self.slots if slot.task is None and not slot.is_done]
         ends = {place: partition.last_stable_offset for place, partition in brokers.partitions().items()}
-        last = dict.fromkeys(self.places(SOURCE), self._plan.records)
+        last = {place: ends.get(place, self._plan.records) for place in self.places(SOURCE)}
         for reader in self.readers:
             last[reader.place] = reader.records[-1].offset + 1 if reader.records else 0
             if reader.place not in ends:
@@ -234,6 +236,8 @@ class SimPrograms:
         """Hold what is there for good against what was written. `link()` opens a good connection."""
         ledger = self._ledger
         ledger.check_logs()
+        for watcher in self.watchers:
+            ledger.check_offsets(watcher.group_id, watcher.offsets)
         found = {place: read_all(self.world, link(), place) for topic in (MIDDLE, TARGET) for place in self.places(topic)}
         ledger.check_whole(found)
         for reader in self.readers:

@@ -8,7 +8,7 @@ from typing import Any
 from ottla.client.types import TopicPartition
 from ottla.sim.network import ClientLink
 from ottla.sim.seeds import Violation
-from ottla.sim.transaction_clients import GROUP, LEADER, RETRIABLE, Rest, Script, SimClient, SimRequest
+from ottla.sim.transaction_clients import ASKED_AGAIN, GROUP, LEADER, Rest, Script, SimClient, SimRequest
 from ottla.sim.transaction_copiers import (
     FETCH,
     FETCH_VERSION,
@@ -63,7 +63,7 @@ class SimReader(SimClient):
                 self.ledger.stable(place, data.last_stable_offset)
 
     def _take(self, data: Any) -> None:
-        if data.error_code and data.error_code not in RETRIABLE:
+        if data.error_code and data.error_code not in ASKED_AGAIN:
             raise Violation(f"what is read stays: {self.name} at {self.position} got {codes.error_name(data.error_code)}")
         if not data.error_code:
             records, next_offset = committed_records(data)
