@@ -68,10 +68,14 @@ class Commit(NamedTuple):
 
 
 class OffsetHistory:
-    """What may be committed for one partition: `acknowledged` is the newest answered commit, those in `open` came after it."""
+    """What may be committed for one partition: `acknowledged` is the newest answered commit, those in `open` came after it.
+
+    `ticket` is that of the acknowledged one.
+    """
 
     def __init__(self) -> None:
         self.acknowledged = -1
+        self.ticket = -1
         self.open: dict[int, int] = {}
 
 
@@ -162,11 +166,13 @@ class GroupLedger:
         self.commits += 1
         if seat in self._gone:
             raise Violation(f"the fenced are deaf: {seat} was fenced, and yet committed {offset} for {named(where)}")
+        if ticket < found.ticket:  # a broker stood still with the answer, and another has taken its place
+            return
         if offset < found.acknowledged:
             raise Violation(
                 f"commits grow: {named(where)} of {seat.group_id} had {found.acknowledged} and has {offset} by {seat.member_id}"
             )
-        found.acknowledged = offset
+        found.acknowledged, found.ticket = offset, ticket
         found.open = {later: value for later, value in found.open.items() if later > ticket}
 
     def told_gone(self, seat: Seat, *, lasting: bool) -> None:
