@@ -71,7 +71,10 @@ class ClusterGroups(ClusterWork):
         self._crowd.begin_all(self._plan.members, COMING_MS)
 
     def _link(self) -> ClientLink:
-        return self._around.link(self._around.weather)  # type: ignore[return-value]  # a routed link has the face of a plain one
+        """The protocols of groups have no remedy for a commit that comes late on a connection that was given up."""
+        link = self._around.link(self._around.weather)
+        link.cuts_given_up = True
+        return link  # type: ignore[return-value]  # a routed link has the face of a plain one
 
     def acts(self) -> Sequence[Act]:
         crowd = self._crowd

@@ -49,7 +49,10 @@ STALE = frozenset(
 
 
 class RoutedLink:
-    """A client process's connections to a cluster, one to each broker."""
+    """A client process's connections to a cluster, one to each broker.
+
+    What was sent on one that is given up may still arrive, unless `cuts_given_up`.
+    """
 
     def __init__(self, world: World, hosts: Mapping[int, ClusterHost], weather: Weather, numbers: Iterator[int]) -> None:
         self._world = world
@@ -60,6 +63,7 @@ class RoutedLink:
         self._opened: list[ClientLink] = []
         self._found: dict[Target, int] = {}
         self._is_cut = False
+        self.cuts_given_up = False
 
     def cut(self) -> None:
         """Let nothing arrive any more, of what is on its way either."""
@@ -111,7 +115,9 @@ class RoutedLink:
 
     def _give_up(self, node_id: int) -> None:
         """The connection is of no use any more: the next request goes over another one."""
-        self._links.pop(node_id, None)
+        link = self._links.pop(node_id, None)
+        if link is not None and self.cuts_given_up:
+            link.cut()
         self._found = {target: node for target, node in self._found.items() if node != node_id}
 
     def _fetch(self, version: int, body: FetchRequest, answered: Seen, timeout_ms: int, watch: Watch | None) -> None:
