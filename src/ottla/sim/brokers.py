@@ -16,14 +16,12 @@ Clients send one request at a time and lose no connection while the broker lives
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
-import time
 from functools import partial
 
 from ottla.sim.broker_life import BrokerLife, BrokerLifeResult, escaped
-from ottla.sim.seeds import Violation, in_chunks
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser
 
 WEEKS = 2.0
 
@@ -47,25 +45,14 @@ def _try(seed: int, weeks: float) -> BrokerLifeResult | str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
-    parser = argparse.ArgumentParser(prog="python -m ottla.sim.brokers", description="Brokers that live for weeks.")
-    parser.add_argument("--seeds", type=int, default=500, help="how many seeds to live")
-    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
+    parser = seeds_parser("brokers", "Brokers that live for weeks.", seeds=500, seconds=1_800)
     parser.add_argument("--weeks", type=float, default=WEEKS, help="how long each broker lives")
-    parser.add_argument("--seconds", type=float, default=1_800, help="stop after so long, and say so")
-    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
-    parser.add_argument("--seed", type=int, help="live this seed alone, and tell what happens")
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None:
         logging.basicConfig(level=logging.INFO, format="             %(message)s")
         print(live(chosen.seed, weeks=chosen.weeks, tell=True))
         return 0
-    began = time.monotonic()
-    seeds = range(chosen.first, chosen.first + chosen.seeds)
-    lived, violations = in_chunks(seeds, partial(_try, weeks=chosen.weeks), chosen.seconds, chosen.jobs)
-    for violation in violations:
-        print(violation)
-    print(_summary(lived, time.monotonic() - began))
-    return 1 if violations else 0 if len(lived) == chosen.seeds else 2
+    return live_seeds(chosen, partial(_try, weeks=chosen.weeks), _summary)
 
 
 def _summary(lived: list[BrokerLifeResult], took_s: float) -> str:

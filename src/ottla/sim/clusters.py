@@ -9,14 +9,12 @@ is checked.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
-import time
 
 from ottla.sim.cluster_life import ClusterLife, ClusterLifeResult
 from ottla.sim.error_lines import error_lines
-from ottla.sim.seeds import Violation, in_chunks
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser
 
 
 def live(seed: int, *, tell: bool = False) -> ClusterLifeResult:
@@ -42,24 +40,13 @@ def _try(seed: int) -> ClusterLifeResult | str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
-    parser = argparse.ArgumentParser(prog="python -m ottla.sim.clusters", description="Clusters in a bad world.")
-    parser.add_argument("--seeds", type=int, default=1_000, help="how many seeds to live")
-    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
-    parser.add_argument("--seconds", type=float, default=1_200, help="stop after so long, and say so")
-    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
-    parser.add_argument("--seed", type=int, help="live this seed alone, and tell what happens")
+    parser = seeds_parser("clusters", "Clusters in a bad world.", seeds=1_000)
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None:
         logging.basicConfig(level=logging.INFO, format="             %(message)s")
         print(live(chosen.seed, tell=True))
         return 0
-    began = time.monotonic()
-    seeds = range(chosen.first, chosen.first + chosen.seeds)
-    lived, violations = in_chunks(seeds, _try, chosen.seconds, chosen.jobs)
-    for violation in violations:
-        print(violation)
-    print(_summary(lived, time.monotonic() - began))
-    return 1 if violations else 0 if len(lived) == chosen.seeds else 2
+    return live_seeds(chosen, _try, _summary)
 
 
 def _summary(lived: list[ClusterLifeResult], took_s: float) -> str:

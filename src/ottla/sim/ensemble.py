@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ottla.ports import NEW, Change, Condition, Entry, EntryExists, NoEntry, StorageFailed, VersionConflict
+from ottla.ports import Change, Condition, Entry, NoEntry, StorageFailed
+from ottla.sim.entry_versions import check_version
 from ottla.sim.world import World
 
 DATA, CHILDREN = "data", "children"
@@ -174,13 +175,13 @@ class _Draft:
         """Add one change, or raise what stands against it."""
         node = self._get(each.path)
         if isinstance(each, Condition):
-            _check(each.path, node, each.version)
+            check_version(each.path, None if node is None else node.version, each.version)
         elif each.sequential:
             parent = self._parent(each.path)
             self._make(f"{each.path}{parent.made:0{DIGITS}}", each)
             parent.made += 1
         else:
-            _check(each.path, node, each.version)
+            check_version(each.path, None if node is None else node.version, each.version)
             if each.value is None:
                 self._remove(each.path, node)
             elif node is None:
@@ -234,16 +235,3 @@ class _Draft:
 
     def _touch(self, kind: str, path: str) -> None:
         self.touched[kind, path] = None
-
-
-def _check(path: str, node: SharedNode | None, version: int | None) -> None:
-    if version is None:
-        return
-    if version == NEW:
-        if node is not None:
-            raise EntryExists(path)
-        return
-    if node is None:
-        raise NoEntry(path)
-    if node.version != version:
-        raise VersionConflict(f"{path} has version {node.version}, not {version}")

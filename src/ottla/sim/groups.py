@@ -9,15 +9,13 @@ checked.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
-import time
 from functools import partial
 
 from ottla.sim.group_crowd import KINDS
 from ottla.sim.group_life import GroupLife, GroupLifeResult
-from ottla.sim.seeds import Violation, in_chunks
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser
 
 
 def live(seed: int, *, kind: str | None = None, tell: bool = False) -> GroupLifeResult:
@@ -39,26 +37,14 @@ def _try(seed: int, kind: str | None) -> GroupLifeResult | str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
-    parser = argparse.ArgumentParser(prog="python -m ottla.sim.groups", description="Groups that live through everything.")
-    parser.add_argument("--seeds", type=int, default=5_000, help="how many seeds to live")
-    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
-    parser.add_argument("--seconds", type=float, default=1_200, help="stop after so long, and say so")
-    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
+    parser = seeds_parser("groups", "Groups that live through everything.", seeds=5_000)
     parser.add_argument("--kind", choices=KINDS, help="groups of this kind only")
-    parser.add_argument("--seed", type=int, help="live this seed alone, and tell what happens")
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None:
         logging.basicConfig(level=logging.INFO, format="             %(message)s")
         print(live(chosen.seed, kind=chosen.kind, tell=True))
         return 0
-    began = time.monotonic()
-    seeds = range(chosen.first, chosen.first + chosen.seeds)
-    lived, violations = in_chunks(seeds, partial(_try, kind=chosen.kind), chosen.seconds, chosen.jobs)
-    for violation in violations:
-        print(violation)
-    took = time.monotonic() - began
-    print(_summary(lived, took))
-    return 1 if violations else 0 if len(lived) == chosen.seeds else 2
+    return live_seeds(chosen, partial(_try, kind=chosen.kind), _summary)
 
 
 def _summary(lived: list[GroupLifeResult], took_s: float) -> str:

@@ -10,12 +10,10 @@ that lose what they have acknowledged (`ottla.sim.brokers` has those).
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 
 from ottla.sim.pipeline_life import PipelineLife, PipelineResult
-from ottla.sim.seeds import Violation, in_chunks
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser
 
 
 def live(seed: int, *, tell: bool = False) -> PipelineResult:
@@ -36,22 +34,12 @@ def _try(seed: int) -> PipelineResult | str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
-    parser = argparse.ArgumentParser(prog="python -m ottla.sim.pipelines", description="Pipelines that write once, in a bad world.")
-    parser.add_argument("--seeds", type=int, default=10_000, help="how many seeds to live")
-    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
-    parser.add_argument("--seconds", type=float, default=1_200, help="stop after so long, and say so")
-    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
-    parser.add_argument("--seed", type=int, help="live this seed alone, and tell what happens")
+    parser = seeds_parser("pipelines", "Pipelines that write once, in a bad world.", seeds=10_000)
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None:
         print(live(chosen.seed, tell=True))
         return 0
-    began = time.monotonic()
-    lived, violations = in_chunks(range(chosen.first, chosen.first + chosen.seeds), _try, chosen.seconds, chosen.jobs)
-    for violation in violations:
-        print(violation)
-    print(_summary(lived, time.monotonic() - began))
-    return 1 if violations else 0 if len(lived) == chosen.seeds else 2
+    return live_seeds(chosen, _try, _summary)
 
 
 def _summary(lived: list[PipelineResult], took_s: float) -> str:

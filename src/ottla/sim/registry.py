@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ottla.ports import NEW, Change, CommitSteps, Entry, EntryExists, NoEntry, VersionConflict
+from ottla.ports import Change, CommitSteps, Entry, NoEntry
+from ottla.sim.entry_versions import check_version
 
 
 @dataclass(slots=True)
@@ -66,7 +67,7 @@ class MemoryRegistry:
 def _apply(nodes: dict[str, _Node], change: Change, session: int) -> None:
     path, value, version, ephemeral, _ = change
     node = nodes.get(path)
-    _check(path, node, version)
+    check_version(path, None if node is None else node.version, version)
     if value is None:
         if node is None:
             raise NoEntry(path)
@@ -77,19 +78,6 @@ def _apply(nodes: dict[str, _Node], change: Change, session: int) -> None:
         nodes[path] = _Node(value, 0, session if ephemeral else None)
     else:
         nodes[path] = _Node(value, node.version + 1, node.owner)
-
-
-def _check(path: str, node: _Node | None, version: int | None) -> None:
-    if version is None:
-        return
-    if version == NEW:
-        if node is not None:
-            raise EntryExists(path)
-        return
-    if node is None:
-        raise NoEntry(path)
-    if node.version != version:
-        raise VersionConflict(f"{path} has version {node.version}, not {version}")
 
 
 def _above(path: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -15,6 +16,33 @@ CHUNK = 40
 
 class Violation(AssertionError):
     """Something that must be true is not."""
+
+
+def seeds_parser(module: str, description: str, *, seeds: int, seconds: float = 1_200) -> argparse.ArgumentParser:
+    """What every simulation's command understands; `seeds` and `seconds` are the defaults."""
+    parser = argparse.ArgumentParser(prog=f"python -m ottla.sim.{module}", description=description)
+    parser.add_argument("--seeds", type=int, default=seeds, help="how many seeds to live")
+    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
+    parser.add_argument("--seconds", type=float, default=seconds, help="stop after so long, and say so")
+    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
+    parser.add_argument("--seed", type=int, help="live this seed alone, and tell what happens")
+    return parser
+
+
+def live_seeds(
+    chosen: argparse.Namespace, attempt: Callable[[int], Lived | str], summary: Callable[[list[Lived], float], str]
+) -> int:
+    """Live the seeds that were chosen and print what came of them; `summary(lived, seconds)` ends that.
+
+    Returns the exit code: 0 no violation, 1 a violation, 2 out of time.
+    """
+    began = time.monotonic()
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    lived, violations = in_chunks(seeds, attempt, chosen.seconds, chosen.jobs)
+    for violation in violations:
+        print(violation)
+    print(summary(lived, time.monotonic() - began))
+    return 1 if violations else 0 if len(lived) == chosen.seeds else 2
 
 
 def in_chunks(

@@ -11,13 +11,11 @@ What it cannot see: more than one broker, a clock that jumps by days, epochs tha
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
-import time
 from functools import partial
 
-from ottla.sim.seeds import Violation, in_chunks
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser
 from ottla.sim.transaction_life import PROTOCOLS, TransactionLife, TransactionLifeResult
 
 
@@ -40,26 +38,14 @@ def _try(seed: int, protocol: str | None) -> TransactionLifeResult | str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
-    parser = argparse.ArgumentParser(prog="python -m ottla.sim.transactions", description="Transactions in a bad world.")
-    parser.add_argument("--seeds", type=int, default=1_000, help="how many seeds to live")
-    parser.add_argument("--first", type=int, default=0, help="the seed to begin with")
-    parser.add_argument("--seconds", type=float, default=1_200, help="stop after so long, and say so")
-    parser.add_argument("--jobs", type=int, help="processes; as many as processors without it")
+    parser = seeds_parser("transactions", "Transactions in a bad world.", seeds=1_000)
     parser.add_argument("--protocol", choices=PROTOCOLS, help="producers of this protocol only")
-    parser.add_argument("--seed", type=int, help="live this seed alone, and tell what happens")
     chosen = parser.parse_args(arguments)
     if chosen.seed is not None:
         logging.basicConfig(level=logging.INFO, format="             %(message)s")
         print(live(chosen.seed, protocol=chosen.protocol, tell=True))
         return 0
-    began = time.monotonic()
-    seeds = range(chosen.first, chosen.first + chosen.seeds)
-    lived, violations = in_chunks(seeds, partial(_try, protocol=chosen.protocol), chosen.seconds, chosen.jobs)
-    for violation in violations:
-        print(violation)
-    took = time.monotonic() - began
-    print(_summary(lived, took))
-    return 1 if violations else 0 if len(lived) == chosen.seeds else 2
+    return live_seeds(chosen, partial(_try, protocol=chosen.protocol), _summary)
 
 
 def _summary(lived: list[TransactionLifeResult], took_s: float) -> str:

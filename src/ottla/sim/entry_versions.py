@@ -1,0 +1,22 @@
+"""Whether a change of a registry's entry applies, as ZooKeeper says: by the version that the entry has."""
+
+from __future__ import annotations
+
+from ottla.ports import NEW, EntryExists, NoEntry, VersionConflict
+
+
+def check_version(path: str, known: int | None, wanted: int | None) -> None:
+    """Compare the version of an entry (None: it is not there) with the wanted one (None: any; `NEW`: it must not be there).
+
+    Raises `EntryExists`, `NoEntry` or `VersionConflict`.
+    """
+    if wanted is None:
+        return
+    if wanted == NEW:
+        if known is not None:
+            raise EntryExists(path)
+        return
+    if known is None:
+        raise NoEntry(path)
+    if known != wanted:
+        raise VersionConflict(f"{path} has version {known}, not {wanted}")
