@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from ottla.client.types import TopicPartition
@@ -22,13 +19,6 @@ from ottla.wire.errors import UNKNOWN_MEMBER_ID
 SHARES = 10
 SEEDS_PER_SHARE = 15
 T = TopicPartition("t", 0)
-
-
-@pytest.fixture(autouse=True)
-def silent() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,33 +18,13 @@ from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.groups import ConsumerGroups
 from ottla.coord.offsets import Offsets
 from ottla.sim import groups
-from ottla.sim.seeds import Violation
 from ottla.wire.errors import NONE, UNKNOWN_MEMBER_ID
+from tests.support.planted import found
 
 MOST_SEEDS = 150
 GIVE = AssignmentDraft.give
 FILE = Offsets._file
 COMMIT_ERROR = commit_error
-
-
-@pytest.fixture(autouse=True)
-def silent() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def found(kind: str, name: str) -> set[str]:
-    """The names of the violations in some seeds, until the one that is looked for is among them."""
-    names: set[str] = set()
-    for seed in range(MOST_SEEDS):
-        try:
-            groups.live(seed, kind=kind)
-        except Violation as violation:
-            names.add(str(violation).split(": ")[2])
-        if name in names:
-            break
-    return names
 
 
 def leave_one_out(draft: AssignmentDraft, member_id: str, partition: Any) -> None:
@@ -79,4 +59,4 @@ MISTAKES: dict[str, tuple[str, str, object, str, Callable[..., Any]]] = {
 def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, name, owner, attribute, wrong = MISTAKES[mistake]
     monkeypatch.setattr(owner, attribute, wrong)
-    assert name in found(kind, name)
+    assert name in found(name, partial(groups.live, kind=kind), range(MOST_SEEDS))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from ottla.sim import transaction_life, transactions
@@ -13,13 +10,6 @@ from ottla.sim.world import World
 
 SHARES = 4
 SEEDS_PER_SHARE = 2
-
-
-@pytest.fixture(autouse=True)
-def silent() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("share", range(SHARES))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -27,9 +26,9 @@ from ottla.log.offset_map import OffsetMap
 from ottla.log.producers import Producers
 from ottla.sim import transactions
 from ottla.sim.clock import EPOCH_MS
-from ottla.sim.seeds import Violation
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, PRODUCER_FENCED
+from tests.support.planted import Mistake, found
 
 MOST_SEEDS = 40
 
@@ -43,13 +42,6 @@ OFFSETS_APPLY = Offsets.apply
 INIT = TransactionMachine._init_producer
 RETAIN = OffsetMap.retain
 END = TransactionMachine._end
-
-
-@pytest.fixture(autouse=True)
-def silent() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def lose_a_marker(writer: MarkerWriter, topic: str, index: int, producer_id: int, *rest: Any, **more: Any) -> Any:
@@ -144,16 +136,6 @@ KEEPING_NOTHING = {**machine._DECISIONS, InitProducerIdRequest: keep_nothing}
 BY_LEVEL = {**machine._DECISIONS, EndTransaction: end_by_level}
 
 
-class Mistake(NamedTuple):
-    """What is wrong instead of what, and the name of what is not true then. `seed`: one of the first that show it."""
-
-    name: str
-    owner: object
-    attribute: str
-    wrong: Any
-    seed: int = 0
-
-
 MISTAKES = {
     "loses a marker": Mistake("nothing hangs", MarkerWriter, "append", lose_a_marker),
     "commits what is aborted": Mistake("only what is committed", markers, "marker", commit_what_is_aborted),
@@ -187,21 +169,8 @@ MISTAKES = {
 }
 
 
-def found(name: str, first: int) -> set[str]:
-    """The names of the violations in some seeds, until the one that is looked for is among them."""
-    names: set[str] = set()
-    for seed in range(first, first + MOST_SEEDS):
-        try:
-            transactions.live(seed)
-        except Violation as violation:
-            names.add(str(violation).split(": ")[2])
-        if name in names:
-            break
-    return names
-
-
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, owner, attribute, wrong, first = MISTAKES[mistake]
     monkeypatch.setattr(owner, attribute, wrong)
-    assert name in found(name, first)
+    assert name in found(name, transactions.live, range(first, first + MOST_SEEDS))

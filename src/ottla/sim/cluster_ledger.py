@@ -6,6 +6,7 @@ acknowledged stays      a record that was acknowledged with acks=all stays where
 once and in order       an idempotent producer's records are there once, in the order in which they were sent
 what is read stays      readers find again what they have read
 nothing from nowhere    no record is there that nobody has sent
+ids once                no producer id is given twice (`given_ids`)
 heals                   once faults stop, every partition has a leader and all its replicas in sync, with the same bytes
 nothing at ERROR        no broker says anything at ERROR that the seed itself gave no reason for
 
