@@ -167,6 +167,10 @@ class ClusterHost(Host):
         else:
             super().receive(key, version, body, peer, answered)
 
+    def _ready(self, pending: Promise, number: int, key: int, version: int) -> None:
+        if pending.done:  # it is also called when the next request may begin
+            super()._ready(pending, number, key, version)
+
     def _later(self, ms: int, call: Callable[[], None]) -> None:
         process = self.process
         self.world.after(ms, lambda: process.post(call))

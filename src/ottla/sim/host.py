@@ -186,8 +186,7 @@ class Host:
             pending.ready = partial(self._ready, pending, number, key, version)
 
     def _ready(self, pending: Promise, number: int, key: int, version: int) -> None:
-        if pending.done:  # or the next request may begin, and no more
-            self._deliver(number, key, version, pending.answer)
+        self._deliver(number, key, version, pending.answer)
 
     def _deliver(self, number: int, key: int, version: int, parts: Any) -> None:
         answered = self._owed.pop(number, None)
