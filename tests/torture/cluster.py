@@ -6,7 +6,8 @@
 
 Faults of each kind come equally often, and one that could not take place does not count. At the end all of them are over: every
 replica has to be in sync again, each acknowledged record is there once and in order, what was read along is there at its offset,
-transactions are whole (`tests.torture.cluster_loads` says who writes and reads), and the replicas' log files are alike to the byte.
+transactions are whole (`tests.torture.cluster_loads` says who writes and reads), the replicas' log files are alike to the byte, and
+no broker has logged an error but of a disk that was filled.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -49,10 +51,17 @@ SETTINGS: Mapping[str, object] = {
 }
 
 
-class ClusterTortured(NamedTuple):
-    """What was done, what was acknowledged meanwhile, and what was wrong."""
+class Bounds(NamedTuple):
+    """How many faults there are to be, and for how long at most."""
 
-    done: list[str]
+    faults: int
+    limit_s: float
+
+
+class ClusterTortured(NamedTuple):
+    """How many faults of each kind there were, what was acknowledged meanwhile, and what was wrong."""
+
+    done: Counter[str]
     acknowledged: str
     wrong: list[str]
 
@@ -60,8 +69,12 @@ class ClusterTortured(NamedTuple):
 class Torture:
     """One run over a cluster that is up."""
 
-    def __init__(self, cluster: Cluster, loads: Loads, kinds: Mapping[str, Fault], choice: random.Random, session_s: float) -> None:
+    def __init__(
+        self, cluster: Cluster, loads: Loads, kinds: Mapping[str, Fault], choice: random.Random, session_s: float, bounds: Bounds
+    ) -> None:
         self.done: list[str] = []
+        """The kinds of faults that took place."""
+        self._bounds = bounds
         self._cluster = cluster
         self._loads = loads
         self._kinds = kinds
@@ -84,7 +97,7 @@ class Torture:
         except (NotYet, DidNotStart, Unavailable, subprocess.TimeoutExpired) as wrong:
             return f"{name}: {wrong}"
         self._in_vain = 0
-        self.done.append(what)
+        self.done.append(name)
         self._say(what)
         try:
             self._loads.wait_in_sync()
@@ -93,8 +106,17 @@ class Torture:
         stuck = self._loads.wait_for_progress()
         return f"after {what}: {stuck}" if stuck else ""
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is to be one more."""
+        return len(self.done) < self._bounds.faults and time.monotonic() - self._began < self._bounds.limit_s
+
     def _say(self, what: str) -> None:
-        print(f"{time.monotonic() - self._began:7.1f} s  {what}", flush=True)
+        took_s, count = time.monotonic() - self._began, self._bounds.faults
+        left_s = self._bounds.limit_s - took_s
+        if self.done:
+            left_s = min(left_s, took_s / len(self.done) * (count - len(self.done)))
+        print(f"{took_s:7.1f} s  {len(self.done):3} of {count}, {max(0, left_s):4.0f} s left: {what}", flush=True)
 
     def _restore(self) -> None:
         """What a fault began that could not be ended."""
@@ -114,28 +136,31 @@ def settings_of(members: Sequence[str]) -> dict[str, object]:
 
 
 def torture(
-    home: Path, members: Sequence[str], names: Sequence[str], copiers: Sequence[str], *, count: int, seed: int, limit_s: float
+    home: Path, members: Sequence[str], names: Sequence[str], copiers: Sequence[str], bounds: Bounds, *, seed: int
 ) -> ClusterTortured:
-    """Bring `count` faults about; fewer if `limit_s` is over, or once one does not heal."""
-    began, settings, kinds = time.monotonic(), settings_of(members), dict(FAULTS)
+    """Bring so many faults about; fewer if their time is over, or once one does not heal."""
+    settings, kinds = settings_of(members), dict(FAULTS)
     session_ms = int(str(settings["zookeeper.session.timeout.ms"]))
     others = {node_id: kafka_member(member) for node_id, member in enumerate(members, 1) if member != "ottla"}
     wrong: list[str] = []
     with ExitStack() as stack:
-        if DISK_FULL in names and stack.enter_context(own_disk(home / "1", DISK_BYTES)):
-            kinds[DISK_FULL] = disk_full(home / "1", 1)
+        if DISK_FULL in names:
+            if stack.enter_context(own_disk(home / "1", DISK_BYTES)):
+                kinds[DISK_FULL] = disk_full(home / "1", 1)
+            else:
+                print(f"skipped: {DISK_FULL}: this user may not mount a file system", flush=True)
         registry = stack.enter_context(started_zookeeper(home / "zookeeper", {"maxSessionTimeout": 2 * session_ms}))
         chosen = {name: fault for name, fault in kinds.items() if name in names}
         cluster = Cluster(f"zookeeper://{registry.address}/torture", len(members), settings, home=home, members=others)
         with cluster, Loads(cluster, home, copiers) as loads:
-            run = Torture(cluster, loads, chosen, random.Random(seed), session_ms / 1000)
-            while not wrong and len(run.done) < count and time.monotonic() - began < limit_s:
+            run = Torture(cluster, loads, chosen, random.Random(seed), session_ms / 1000, bounds)
+            while not wrong and run.goes_on:
                 wrong += [sentence for sentence in [run.one()] if sentence]
             acknowledged = loads.acknowledged
             wrong += loads.judged()
         wrong += unlike(home, list(cluster.members), loads.topics)
         wrong += errors(home)
-    return ClusterTortured(run.done, acknowledged, wrong)
+    return ClusterTortured(Counter(run.done), acknowledged, wrong)
 
 
 def main() -> int:
@@ -156,15 +181,15 @@ def main() -> int:
         [kind for kind in chosen.copiers.split(",") if kind],
     )
     with tempfile.TemporaryDirectory(prefix="ottla-cluster-torture-") as directory:
-        home, limits = chosen.home or Path(directory), {"count": chosen.faults, "limit_s": chosen.seconds}
-        done, acknowledged, wrong = torture(home, members, names, copiers, seed=chosen.seed, **limits)
-    print(f"{len(done)} faults; {acknowledged}")
+        home, bounds = chosen.home or Path(directory), Bounds(chosen.faults, chosen.seconds)
+        done, acknowledged, wrong = torture(home, members, names, copiers, bounds, seed=chosen.seed)
+    print(f"{done.total()} faults with seed {chosen.seed}; {acknowledged}; {dict(done)}")
     for fault in wrong:
         print(fault)
     if wrong:
         again = f"--members {chosen.members} --only {chosen.only} --copiers '{chosen.copiers}' --seed {chosen.seed}"
         print(f"run again: python -m tests.torture.cluster {again}")
-    return 1 if wrong or len(done) < chosen.faults else 0
+    return 1 if wrong or done.total() < chosen.faults else 0
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -181,7 +182,8 @@ def isolated(cluster: Cluster, choice: random.Random, session_s: float) -> str:
 def leaders_moved(cluster: Cluster, choice: random.Random, session_s: float) -> str:
     """Each partition gets another order of replicas, and the first of them leads it then."""
     orders = {index: choice.sample(replicas, len(replicas)) for index, replicas in replicas_of(cluster).items()}
-    return f"leaders were moved: {led_by_first(cluster, orders)}"
+    elect, how = choice.choice([(elected_by_request, "by request"), (elected_by_command, "by ottla cluster elect")])
+    return f"leaders were moved {how}: {led_by_first(cluster, orders, elect)}"
 
 
 def led_by_one(cluster: Cluster, choice: random.Random, session_s: float) -> str:
@@ -197,22 +199,57 @@ def replicas_of(cluster: Cluster) -> dict[int, list[int]]:
         return {index: list(part.replicas) for index, part in admin.describe_topics(TOPIC)[TOPIC].partitions.items()}
 
 
-def led_by_first(cluster: Cluster, orders: dict[int, list[int]]) -> list[int]:
+def elected_by_request(cluster: Cluster, partitions: Sequence[int]) -> None:
+    with cluster.admin() as admin:
+        admin.elect_leaders([(TOPIC, index) for index in partitions])
+
+
+def elected_by_command(cluster: Cluster, partitions: Sequence[int]) -> None:
+    chosen = [part for index in partitions for part in ("--topic", f"{TOPIC}:{index}")]
+    command = [sys.executable, "-m", "ottla", "cluster", "elect", "--bootstrap-server", cluster.address, *chosen]
+    subprocess.run(command, capture_output=True, timeout=ANSWER_S)
+
+
+def led_by_first(
+    cluster: Cluster, orders: dict[int, list[int]], elect: Callable[[Cluster, Sequence[int]], None] = elected_by_request
+) -> list[int]:
     """The leaders, once they are the first of these replicas. Raises `NoFault` if they were before, and `NotYet`."""
     wanted = {index: replicas[0] for index, replicas in orders.items()}
     if leaders(cluster) == wanted:
         raise NoFault(f"the leaders are {wanted} already")
 
     def given() -> bool:
-        with cluster.admin() as admin:
-            if not admin.list_partition_reassignments():
-                admin.elect_leaders([(TOPIC, index) for index in orders])
+        if not are_moving(cluster) and leaders(cluster) != wanted:
+            elect(cluster, list(orders))
         return leaders(cluster) == wanted
 
-    with cluster.admin() as admin:
-        admin.alter_partition_reassignments({(TOPIC, index): replicas for index, replicas in orders.items()})
+    reassign(cluster, orders)
     cluster.wait_until(given, lambda: f"wanted leaders {wanted}, but they are {leaders(cluster)}", ANSWER_S)
     return list(wanted.values())
+
+
+def reassign(cluster: Cluster, orders: dict[int, list[int]]) -> None:
+    with cluster.admin() as admin:
+        admin.alter_partition_reassignments({(TOPIC, index): replicas for index, replicas in orders.items()})
+
+
+def are_moving(cluster: Cluster) -> bool:
+    with cluster.admin() as admin:
+        return bool(admin.list_partition_reassignments())
+
+
+def replicas_moved(cluster: Cluster, choice: random.Random, session_s: float) -> str:
+    """Each partition loses a replica and gets a new one in its place, and while they move a broker dies or stands still."""
+    before = replicas_of(cluster)
+    reassign(cluster, {index: choice.sample(nodes, len(nodes) - 1) for index, nodes in before.items()})
+    cluster.wait_until(lambda: not are_moving(cluster), lambda: "replicas are still moving away", ANSWER_S)
+    orders = {index: choice.sample(nodes, len(nodes)) for index, nodes in before.items()}
+    reassign(cluster, orders)
+    happened = choice.choice([killed, controller_killed, paused, session_dropped])(cluster, choice, session_s)
+    cluster.wait_until(
+        lambda: not are_moving(cluster) and replicas_of(cluster) == orders, lambda: "replicas still move", 2 * ANSWER_S
+    )
+    return f"replicas moved while {happened}"
 
 
 def leaders(cluster: Cluster) -> dict[int, int]:
@@ -275,4 +312,5 @@ FAULTS: dict[str, Fault] = {
     "isolated": isolated,
     "leaders-moved": leaders_moved,
     "led-by-one": led_by_one,
+    "replicas-moved": replicas_moved,
 }

@@ -35,7 +35,8 @@ public class Copier {
     private final String source;
     private final String[] targets;
     private final Random random = new Random();
-    private final KafkaProducer<byte[], byte[]> producer;
+    private final Properties writing;
+    private KafkaProducer<byte[], byte[]> producer;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final Map<TopicPartition, Long> next = new HashMap<>();
     private int transaction = 0;
@@ -51,7 +52,7 @@ public class Copier {
         life = said[2];
         source = said[6];
         targets = said[7].split(",");
-        producer = new KafkaProducer<>(producerSettings(said), new ByteArraySerializer(), new ByteArraySerializer());
+        writing = producerSettings(said);
         consumer = new KafkaConsumer<>(consumerSettings(said), new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
@@ -113,8 +114,17 @@ public class Copier {
         }
     }
 
-    void serve() throws Exception {
+    /** Another producer of the same transactions. */
+    private void renew() throws Exception {
+        if (producer != null) {
+            producer.close();
+        }
+        producer = new KafkaProducer<>(writing, new ByteArraySerializer(), new ByteArraySerializer());
         insist(producer::initTransactions);
+    }
+
+    void serve() throws Exception {
+        renew();
         consumer.subscribe(List.of(source), new ConsumerRebalanceListener() {
             public void onPartitionsRevoked(Collection<TopicPartition> gone) {
                 rebalanced = true;
@@ -153,11 +163,12 @@ public class Copier {
     /** Whether a batch was copied and its transaction committed. Throws what ends this copier, as when it is fenced. */
     private boolean copied(ConsumerRecords<byte[], byte[]> batch) throws Exception {
         int number = transaction++;
-        boolean asked = false;
+        boolean taken = false, asked = false;
         producer.beginTransaction();
         try {
             Map<TopicPartition, OffsetAndMetadata> ends = write(batch, number);
             producer.sendOffsetsToTransaction(ends, consumer.groupMetadata());
+            taken = true;
             if (random.nextDouble() < ABORTS) {
                 producer.flush();
                 abort(number, batch);
@@ -169,11 +180,15 @@ public class Copier {
             note("committed " + number);
             return true;
         } catch (org.apache.kafka.common.KafkaException failure) {
-            note("refused " + failure.getClass().getSimpleName() + " " + String.valueOf(failure.getMessage()).replace('\n', ' '));
+            note("refused " + failure.getClass().getSimpleName() + " " + told(failure) + (failure.getCause() == null ? "" : ": " + told(failure.getCause())));
             if (asked && failure instanceof TimeoutException) {
                 throw failure;
             }
             abort(number, batch);
+            if (!taken) {
+                // The client (4.3) keeps offsets that it could not send, and has the next transaction commit them too.
+                renew();
+            }
             return false;
         }
     }
@@ -187,6 +202,10 @@ public class Copier {
             found.append(" " + place.partition() + ":" + first + "-" + last);
         }
         return found.toString();
+    }
+
+    private static String told(Throwable failure) {
+        return String.valueOf(failure.getMessage()).replace('\n', ' ');
     }
 
     private Map<TopicPartition, OffsetAndMetadata> write(ConsumerRecords<byte[], byte[]> batch, int number) {
