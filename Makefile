@@ -75,7 +75,8 @@ torture-transactions: .venv/ready
 torture-pipelines: .venv/ready
 	$(BIN)/python -m tests.torture.pipelines --kills 10
 
-# Brokers over a real ZooKeeper, killed, paused and cut off, and replaced by others one by one: it takes some two hours. Java is needed.
+# Brokers over a real ZooKeeper, killed, paused and cut off, and replaced by others one by one: it takes some two hours. Java is needed;
+# as root disks are filled and packets lost too.
 torture-cluster: .venv/ready
 	$(BIN)/python -m tests.torture.cluster --faults 200 --copiers confluent-kafka,java
 	$(BIN)/python -m tests.torture.cluster --faults 40 --members ottla,3.9.1,ottla --copiers confluent-kafka

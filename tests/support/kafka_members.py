@@ -38,7 +38,7 @@ class KafkaMember:
         seat = self.seat
         return {
             **SMALL,
-            "listeners": f"PLAINTEXT://127.0.0.1:{seat.port},{INTERNAL}://127.0.0.1:{seat.internal_port}",
+            "listeners": f"PLAINTEXT://{seat.host}:{seat.port},{INTERNAL}://{seat.host}:{seat.internal_port}",
             **seat.listeners(),
             **seat.settings,
             "broker.id": seat.node_id,
@@ -49,7 +49,7 @@ class KafkaMember:
     @property
     def address(self) -> str:
         """HOST:PORT for clients."""
-        return f"127.0.0.1:{self.seat.port}"
+        return f"{self.seat.host}:{self.seat.port}"
 
     @property
     def pid(self) -> int:
@@ -82,8 +82,10 @@ class KafkaMember:
         """Whether it answers; not if its entry is there. Raises `Unavailable`."""
         before = len(self.log)
         with (self.seat.home / "log").open("ab") as out:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
-        while not answers("127.0.0.1", self.seat.port):
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=self.seat.prepare
+            )
+        while not answers(self.seat.host, self.seat.port):
             late = time.monotonic() > until
             if not self.is_running and not late and STILL_THERE in self.log[before:]:
                 return False

@@ -28,6 +28,7 @@ from bench.apache_kafka import Unavailable
 from ottla import KafkaError
 from ottla.testing import Cluster, DidNotStart, NotYet
 from tests.support.kafka_members import kafka_member
+from tests.support.namespaces import Namespaces, why_not
 from tests.support.zookeeper import started as started_zookeeper
 from tests.torture.cluster_faults import FAULTS, Bag, Fault, NoFault, disk_full, own_disk
 from tests.torture.cluster_loads import Loads, errors, unlike
@@ -37,6 +38,7 @@ SESSION_MS = 3000
 KAFKA_SESSION_MS = 6000
 DISK_BYTES = 1 << 30
 DISK_FULL = "disk-full"
+NAMESPACES = "namespaces"
 IN_VAIN = 20
 """So many faults in a row that could not take place are a fault of their own."""
 SETTINGS: Mapping[str, object] = {
@@ -136,9 +138,19 @@ def settings_of(members: Sequence[str]) -> dict[str, object]:
 
 
 def torture(
-    home: Path, members: Sequence[str], names: Sequence[str], copiers: Sequence[str], bounds: Bounds, *, seed: int
+    home: Path,
+    members: Sequence[str],
+    names: Sequence[str],
+    copiers: Sequence[str],
+    bounds: Bounds,
+    *,
+    seed: int,
+    in_namespaces: bool,
 ) -> ClusterTortured:
-    """Bring so many faults about; fewer if their time is over, or once one does not heal."""
+    """Bring so many faults about; fewer if their time is over, or once one does not heal.
+
+    Brokers are cut off from each other by losing packets if they live `in_namespaces`, and else by ports that pass on nothing.
+    """
     settings, kinds = settings_of(members), dict(FAULTS)
     session_ms = int(str(settings["zookeeper.session.timeout.ms"]))
     others = {node_id: kafka_member(member) for node_id, member in enumerate(members, 1) if member != "ottla"}
@@ -149,9 +161,11 @@ def torture(
                 kinds[DISK_FULL] = disk_full(home / "1", 1)
             else:
                 print(f"skipped: {DISK_FULL}: this user may not mount a file system", flush=True)
-        registry = stack.enter_context(started_zookeeper(home / "zookeeper", {"maxSessionTimeout": 2 * session_ms}))
+        zookeeper = {"maxSessionTimeout": 2 * session_ms, "clientPortAddress": "0.0.0.0" if in_namespaces else "127.0.0.1"}
+        registry = stack.enter_context(started_zookeeper(home / "zookeeper", zookeeper))
         chosen = {name: fault for name, fault in kinds.items() if name in names}
-        cluster = Cluster(f"zookeeper://{registry.address}/torture", len(members), settings, home=home, members=others)
+        address, wiring = f"zookeeper://{registry.address}/torture", Namespaces() if in_namespaces else None
+        cluster = Cluster(address, len(members), settings, home=home, members=others, wiring=wiring)
         with cluster, Loads(cluster, home, copiers) as loads:
             run = Torture(cluster, loads, chosen, random.Random(seed), session_ms / 1000, bounds)
             while not wrong and run.goes_on:
@@ -174,20 +188,31 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of what happens when")
     parser.add_argument("--seconds", type=float, default=3600, help="stop after so long, and say so")
     parser.add_argument("--home", type=Path, help="keep everything there")
+    parser.add_argument(
+        "--network",
+        default=NAMESPACES,
+        choices=[NAMESPACES, "ports"],
+        help="what is cut: packets are lost, or ports pass on nothing",
+    )
     chosen = parser.parse_args()
     members, names, copiers = (
         chosen.members.split(","),
         chosen.only.split(","),
         [kind for kind in chosen.copiers.split(",") if kind],
     )
+    reason = why_not() if chosen.network == NAMESPACES else ""
+    if reason:
+        print(f"skipped: {NAMESPACES}: {reason}; ports are cut instead", flush=True)
+    in_namespaces = chosen.network == NAMESPACES and not reason
     with tempfile.TemporaryDirectory(prefix="ottla-cluster-torture-") as directory:
         home, bounds = chosen.home or Path(directory), Bounds(chosen.faults, chosen.seconds)
-        done, acknowledged, wrong = torture(home, members, names, copiers, bounds, seed=chosen.seed)
+        done, acknowledged, wrong = torture(home, members, names, copiers, bounds, seed=chosen.seed, in_namespaces=in_namespaces)
     print(f"{done.total()} faults with seed {chosen.seed}; {acknowledged}; {dict(done)}")
     for fault in wrong:
         print(fault)
     if wrong:
-        again = f"--members {chosen.members} --only {chosen.only} --copiers '{chosen.copiers}' --seed {chosen.seed}"
+        again = f"--network {chosen.network}"
+        again += f" --members {chosen.members} --only {chosen.only} --copiers '{chosen.copiers}' --seed {chosen.seed}"
         print(f"run again: python -m tests.torture.cluster {again}")
     return 1 if wrong or done.total() < chosen.faults else 0
 

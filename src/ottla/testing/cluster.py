@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from ottla.testing.process import BrokerProcess
-from ottla.testing.wiring import REGISTRY, Wiring
+from ottla.testing.wiring import LOCALHOST, REGISTRY, Ways, Wiring
 
 if TYPE_CHECKING:
     from ottla import Admin
@@ -58,8 +58,8 @@ class ClusterMember(Protocol):
 class ClusterSeat(NamedTuple):
     """A place in a cluster: what a broker has to be started with.
 
-    Clients reach it at `port`, brokers at `internal_port` by way of `told_port`, which it has to advertise; `registry` is the
-    address of ZooKeeper, HOST:PORT or HOST:PORT/CHROOT, or sqlite:DIR.
+    Clients reach it at `host`:`port`, brokers at `internal_port` by way of `told_port`, which it has to advertise; `registry` is
+    the address of ZooKeeper, HOST:PORT or HOST:PORT/CHROOT, or sqlite:DIR. Its process has to call `prepare` before it begins.
     """
 
     node_id: int
@@ -69,11 +69,13 @@ class ClusterSeat(NamedTuple):
     internal_port: int
     told_port: int
     settings: Mapping[str, object]
+    host: str = LOCALHOST
+    prepare: Callable[[], None] | None = None
 
     def listeners(self) -> dict[str, object]:
         """The settings of its listeners, by Kafka's names."""
         return {
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port},{INTERNAL}://127.0.0.1:{self.told_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.host}:{self.port},{INTERNAL}://{self.host}:{self.told_port}",
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT",
             "inter.broker.listener.name": INTERNAL,
         }
@@ -81,12 +83,14 @@ class ClusterSeat(NamedTuple):
 
 def ottla_member(seat: ClusterSeat) -> ClusterMember:
     """One of Ottla's own brokers."""
-    internal = f"127.0.0.1:{seat.internal_port},name={INTERNAL}"
+    internal = f"{seat.host}:{seat.internal_port},name={INTERNAL}"
     registry = seat.registry if seat.registry.startswith(_ON_HOST) else _SCHEME + seat.registry
     return BrokerProcess(
         seat.home,
         {**seat.listeners(), **seat.settings},
+        host=seat.host,
         port=seat.port,
+        prepare=seat.prepare,
         arguments=["--listen", internal, "--registry", registry, "--node-id", str(seat.node_id)],
         start_timeout_s=60,
     )
@@ -103,7 +107,7 @@ class Cluster:
 
     Everything is kept below `home` (a temporary directory unless given). `settings` are Kafka's, for every broker; `members` make
     the brokers of some numbers, which may be others than Ottla's: these need ZooKeeper. The ways between brokers, and those to
-    ZooKeeper, can be cut.
+    ZooKeeper, can be cut; `wiring` is what they are made of (ports of this host that pass on what they are sent, unless given).
     """
 
     def __init__(
@@ -114,6 +118,7 @@ class Cluster:
         *,
         home: Path | str | None = None,
         members: Mapping[int, Callable[[ClusterSeat], ClusterMember]] | None = None,
+        wiring: Ways | None = None,
     ) -> None:
         self.members: dict[int, ClusterMember] = {}
         self.registry = registry.removeprefix(_SCHEME)
@@ -123,7 +128,7 @@ class Cluster:
         self._given_home = Path(home) if home else None
         self._home = Path()
         self._made_by = dict(members or {})
-        self._wiring = Wiring()
+        self._wiring = wiring or Wiring()
         self._stack = ExitStack()
         self._cuts: set[tuple[int, int]] = set()
 
@@ -154,10 +159,10 @@ class Cluster:
 
     def _seated(self, node_id: int) -> ClusterMember:
         port, internal_port = free_port(), free_port()
-        told_port = self._wiring.lead(node_id, "127.0.0.1", internal_port)
-        seat = ClusterSeat(
-            node_id, self._home / str(node_id), self._way_to_registry(node_id), port, internal_port, told_port, self._settings
-        )
+        host, prepare = self._wiring.host(node_id), self._wiring.prepare(node_id)
+        told_port = self._wiring.lead(node_id, host, internal_port)
+        home, registry = self._home / str(node_id), self._way_to_registry(node_id)
+        seat = ClusterSeat(node_id, home, registry, port, internal_port, told_port, self._settings, host, prepare)
         return self._made_by.get(node_id, ottla_member)(seat)
 
     def _way_to_registry(self, node_id: int) -> str:
@@ -168,7 +173,7 @@ class Cluster:
         ways = []
         for server in servers.split(","):
             host, _, number = server.rpartition(":")
-            ways.append(f"127.0.0.1:{self._wiring.lead(REGISTRY, host, int(number), source=node_id)}")
+            ways.append(f"{self._wiring.host(REGISTRY)}:{self._wiring.lead(REGISTRY, host, int(number), source=node_id)}")
         return ",".join(ways) + slash + chroot
 
     def _kill_all(self) -> None:

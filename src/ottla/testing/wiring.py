@@ -11,10 +11,11 @@ import asyncio
 import re
 import struct
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
+LOCALHOST: Final = "127.0.0.1"
 REGISTRY: Final = 0
 """The number that stands for the registry among those of the brokers."""
 UNKNOWN: Final = -1
@@ -40,8 +41,32 @@ def speaker(begin: bytes) -> int | None:
     return int(next(number for number in found.groups() if number)) if found else UNKNOWN
 
 
+class Ways(Protocol):
+    """All ways of a cluster: between brokers, by their numbers, and to the registry, which is `REGISTRY`."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+    def host(self, node_id: int) -> str:
+        """The address at which a broker has to listen, or at which brokers reach the registry."""
+
+    def prepare(self, node_id: int) -> Callable[[], None] | None:
+        """What a broker's process has to call before it begins."""
+
+    def lead(self, target: int, host: str, port: int, *, source: int | None = None) -> int:
+        """The port that leads to `host`:`port`, where broker `target` (or the registry) listens; `source` is who uses it."""
+
+    def cut(self, source: int, target: int) -> None:
+        """From now on nothing that `source` sends arrives at `target`; the other direction is left as it is."""
+
+    def mend(self, source: int, target: int) -> None:
+        """Let everything through again."""
+
+
 class Wiring:
-    """All ways of a cluster. A context manager: entering begins the thread, leaving breaks every connection."""
+    """All ways of a cluster, through ports of this host.
+
+    A context manager: entering begins the thread, leaving breaks every connection.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -59,6 +84,13 @@ class Wiring:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    def host(self, node_id: int) -> str:
+        """Of everybody: this one."""
+        return LOCALHOST
+
+    def prepare(self, node_id: int) -> None:
+        """Nothing has to be done first."""
 
     def lead(self, target: int, host: str, port: int, *, source: int | None = None) -> int:
         """Open a port that leads to `host`:`port`, where broker `target` (or the registry) listens, and return it.
@@ -102,7 +134,7 @@ class Wiring:
                 await self._join(reader, writer, target, host, port, source)
             writer.close()
 
-        server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+        server = await asyncio.start_server(accepted, LOCALHOST, 0)
         self._servers.append(server)
         opened: int = server.sockets[0].getsockname()[1]
         return opened
