@@ -246,6 +246,7 @@ class Partitions:
             yield writing.wait
 
     def _write_out(self, partition: Partition) -> Steps[None]:
+        yield from self.syncs.turn(partition)
         upto = partition.log.log_end_offset
         is_synced = False
         with suppress(StorageFailed):
@@ -254,6 +255,7 @@ class Partitions:
             partition.synced(upto)
         else:
             partition.log.was_not_flushed()
+        self.syncs.over(partition)
 
     def close(self) -> bool:
         """Close every log. False if one is not as an orderly stop leaves it, so that the next start must check the logs."""

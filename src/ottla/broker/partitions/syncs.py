@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.scheduler import Done, Scheduler
+from ottla.broker.scheduler import Done, Scheduler, Steps
 from ottla.log.config import FOREVER
 from ottla.log.damaged import Vanished
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
@@ -39,7 +39,7 @@ class Syncs:
         self._under_way: set[Partition] = set()
         self._put_off: set[Partition] = set()
         self._timed: set[Partition] = set()
-        self._waiting: dict[Partition, Done] = {}
+        self._waiting: dict[Partition, list[Done]] = {}
 
     def want(self, partition: Partition) -> None:
         """Sync this partition with the next `start`."""
@@ -58,7 +58,21 @@ class Syncs:
 
     def when_over(self, partition: Partition, done: Done) -> None:
         """Call `done(None)` when the sync that is under way is over."""
-        self._waiting[partition] = done
+        self._waiting.setdefault(partition, []).append(done)
+
+    def turn(self, partition: Partition) -> Steps[None]:
+        """Wait until no sync of this partition is under way, and let another begin only when this one is `over`."""
+        while self.is_under_way(partition):
+            yield partial(self.when_over, partition)
+        self._under_way.add(partition)
+
+    def over(self, partition: Partition) -> None:
+        """A sync of this partition is not under way any more."""
+        self._under_way.discard(partition)
+        for done in self._waiting.pop(partition, ()):
+            done(None)
+        if partition in self._wanted and partition not in self._under_way:
+            self._start_one(partition)
 
     def _start_one(self, partition: Partition) -> None:
         del self._wanted[partition]
@@ -100,16 +114,11 @@ class Syncs:
         self._scheduler.at(("sync", partition), self._clock.now().mono_ms + AGAIN_MS, lambda now: self.want(partition))
 
     def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
-        self._under_way.discard(partition)
         if failure is None:
             partition.synced(upto)
         else:
             self._fail(partition, failure)
-        waiting = self._waiting.pop(partition, None)
-        if waiting is not None:
-            waiting(None)
-        if partition in self._wanted:
-            self._start_one(partition)
+        self.over(partition)
 
     def _fail(self, partition: Partition, failure: StorageFailed) -> None:
         if partition.offline is not None:
