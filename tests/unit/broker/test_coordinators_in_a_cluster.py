@@ -28,6 +28,7 @@ from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest
 from ottla.wire.errors import (
     BROKER_ID_NOT_REGISTERED,
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -90,31 +91,46 @@ class Copier:
         return int(response.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
 
     def write(self, version: int = 11) -> int:
+        return self.written(self.leader.ask(PRODUCE, version, self.records()))
+
+    def written(self, answer: Any) -> int:
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    def records(self) -> ProduceRequest:
         now_ms = self.street.world.clock.now().wall_ms
         records = build(
             None, [b"x"], now_ms, producer_id=self.producer_id, producer_epoch=self.epoch, base_sequence=0, transactional=True
         )
         data = ProduceRequest.PartitionProduceData(index=0, records=records)
         topics = [ProduceRequest.TopicProduceData(name="t", partition_data=[data])]
-        body = ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1000, topic_data=topics)
-        return int(self.leader.ask(PRODUCE, version, body).responses[0].partition_responses[0].error_code)
+        return ProduceRequest(transactional_id=ID, acks=-1, timeout_ms=1000, topic_data=topics)
 
     def commit_offset(self, offset: int) -> int:
+        return int(self.leader.ask(TXN_COMMIT, 3, self.offsets(offset)).topics[0].partitions[0].error_code)
+
+    def offsets(self, offset: int) -> TxnOffsetCommitRequest:
         part = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata=""
         )
-        body = TxnOffsetCommitRequest(
+        return TxnOffsetCommitRequest(
             transactional_id=ID,
             group_id=GROUP,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             topics=[TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(name="t", partitions=[part])],
         )
-        return int(self.leader.ask(TXN_COMMIT, 3, body).topics[0].partitions[0].error_code)
 
     def end(self, *, committed: bool = True) -> int:
         body = EndTxnRequest(transactional_id=ID, producer_id=self.producer_id, producer_epoch=self.epoch, committed=committed)
         return int(self.coordinator.ask(END, 3, body).error_code)
+
+    def mark(self, topic: str, index: int) -> None:
+        """Have the end of a transaction come to a partition of its leader."""
+        topics = [WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=topic, partition_indexes=[index])]
+        marker = WriteTxnMarkersRequest.WritableTxnMarker(
+            producer_id=self.producer_id, producer_epoch=self.epoch, transaction_result=True, topics=topics
+        )
+        self.leader.begin(WRITE_MARKERS, 1, WriteTxnMarkersRequest(markers=[marker]))
 
     def known(self) -> str:
         """The same as its coordinator has it in memory."""
@@ -355,6 +371,33 @@ def test_records_go_into_no_partition_that_another_brokers_coordinator_does_not_
     assert copier.add() == NONE
     assert copier.write() == NONE
     assert copier.commit_offset(5) == INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize(("version", "code"), [(11, INVALID_TXN_STATE), (12, NONE)])
+def test_records_may_come_before_the_end_of_the_transaction_before_them_only_where_they_add_to_theirs(
+    version: int, code: int
+) -> None:
+    street = new_street("3.9")
+    copier = Copier(street)
+    assert copier.add() == NONE
+    waiting = copier.leader.begin(PRODUCE, version, copier.records())
+    copier.mark("t", 0)
+    assert street.run(1_000, lambda: waiting.done)
+    assert copier.written(copier.leader.finish(PRODUCE, version, waiting)) == code
+
+
+@pytest.mark.parametrize(("version", "code"), [(3, INVALID_TXN_STATE), (5, NONE)])
+def test_offsets_may_come_before_the_end_of_the_transaction_before_them_only_where_they_add_to_theirs(
+    version: int, code: int
+) -> None:
+    street = new_street("3.9")
+    copier = Copier(street)
+    place = OFFSETS, partition_of(GROUP, 3)
+    assert copier.add(*place) == NONE
+    waiting = copier.leader.begin(TXN_COMMIT, version, copier.offsets(5))
+    copier.mark(*place)
+    assert street.run(1_000, lambda: waiting.done)
+    assert copier.leader.finish(TXN_COMMIT, version, waiting).topics[0].partitions[0].error_code == code
 
 
 def test_records_make_their_partition_part_of_a_transaction_of_another_brokers_coordinator() -> None:

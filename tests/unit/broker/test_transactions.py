@@ -30,6 +30,7 @@ from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest
 from ottla.wire.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REGULAR_EXPRESSION,
     INVALID_TXN_STATE,
@@ -461,21 +462,27 @@ def test_markers_of_an_older_coordinator_are_refused(machine: Machine) -> None:
     assert written(6) == TRANSACTION_COORDINATOR_FENCED
 
 
-@pytest.mark.parametrize("raised", [0, 1], ids=["of the same epoch", "of a newer epoch"])
-def test_offsets_whose_transaction_ends_while_they_are_checked_are_refused(machine: Machine, raised: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "raised", "error_code"),
+    [(3, 0, INVALID_TXN_STATE), (5, 1, INVALID_PRODUCER_EPOCH)],
+    ids=["of the same epoch", "of a newer epoch"],
+)
+def test_offsets_whose_transaction_ends_while_they_are_checked_are_refused(
+    machine: Machine, version: int, raised: int, error_code: int
+) -> None:
     """The coordinator knew their partition when it was asked, and the end of the transaction has been written there since."""
     producer = Transactional(machine)
     assert producer.commit_offset("g", 1) == NONE
     topic, index = "__consumer_offsets", partition_of("g", 3)
     now = machine.clock.now()
     machine.broker.receive(machine.frame_of(ADD_OFFSETS, 3, producer.add_request("another")), machine.peer, now)
-    asked = machine.broker.receive(machine.frame_of(TXN_COMMIT, 5, producer.commit_request("g", 2)), machine.peer, now)
+    asked = machine.broker.receive(machine.frame_of(TXN_COMMIT, version, producer.commit_request("g", 2)), machine.peer, now)
     assert isinstance(asked, Promise), "it waits for the coordinator, and that for the disk"
     code, _ = machine.broker.markers.append(topic, index, producer.producer_id, producer.epoch + raised, 0, now, committed=True)
     assert code == NONE
     machine.settle()
     machine.pass_time(100)
-    assert producer.committed(machine.finish(TXN_COMMIT, 5, asked)) == INVALID_TXN_STATE
+    assert producer.committed(machine.finish(TXN_COMMIT, version, asked)) == error_code
     assert hidden(machine, topic, index) == 0
     assert committed_offset(machine, "g") == 1
 

@@ -5,7 +5,7 @@ Knows partitions and the coordinators of transactions; knows no requests but by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,6 +27,12 @@ from ottla.wire.errors import (
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
 )
+
+ASKED: Final = 3
+"""So often at most for one request that adds partitions: only one end can come before the coordinator says yes, but logs are cut.
+
+Where producers add partitions themselves, the end of the transaction before has come by then: what comes is the end of their own.
+"""
 
 ABORTABLE_FROM: Final = 11
 ADDS_FROM: Final = 12
@@ -79,14 +85,14 @@ class TransactionGuard:
         if len(producers) != 1:
             return admission
         [(producer_id, producer_epoch)] = producers
-        own: set[TopicPartition] = set()
+        own: dict[TopicPartition, Partition] = {}
         for partition, header in written:
             place, known = (partition.topic, partition.index), partition.log.producers
             if known.is_fenced(producer_id, producer_epoch):
                 admission.errors[place] = INVALID_PRODUCER_EPOCH
             elif self._is_news(request, partition, header):
                 admission.tokens[partition] = known.token(producer_id)
-                own.add(place)
+                own[place] = partition
         if not own or (not adds and not self._settings.value.transaction_partition_verification_enable):
             return admission
         wanted = AddPartitions(
@@ -98,12 +104,29 @@ class TransactionGuard:
             verify_only=not adds,
             leaves_early=adds and self._additions.leaves_early,
         )
-        added: Added = yield from self._additions.asked(wanted, request)
+        added = yield from self._asked(wanted, request, own, admission.tokens)
         codes = {place: self._told(added.error_of(place, TRANSACTION_ABORTABLE), request.version) for place in own}
         admission.errors |= {place: error_code for place, error_code in codes.items() if error_code}
         if wanted.leaves_early and not added.error_code:
             admission.added = frozenset(own)
         return admission
+
+    def _asked(
+        self,
+        wanted: AddPartitions,
+        request: Request[ProduceRequest],
+        own: Mapping[TopicPartition, Partition],
+        tokens: dict[Partition, TransactionToken],
+    ) -> Steps[Added]:
+        """What the coordinator says; it is asked again if the end of the transaction before came to a partition meanwhile."""
+        producer, left = (wanted.producer_id, wanted.producer_epoch), 1 if wanted.verify_only else ASKED
+        while True:
+            added: Added = yield from self._additions.asked(wanted, request)
+            left -= 1
+            ended = [part for part in own.values() if not added.error_code and still_admitted(part, *producer, tokens[part])]
+            if not ended or not left:
+                return added
+            tokens.update((partition, partition.log.producers.token(wanted.producer_id)) for partition in ended)
 
     def _is_news(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
         """Whether the coordinator is to be asked: no transaction is open here, or it does not know.

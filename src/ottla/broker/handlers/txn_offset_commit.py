@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ottla.broker.coordination.additions import Additions
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.guard import still_admitted
+from ottla.broker.coordination.guard import ASKED, still_admitted
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Steps
@@ -103,7 +103,6 @@ def _admitted(
     body, adds = request.body, request.version >= ADDS_FROM
     if adds:
         yield from additions.passed(body.transactional_id, request)
-    token = partition.log.producers.token(body.producer_id)
     place = (partition.topic, partition.index)
     wanted = AddPartitions(
         body.transactional_id,
@@ -113,9 +112,17 @@ def _admitted(
         transaction_version=2 if adds else 0,
         verify_only=not adds,
     )
-    added: Added = yield from additions.asked(wanted, request)
-    error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
-    return error_code or still_admitted(partition, body.producer_id, body.producer_epoch, token)
+    error_code = NONE
+    for _ in range(ASKED if adds else 1):  # again if it was the end of the transaction before that came
+        token = partition.log.producers.token(body.producer_id)
+        added: Added = yield from additions.asked(wanted, request)
+        error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
+        if error_code:
+            break
+        error_code = still_admitted(partition, body.producer_id, body.producer_epoch, token)
+        if not error_code:
+            break
+    return error_code
 
 
 def _told(error_code: int, version: int) -> int:
