@@ -525,27 +525,6 @@ def test_a_follower_cuts_what_its_leader_does_not_have() -> None:
     assert machine.replica().log.log_end_offset == 2
 
 
-def test_a_follower_cuts_nothing_while_it_is_written_out_before_a_stop() -> None:
-    machine = ClusterMachine()
-    follow(machine)
-    replica, scheduler = machine.replica(), machine.broker.scheduler
-    for number in range(5):
-        batch = copied(b"%d" % number, base_offset=number, leader_epoch=5)
-        replica.append_as_follower(memoryview(batch), machine.clock.now())
-    done: list[str] = []
-    scheduler.begin("write out", machine.broker.partitions.write_out(), lambda _: done.append("written out"))
-    for _ in range(5):
-        machine.broker.run_timers(machine.clock.advance(1))
-    scheduler.begin("cut", replica.truncate_to(2), lambda _: done.append("cut"))
-    for _ in range(5):
-        machine.broker.run_timers(machine.clock.advance(1))
-    assert (done, replica.log.log_end_offset) == ([], 5)
-    for _ in range(5):
-        machine.pass_time(5)
-    assert sorted(done) == ["cut", "written out"]
-    assert (replica.log.log_end_offset, replica.log.synced_offset) == (2, 2)
-
-
 def test_a_leader_that_follows_again_keeps_its_records() -> None:
     machine = leading((1,))
     produce(machine, b"1")
