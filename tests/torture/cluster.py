@@ -108,6 +108,14 @@ class Torture:
         stuck = self._loads.wait_for_progress()
         return f"after {what}: {stuck}" if stuck else ""
 
+    def well_again(self) -> list[str]:
+        """Wait for all replicas to be in sync; a sentence if they are not in time."""
+        try:
+            self._loads.wait_in_sync()
+        except NotYet as late:
+            return [f"in the end: {late}"]
+        return []
+
     @property
     def goes_on(self) -> bool:
         """Whether there is to be one more."""
@@ -170,6 +178,8 @@ def torture(
             run = Torture(cluster, loads, chosen, random.Random(seed), session_ms / 1000, bounds)
             while not wrong and run.goes_on:
                 wrong += [sentence for sentence in [run.one()] if sentence]
+            if not wrong:
+                wrong += run.well_again()
             acknowledged = loads.acknowledged
             wrong += loads.judged()
         wrong += unlike(home, list(cluster.members), loads.topics)

@@ -20,7 +20,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ottla.testing.process import BrokerProcess, DidNotStart
 
@@ -92,13 +92,27 @@ class Load(threading.Thread):
             self.acknowledged[message.partition()].append(int(message.value().split()[1]))
 
 
+def end_of(consumer: Consumer, index: int, limit_s: float = 60) -> int:
+    """Where a partition ends, once its leader is found. Raises KafkaException."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, index), timeout=30)
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return int(end)
+
+
 def read_all(address: str) -> dict[int, list[tuple[str, int]]]:
     """Of each partition every (producer, number), in order of offset."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "reader", "enable.auto.commit": False, "log_level": 0})
     found: dict[int, list[tuple[str, int]]] = {}
     try:
         for index in range(PARTITIONS):
-            _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, index), timeout=30)
+            end = end_of(consumer, index)
             consumer.assign([TopicPartition(TOPIC, index, 0)])
             records: list[tuple[str, int]] = []
             while len(records) < end:
