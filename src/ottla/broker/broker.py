@@ -128,8 +128,11 @@ class BrokerMachine:
         self.membership = None if cluster is None else self._membership(cluster, identity)
         self.channels, self.controller = self._ways(cluster, self.membership)
         self.replication = self._replication(cluster)
-        kind = Partition if self.replication is None else self.replication.kind
-        self.partitions = Partitions(disk, clock, self.scheduler, self.changes, self._changed, kind)
+        parts = (disk, clock, self.scheduler, self.changes, self._changed)
+        if self.replication is None:
+            self.partitions = Partitions(*parts)
+        else:
+            self.partitions = Partitions(*parts, self.replication.kind, self.image.has_partition)
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
         self.commits = commits = self._commits(cluster)

@@ -98,6 +98,10 @@ class ClusterImage:
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
 
+    def has_partition(self, topic: str, index: int) -> bool:
+        found = self.topics.get(topic)
+        return found is not None and 0 <= index < len(found.partitions)
+
     def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
         name = self._names.get(topic_id)
         return None if name is None else self.topics.get(name)

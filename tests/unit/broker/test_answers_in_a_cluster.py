@@ -9,11 +9,15 @@ import pytest
 from ottla.broker.quotas.client_quotas import Client
 from ottla.cluster.layout import consumer_offset_path
 from ottla.cluster.quotas import CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, QuotaEntity
+from ottla.wire.api.delete_records import DeleteRecordsRequest
+from ottla.wire.api.describe_producers import DescribeProducersRequest
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
 from ottla.wire.api.fetch import FetchRequest
+from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
+from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest
 from ottla.wire.errors import (
@@ -28,7 +32,17 @@ from ottla.wire.errors import (
 from tests.support.cluster_machine import TOPIC_ID, ClusterMachine, role, told
 from tests.support.fort import batch
 
-PRODUCE, FETCH, METADATA, OFFSET_COMMIT, OFFSET_FETCH, WRITE_TXN_MARKERS, DESCRIBE_TOPIC_PARTITIONS = 0, 1, 3, 8, 9, 27, 75
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, DELETE_RECORDS, OFFSET_FOR_LEADER_EPOCH = (
+    0,
+    1,
+    2,
+    3,
+    8,
+    9,
+    21,
+    23,
+)
+WRITE_TXN_MARKERS, DESCRIBE_PRODUCERS, DESCRIBE_TOPIC_PARTITIONS = 27, 61, 75
 
 
 # Offsets in the registry, as releases before 0.8.2 keep them
@@ -108,8 +122,8 @@ def produced(machine: ClusterMachine, version: int, index: int = 0) -> Any:
     return machine.ask(PRODUCE, version, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics))
 
 
-def read(machine: ClusterMachine, version: int, *, leader_epoch: int = -1, replica_id: int = -1) -> Any:
-    part = FetchRequest.FetchPartition(current_leader_epoch=leader_epoch, partition_max_bytes=1000)
+def read(machine: ClusterMachine, version: int, *, index: int = 0, leader_epoch: int = -1, replica_id: int = -1) -> Any:
+    part = FetchRequest.FetchPartition(partition=index, current_leader_epoch=leader_epoch, partition_max_bytes=1000)
     topics = [FetchRequest.FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[part])]
     return machine.ask(FETCH, version, FetchRequest(topics=topics, max_bytes=1000, **follower(version, replica_id)))
 
@@ -173,6 +187,60 @@ def test_a_reader_of_an_earlier_epoch_hears_of_the_present_one(machine: ClusterM
     (part,) = response.responses[0].partitions
     assert (part.error_code, leader_of(part)) == (FENCED_LEADER_EPOCH, (leader, 4))
     assert endpoints(response) == [(leader, "127.0.0.1" if leader == 1 else "h2", 9092)]
+
+
+# Replicas that are elsewhere, and those that follow
+
+
+def list_offsets(machine: ClusterMachine, index: int) -> int:
+    part = ListOffsetsRequest.ListOffsetsPartition(partition_index=index, timestamp=-1)
+    topics = [ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[part])]
+    return int(machine.ask(LIST_OFFSETS, 7, ListOffsetsRequest(topics=topics)).topics[0].partitions[0].error_code)
+
+
+def delete_records(machine: ClusterMachine, index: int) -> int:
+    part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=index, offset=1)
+    topics = [DeleteRecordsRequest.DeleteRecordsTopic(name="t", partitions=[part])]
+    return int(machine.ask(DELETE_RECORDS, 2, DeleteRecordsRequest(topics=topics)).topics[0].partitions[0].error_code)
+
+
+def leader_epoch_end(machine: ClusterMachine, index: int) -> int:
+    part = OffsetForLeaderEpochRequest.OffsetForLeaderPartition(partition=index)
+    topics = [OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic="t", partitions=[part])]
+    return int(
+        machine.ask(OFFSET_FOR_LEADER_EPOCH, 4, OffsetForLeaderEpochRequest(topics=topics)).topics[0].partitions[0].error_code
+    )
+
+
+def described_producers(machine: ClusterMachine, index: int) -> Any:
+    topics = [DescribeProducersRequest.TopicRequest(name="t", partition_indexes=[index])]
+    return machine.ask(DESCRIBE_PRODUCERS, 0, DescribeProducersRequest(topics=topics)).topics[0].partitions[0]
+
+
+def errors(machine: ClusterMachine, index: int) -> list[int]:
+    return [
+        produced(machine, 12, index).responses[0].partition_responses[0].error_code,
+        read(machine, 16, index=index).responses[0].partitions[0].error_code,
+        list_offsets(machine, index),
+        delete_records(machine, index),
+        leader_epoch_end(machine, index),
+        described_producers(machine, index).error_code,
+    ]
+
+
+def test_whoever_asks_a_broker_that_has_no_replica_is_told_that_another_leads(machine: ClusterMachine) -> None:
+    assert errors(machine, 0) == [NOT_LEADER_OR_FOLLOWER] * 6
+    assert errors(machine, 1) == [UNKNOWN_TOPIC_OR_PARTITION] * 6
+    assert leader_of(produced(machine, 12).responses[0].partition_responses[0]) == (2, 3)
+
+
+def test_a_follower_tells_who_produces_as_its_leader_does(machine: ClusterMachine) -> None:
+    machine.tell_roles(role(1, 4))
+    assert described_producers(machine, 0).error_code == NONE
+    machine.tell_roles(role(2, 5))
+    assert described_producers(machine, 0).error_code == NONE
+    machine.stop(leader_epoch=6, delete=False)
+    assert described_producers(machine, 0).error_code == NOT_LEADER_OR_FOLLOWER
 
 
 # Quotas, which brokers have not

@@ -9,7 +9,8 @@ import pytest
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.failures import Changes, Mistake
-from ottla.broker.handlers import describe_topic_partitions, fetch, list_offsets, log_dirs, produce
+from ottla.broker.handlers import describe_topic_partitions, fetch, log_dirs, produce
+from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.serving import down_conversion, router
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
@@ -65,13 +66,13 @@ def of_old_readers(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
 
 
 def of_blocks(machine: Machine, patch: pytest.MonkeyPatch) -> list[int]:
-    answer = list_offsets._answer
+    answer = Partitions.absent_error
     asked = [{"partition_index": index, "timestamp": -1} for index in range(1000)]
 
-    def mistaken_once(begun: Any, partition: Any, part: Any, *more: Any) -> Any:
-        return mistaken() if part.partition_index == 500 else answer(begun, partition, part, *more)
+    def mistaken_once(partitions: Partitions, topic: str, index: int) -> int:
+        return mistaken() if index == 500 else answer(partitions, topic, index)
 
-    patch.setattr(list_offsets, "_answer", mistaken_once)
+    patch.setattr(Partitions, "absent_error", mistaken_once)
     response = answered(machine, LIST_OFFSETS, 7, request(LIST_OFFSETS, 7, topics=[{"name": "t", "partitions": asked}]))
     (topic,) = response.topics
     assert [part.partition_index for part in topic.partitions] == list(range(1000))

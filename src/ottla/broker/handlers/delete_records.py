@@ -20,7 +20,6 @@ from ottla.wire.errors import (
     OFFSET_OUT_OF_RANGE,
     POLICY_VIOLATION,
     REQUEST_TIMED_OUT,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 TO_HIGH_WATERMARK = -1
@@ -45,14 +44,14 @@ def delete_records(request: Request[DeleteRecordsRequest], partitions: Partition
 def _deleted(wanted: dict[str, dict[int, int]], partitions: Partitions, until_ms: int) -> Steps[Reply]:
     starts: dict[Partition, int] = {}
     results = {
-        name: [_asked(partitions.get(name, index), index, offset, starts) for index, offset in offsets.items()]
+        name: [_asked(partitions, name, index, offset, starts) for index, offset in offsets.items()]
         for name, offsets in wanted.items()
     }
     yield from partitions.checkpoints.begin_at(starts)
     for partition, offset in starts.items():
         part = _part(results, partition)
         is_gone = partitions.get(partition.topic, partition.index) is not partition
-        part.error_code = UNKNOWN_TOPIC_OR_PARTITION if is_gone else partition.leader_error()
+        part.error_code = partitions.absent_error(partition.topic, partition.index) if is_gone else partition.leader_error()
         if not part.error_code and partition.log.log_start_offset < offset:
             part.error_code = KAFKA_STORAGE_ERROR  # the new start could not be noted, so the log begins where it did
         if not part.error_code:
@@ -87,9 +86,10 @@ def _part(results: dict[str, list[PartitionResult]], partition: Partition) -> Pa
     return next(part for part in results[partition.topic] if part.partition_index == partition.index)
 
 
-def _asked(partition: Partition | None, index: int, offset: int, starts: dict[Partition, int]) -> PartitionResult:
+def _asked(partitions: Partitions, topic: str, index: int, offset: int, starts: dict[Partition, int]) -> PartitionResult:
     """The refusal, or what `starts` decides."""
-    error_code = UNKNOWN_TOPIC_OR_PARTITION if partition is None else _refusal(partition, offset)
+    partition = partitions.get(topic, index)
+    error_code = partitions.absent_error(topic, index) if partition is None else _refusal(partition, offset)
     if partition is not None and not error_code:
         starts[partition] = partition.high_watermark if offset == TO_HIGH_WATERMARK else offset
     return PartitionResult(partition_index=index, low_watermark=NO_OFFSET, error_code=error_code)

@@ -25,7 +25,7 @@ State = DescribeProducersResponse.ProducerState
     slices=Slices(((("topics", "partition_indexes"), ("topics", "partitions")),), things=100, whole_bytes=512),
 )
 def describe_producers(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Reply:
-    """Who writes to each partition; an error of its own where that is not known."""
+    """Who writes to each partition, as any of its replicas knows it; an error of its own where that is not known."""
     results = []
     for topic in request.body.topics:
         parts = _unknown(cluster, topic) or [_of_partition(partitions, topic.name, index) for index in topic.partition_indexes]
@@ -48,8 +48,8 @@ def _of_partition(partitions: Partitions, topic: str, index: int) -> PartitionRe
     result = PartitionResult(partition_index=index)
     partition = partitions.get(topic, index)
     if partition is None:
-        result.error_code = UNKNOWN_TOPIC_OR_PARTITION
-    elif error_code := partition.leader_error():
+        result.error_code = partitions.absent_error(topic, index)
+    elif error_code := partition.reader_error():
         result.error_code, result.error_message = error_code, partition.offline
     else:
         producers = partition.log.producers.by_id

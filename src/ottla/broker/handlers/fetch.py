@@ -43,7 +43,6 @@ from ottla.wire.errors import (
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from ottla.wire.schema import Message
@@ -304,7 +303,7 @@ class _Fetch:
             return self._nobodys(part, TOPIC_AUTHORIZATION_FAILED)
         partition = self.rooms.partitions.get(topic, part.partition)
         if partition is None:
-            return self._nobodys(part, UNKNOWN_TOPIC_OR_PARTITION)
+            return self._nobodys(part, self.rooms.partitions.absent_error(topic, part.partition))
         if topic_id is not None and topic_id != partition.topic_id:
             return self._failed(part, INCONSISTENT_TOPIC_ID)
         followers, diverging = None if partition.replicas is None else self.rooms.followers, None

@@ -9,7 +9,6 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
-from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
@@ -35,7 +34,7 @@ def _end(partitions: Partitions, topic: str, asked: PartitionRequest) -> EpochEn
     answer = EpochEndOffset(partition=asked.partition)
     partition = partitions.get(topic, asked.partition)
     if partition is None:
-        answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
+        answer.error_code = partitions.absent_error(topic, asked.partition)
     else:
         answer.error_code = partition.leader_error(asked.current_leader_epoch)
     if partition is None or answer.error_code:

@@ -32,7 +32,6 @@ from ottla.wire.errors import (
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_NOT_AVAILABLE,
     UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_VERSION,
 )
 
@@ -72,7 +71,11 @@ def _answers(request: Request[ListOffsetsRequest], partitions: Partitions, disk:
             if request.version >= ONE_OFFSET_FROM and times[part.partition_index] > 1:
                 answer = PartitionResponse(partition_index=part.partition_index, error_code=INVALID_REQUEST)
             else:
-                yield from _answer(answer, partitions.get(topic.name, part.partition_index), part, request, disk, checks)
+                partition = partitions.get(topic.name, part.partition_index)
+                if partition is None:
+                    answer.error_code = partitions.absent_error(topic.name, part.partition_index)
+                else:
+                    yield from _answer(answer, partition, part, request, disk, checks)
             answered.partitions.append(answer)
         response.topics.append(answered)
     return response
@@ -80,7 +83,7 @@ def _answers(request: Request[ListOffsetsRequest], partitions: Partitions, disk:
 
 def _answer(
     answer: PartitionResponse,
-    partition: Partition | None,
+    partition: Partition,
     part: Asked,
     request: Request[ListOffsetsRequest],
     disk: Disk,
@@ -89,13 +92,11 @@ def _answer(
     version = request.version
     is_known = version >= _first_version(part.timestamp, version)
     sought = request.release.sought_time(part.timestamp, is_known=is_known)
-    if partition is None:
-        answer.error_code = UNKNOWN_TOPIC_OR_PARTITION
-    elif version >= ONE_OFFSET_FROM and sought is None:
+    if version >= ONE_OFFSET_FROM and sought is None:
         answer.error_code = UNSUPPORTED_VERSION
     else:
         answer.error_code = _known(partition.leader_error(part.current_leader_epoch), version)
-    if partition is None or answer.error_code:
+    if answer.error_code:
         return
     try:
         if version < ONE_OFFSET_FROM:

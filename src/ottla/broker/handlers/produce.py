@@ -48,7 +48,6 @@ from ottla.wire.errors import (
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
     error_name,
 )
 from ottla.wire.framing import BOUNDED_BYTES
@@ -329,7 +328,7 @@ class SlowProduce:
         assert partition is not None, "what takes long is there"
         config = partition.config
         if self._refusal or partition.leader_error():
-            return _untaken(name, data, partition, self._refusal)
+            return _untaken(name, data, self._partitions, self._refusal)
         batch, header, refused = yield from self._checks.run(_checked_slowly(partition, memoryview(data.records or b""), request))
         return _refused(data.index, refused) if refused is not None else (data.index, partition, config, batch, (header,))
 
@@ -448,7 +447,7 @@ def _look(
     partition = None if refusal or name is None else partitions.get(name, data.index)
     records: Any = data.records
     if partition is None or records is None or partition.leader_error():
-        return _untaken(name, data, partition, refusal)
+        return _untaken(name, data, partitions, refusal)
     if isinstance(records, Arrived):
         return _arrived(partition, data.index, records)
     header = _sound(records, request)
@@ -461,13 +460,12 @@ def _look(
     return _refused(data.index, refused) if refused is not None else (data.index, partition, partition.config, batch, (header,))
 
 
-def _untaken(name: str | None, data: PartitionData, partition: Partition | None, refusal: int) -> PartitionResponse:
+def _untaken(name: str | None, data: PartitionData, partitions: Partitions, refusal: int) -> PartitionResponse:
     """Why a partition takes no records, whatever they are."""
     if refusal or name is None:
         return _failed(data.index, refusal or UNKNOWN_TOPIC_ID)
-    if partition is None:
-        return _failed(data.index, UNKNOWN_TOPIC_OR_PARTITION)
-    error_code = partition.leader_error()
+    partition = partitions.get(name, data.index)
+    error_code = partitions.absent_error(name, data.index) if partition is None else partition.leader_error()
     if error_code:
         return _failed(data.index, error_code)
     return _failed(data.index, INVALID_RECORD, "The request holds no batch for this partition.")

@@ -184,6 +184,10 @@ class Partition:
             return FENCED_LEADER_EPOCH
         return UNKNOWN_LEADER_EPOCH if current_leader_epoch > self.leader_epoch else NONE
 
+    def reader_error(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
+        """What stands against serving a request that any replica serves, as an error code; NONE if nothing does."""
+        return self.leader_error(current_leader_epoch)
+
     @property
     def last_stable_offset(self) -> int:
         """Where readers of committed records stop: below it no transaction is open."""

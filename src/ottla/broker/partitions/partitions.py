@@ -19,11 +19,16 @@ from ottla.log.damaged import Vanished
 from ottla.log.log import Damaged, Log, LogConfig
 from ottla.log.unfinished import Unfinished
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
+from ottla.wire.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 
 log = logging.getLogger("ottla.broker")
 
 AGAIN_MS = 250
 """How long after a partition could not be opened for lack of file handles it is tried again."""
+
+
+def _nowhere(topic: str, index: int) -> bool:
+    return False
 
 
 class Partitions:
@@ -37,8 +42,12 @@ class Partitions:
         changes: Changes,
         on_change: Callable[[Partition], None],
         kind: Callable[..., Partition] = Partition,
+        is_elsewhere: Callable[[str, int], bool] = _nowhere,
     ) -> None:
-        """`on_change` hears of every partition of which readers may see something else now. `kind` makes partitions."""
+        """`on_change` hears of every partition of which readers may see something else now. `kind` makes partitions.
+
+        `is_elsewhere` tells of a topic and an index whether other brokers have that partition.
+        """
         self.checkpoints = Checkpoints(disk, scheduler)
         self.syncs = Syncs(disk, clock, scheduler, self.checkpoints.has_vanished)
         self._disk = disk
@@ -54,6 +63,7 @@ class Partitions:
             want_sync=self.syncs.want,
             flush=self.syncs.flush,
         )
+        self._is_elsewhere = is_elsewhere
         self._topics: dict[str, dict[int, Partition]] = {}
         self._unopened: dict[Partition, bool] = {}
         self.was_killed = False
@@ -71,6 +81,10 @@ class Partitions:
     def get(self, topic: str, index: int) -> Partition | None:
         found = self._topics.get(topic)
         return None if found is None else found.get(index)
+
+    def absent_error(self, topic: str, index: int) -> int:
+        """What is told of a partition that is not here: whoever asks is to look for its leader, or to learn that there is none."""
+        return NOT_LEADER_OR_FOLLOWER if self._is_elsewhere(topic, index) else UNKNOWN_TOPIC_OR_PARTITION
 
     def open(self, topic: str, index: int, topic_id: bytes, config: LogConfig, now: Now, *, clean: bool = False) -> Partition:
         """Open a partition's log, or make a new one. Damage leaves this partition offline, and the others as they are.

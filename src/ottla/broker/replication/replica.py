@@ -199,7 +199,7 @@ class Replica(Partition):
             self.when_synced(offset, callback)
 
     def reader_error(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
-        """What stands against a fetch of a consumer's, who may read from a follower, too (KIP-392); NONE if nothing does."""
+        """As of a leader alone; a follower serves, too, whoever has heard of the same leader (KIP-392)."""
         if not self.is_following or current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return NONE if self.is_following else self.leader_error(current_leader_epoch)
         return FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else UNKNOWN_LEADER_EPOCH
