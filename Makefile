@@ -94,11 +94,12 @@ torture-spark: .venv/ready
 	$(BIN)/python -m tests.torture.spark --kills 30 --peer apache-kafka
 
 # What other clients test themselves with: Python's, Go's (with Go installed), librdkafka's (with a C++ compiler and npm) and Node's (npm).
-# aiokafka's come from a checkout: AIOKAFKA=/path/to/aiokafka make suites
+# The tools of an older Apache Kafka run on a cluster. aiokafka's come from a checkout: AIOKAFKA=/path/to/aiokafka make suites
 suites: .venv/ready
 	$(BIN)/python -m tests.suites.run kafka-python
 	$(if $(AIOKAFKA),$(BIN)/python -m tests.suites.run aiokafka --checkout $(AIOKAFKA),@echo "aiokafka is left out: set AIOKAFKA to a checkout")
 	$(BIN)/python -m tests.suites.run --where-possible franz-go kafka-go sarama librdkafka node-rdkafka
+	$(BIN)/python -m pytest -q -p no:randomly tests/cluster/test_apache_tools.py --tools 3.9.1
 
 bench-log: .venv/ready
 	$(BIN)/python -m bench.log

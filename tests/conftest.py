@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from bench.apache_kafka import VERSION
 from ottla.net.logs import Limiter
 from tests.support.peers import Peer, start_peer
 from tests.support.watched import Watch, unexpected
@@ -25,6 +26,9 @@ watch.install()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--peer", default="ottla", choices=["ottla", "apache-kafka"], help="the broker that interop tests run against")
     parser.addoption("--kafka-release", help="the Apache Kafka that shares a cluster with Ottla; has long tests of that run, too")
+    parser.addoption(
+        "--tools", default=VERSION, choices=[VERSION, "3.9.1"], help="the release of Apache Kafka's tools that tests run"
+    )
     parser.addoption("--rewrite-scenarios", action="store_true", help="write plays as they end, instead of comparing")
 
 
