@@ -181,7 +181,8 @@ def test_what_they_send_is_what_is_read(
 ) -> None:
     if peer_name != "ottla":
         pytest.skip("this is about what clients send; which broker takes it makes no difference")
-    broker, topic = brokers(case.release), unique("formats")
+    # librdkafka has too little room for the answer of version 0 that a topic of fewer than ten letters is being made.
+    broker, topic = brokers(case.release), unique("formats-of-clients")
     SEND[case.client](broker.address, topic, case, codec)
     pieces = list(produced(broker.frames, topic))
     assert {piece[16] for piece in pieces} == {case.magic}
