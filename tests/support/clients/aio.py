@@ -74,9 +74,9 @@ class AioKafka(Client):
         producer = AIOKafkaProducer(bootstrap_servers=self.address, linger_ms=20, **settings)
         await producer.start()
         try:
-            sent = [
-                await producer.send(topic, row.value, row.key, row.partition, row.timestamp_ms, list(row.headers)) for row in rows
-            ]
+            sent, left = [], iter(rows)
+            while (row := await asyncio.to_thread(next, left, None)) is not None:  # rows may come slowly
+                sent.append(await producer.send(topic, row.value, row.key, row.partition, row.timestamp_ms, list(row.headers)))
             return [done.offset for done in await asyncio.wait_for(asyncio.gather(*sent), 30)]
         finally:
             await producer.stop()
