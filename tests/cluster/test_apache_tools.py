@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -236,8 +237,11 @@ def test_settings_changed_at_one_broker_are_told_by_all(cluster: Cluster, tool: 
         address = cluster.members[node_id].address
         return checked(toolbox.run("configs", "--bootstrap-server", address, "--describe", *arguments.split()), fails=False)
 
+    def has_heard(node_id: int) -> bool:
+        return "request_percentage=150.0" in told(node_id, "--entity-type clients")
+
     for node_id in cluster.members:
-        cluster.wait_until(lambda at=node_id: "request_percentage=150.0" in told(at, "--entity-type clients"))  # type: ignore[misc]
+        cluster.wait_until(partial(has_heard, node_id))
         users = told(node_id, "--entity-type users --entity-name ann")
         assert "producer_byte_rate=1000000.0" in users
         assert "SCRAM credential configs for user-principal 'ann' are SCRAM-SHA-256=iterations=8192" in users

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, overload
 
@@ -111,7 +112,7 @@ def begun(pool: ThreadPoolExecutor, client: Client, topic: str) -> Work:
 def all_read_on(works: Sequence[Work]) -> None:
     """Wait until each client has written and read what was sent from now on."""
     for work, now in [(work, len(work.rows)) for work in works]:
-        eventually(lambda work=work, now=now: work.has_read_on(now), timeout_s=PATIENCE_S, what=work.client.name)  # type: ignore[misc]
+        eventually(partial(work.has_read_on, now), timeout_s=PATIENCE_S, what=work.client.name)
 
 
 def check_that_each_row_was_written_once_and_read(work: Work) -> None:
