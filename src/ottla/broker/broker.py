@@ -128,11 +128,7 @@ class BrokerMachine:
         self.membership = None if cluster is None else self._membership(cluster, identity)
         self.channels, self.controller = self._ways(cluster, self.membership)
         self.replication = self._replication(cluster)
-        parts = (disk, clock, self.scheduler, self.changes, self._changed)
-        if self.replication is None:
-            self.partitions = Partitions(*parts)
-        else:
-            self.partitions = Partitions(*parts, self.replication.kind, self.image.has_partition)
+        self.partitions = self._partitions()
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
         self.commits = commits = self._commits(cluster)
@@ -157,6 +153,12 @@ class BrokerMachine:
         self.quotas.told.append(self._throttle)
         self.receive, self.refuse = self._router.receive, self._router.refuse
         self.forget = self.later.forget
+
+    def _partitions(self) -> Partitions:
+        rooms = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
+        if self.replication is None:
+            return Partitions(*rooms)
+        return Partitions(*rooms, self.replication.kind, self.image.has_partition)
 
     def _commits(self, cluster: ClusterPorts | None) -> Commits:
         if cluster is None:
