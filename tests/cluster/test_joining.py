@@ -210,7 +210,8 @@ def test_a_data_directory_of_a_cluster_is_not_used_with_a_registry_of_before(ens
     with Broker(str(tmp_path / "a")) as before:
         pass
     meta = dict(line.split("=") for line in (tmp_path / "a" / "meta.properties").read_text().splitlines() if "#" not in line)
-    ensemble.user.commit(Change(layout.CLUSTER_ID, layout.cluster_id_json(meta["cluster.id"]), NEW))
+    known = [Change(layout.CLUSTER_ID, layout.cluster_id_json(meta["cluster.id"]), NEW), Change(layout.CONTROLLER_EPOCH, b"1", NEW)]
+    ensemble.user.commit(*known)
     with ensemble.broker("a"):
         pass
     assert "has been used in a cluster since its own registry was" in told(before.start, DataDirectoryError)
@@ -285,7 +286,7 @@ def test_a_broker_by_itself_grows_into_a_cluster_with_its_data(
         found = {record.value for record in islice(consumer, 30)}
     assert found == {b"%d" % number for number in range(30)}
     assert main(["registry", "copy", str(tmp_path / "a"), ensemble.address]) == 1
-    assert "has the registry of a cluster already" in capsys.readouterr().err
+    assert "is of a broker of a cluster, which keeps its registry elsewhere" in capsys.readouterr().err
 
 
 def test_brokers_of_one_process_share_their_topics(ensemble: Ensemble) -> None:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.cli import registry_copy
+from ottla.cli import registry_copy, registry_shared
 
 if TYPE_CHECKING:
     from contextlib import closing
@@ -26,8 +26,9 @@ Commands = argparse._SubParsersAction  # argparse has no public name for what ad
 Say = Callable[[str, str, str], None]
 
 CHECK = """Read every copy of a data directory's registry, and hold the directories of partitions and the recovery points against
-it: which partitions it does not know, and which are gone. Nothing is changed. No broker may run on the directory. Exit code 1:
-something is the matter."""
+it: which partitions it does not know, and which are gone. No broker may run on the directory. Of a registry that brokers share,
+which may be at work, zookeeper://HOST:PORT/PATH or sqlite:DIR: look for damage, and for entries that can't be understood. Nothing
+is changed. Exit code 1: something is the matter."""
 RESTORE = """Put back the copy of a damaged registry that holds most, as far as it is whole, or the one named by --from; what was
 there is kept as registry.damaged.N. Partitions that the registry does not know become topics again with --adopt, or get names that
 end with -stray with --set-aside. No broker may run on the directory. Exit code 1: there is more to do, and it is told."""
@@ -47,11 +48,12 @@ PRODUCER_IDS = 1_000_000_000
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("registry", help="check, restore or copy the registry of a data directory")
+    parser = commands.add_parser("registry", help="check, restore or copy a registry")
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
     check = own.add_parser("check", help="find damage, and partitions it does not know", description=CHECK)
-    check.add_argument("directory", metavar="DIR", help="a data directory")
+    check.add_argument("directory", metavar="DIR", help="a data directory, or the address of a registry that brokers share")
+    check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
     check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
     check.set_defaults(run=run_check)
     registry_copy.add_to(own)
@@ -64,6 +66,10 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def run_check(options: argparse.Namespace) -> int:
+    from ottla.net.copying import is_shared
+
+    if is_shared(options.directory):
+        return registry_shared.check(options, _printer(options.json))
     return _on_disk(options.directory, lambda disk, node_id: _check(disk, _printer(options.json), options.json))
 
 

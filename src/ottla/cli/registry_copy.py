@@ -1,4 +1,4 @@
-"""`ottla registry copy`: take the registry of a broker by itself along into a cluster. Thin: `ottla.net.copying` does the work."""
+"""`ottla registry copy`: carry a registry from where it is to where it is to be. Thin: `ottla.net.copying` does the work."""
 
 from __future__ import annotations
 
@@ -6,40 +6,46 @@ import argparse
 
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
 
-COPY = """Copy the registry of a broker by itself, which stays as it is, to where no cluster is yet, such as a path in ZooKeeper.
-The broker then goes on with all its topics, records and settings as the first of a cluster: `ottla serve --data-dir DIR --registry
-ADDRESS`. No broker may run on the directory."""
+COPY = """Copy a registry, which stays as it is. From a data directory to an address: a broker by itself becomes the first of a
+cluster, with all its topics, records and settings. From an address to a data directory: a broker of the cluster that has everything
+goes on by itself. From one address to another: all brokers move there. An address is zookeeper://HOST:PORT,HOST:PORT/PATH, where
+there is no cluster yet if it is written to, or sqlite:DIR for the brokers of one host. No broker may run on either side."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("copy", help="take it along into a cluster", description=COPY)
-    command.add_argument("directory", metavar="DIR", help="the data directory of a broker by itself")
-    command.add_argument(
-        "address", metavar="ADDRESS", help="where to: zookeeper://HOST:PORT,HOST:PORT/PATH, or sqlite:DIR for brokers of this host"
-    )
-    command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the broker")
+    command = commands.add_parser("copy", help="carry it into a cluster, out of one, or elsewhere", description=COPY)
+    command.add_argument("source", metavar="FROM", help="a data directory, or an address")
+    command.add_argument("target", metavar="TO", help="an address, or the data directory of a broker of the cluster")
+    command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.membership.membership import NotAMember
-    from ottla.broker.settings import BrokerSettings, SettingError, registry_settings
+    from ottla.broker.settings import SettingError
     from ottla.cli.exits import MISUSED, fail
     from ottla.cli.serve import given
-    from ottla.net.copying import copy_to_cluster
+    from ottla.cluster.carried import NotCarried
+    from ottla.net.copying import copy, is_shared
     from ottla.net.datadir import DataDirectoryError
     from ottla.ports import RegistryDamaged, StorageFailed
 
+    source, target = options.source, options.target
     try:
-        settings = BrokerSettings.parse(given(None, options.set) | registry_settings(options.address))
-        count = copy_to_cluster(options.directory, settings)
+        count = copy(source, target, given(None, options.set))
     except SettingError as error:
         return fail(str(error), MISUSED)
-    except (DataDirectoryError, NotAMember) as error:
+    except (DataDirectoryError, NotAMember, NotCarried) as error:
         return fail(str(error))
     except RegistryDamaged as damage:
-        return fail(f"{options.directory}: {damage}.")
+        return fail(f"{source}: {damage}.")
     except StorageFailed as failure:
         return fail(f"The registry was not copied ({failure}): mend that, and call this again.")
-    print(f"{count} entries are copied. Start the broker with --data-dir {options.directory} --registry {options.address}.")
+    if not is_shared(target):
+        then = f"Start the broker with --data-dir {target}, and without --registry."
+    elif is_shared(source):
+        then = f"Start the brokers with --registry {target}, and with their data directories."
+    else:
+        then = f"Start the broker with --data-dir {source} --registry {target}."
+    print(f"{count} entries are copied. {then}")
     return 0

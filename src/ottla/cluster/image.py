@@ -117,17 +117,20 @@ class ClusterImage:
 
     def load(self, registry: Entries) -> None:
         """Read all that the registry holds into this image, which is new. Raises `RegistryDamaged` and `StorageFailed`."""
-        for path in _paths(registry):
-            entry = registry.get(path)
-            if entry is not None:
-                self._load_one(path, entry.value)
-
-    def _load_one(self, path: str, value: bytes) -> None:
-        try:
-            self.apply(path, value)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        for path, error in self.load_all(registry):
             sentence = f"The registry's entry {path} can't be understood ({error}): `ottla registry restore` puts back a copy"
             raise RegistryDamaged(sentence) from error
+
+    def load_all(self, registry: Entries) -> Iterator[tuple[str, Exception]]:
+        """As `load`, of what can be understood: yields each entry that can't be, and why."""
+        for path in _paths(registry):
+            entry = registry.get(path)
+            if entry is None:
+                continue
+            try:
+                self.apply(path, entry.value)
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                yield path, error
 
     def apply_all(self, changes: Iterable[Change], read: Mapping[str, TopicRead] | None = None) -> None:
         """Take in changes that the registry took; `read` is what `read_slowly` returned for them."""
@@ -339,5 +342,6 @@ def _paths(registry: Entries) -> Iterator[str]:
     yield from (layout.delegation_token_path(token_id) for token_id in registry.children(layout.DELEGATION_TOKENS))
     for name in registry.children(layout.TOPICS):
         yield layout.topic_path(name)
-        yield from (layout.state_path(name, int(index)) for index in registry.children(layout.partitions_path(name)))
+        above = layout.partitions_path(name)
+        yield from (f"{above}/{index}/state" for index in registry.children(above))
         yield layout.topic_config_path(name)

@@ -1,81 +1,208 @@
-"""The registry of a broker by itself, taken along into a cluster: read from its data directory, and written to ZooKeeper.
+"""A registry carried from where it is to where it is to be: out of or into a data directory, ZooKeeper, or a host's SQLite.
 
-No broker may run on the directory, which stays as it is. The cluster's id comes last: a copy that is broken off is none, and can be
-made again.
+No broker may run on either side. What is copied stays as it is. In a registry that is shared the cluster's id comes last, and in a
+data directory its `meta.properties`: a copy that is broken off is none, and can be made again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
 
 from ottla.broker.membership import place
-from ottla.broker.membership.membership import NotAMember
-from ottla.broker.settings import BrokerSettings
+from ottla.broker.settings import BrokerSettings, registry_settings
+from ottla.broker.settings.broker_zookeeper import HOST_SCHEME
 from ottla.cluster import layout
-from ottla.net.datadir import hold
+from ottla.cluster.carried import (
+    ROOTS,
+    Carried,
+    NotCarried,
+    check_at_rest,
+    check_free,
+    for_cluster,
+    for_one,
+    is_carried,
+    numbers_given,
+)
+from ottla.net.datadir import give_back, has_registry, hold, node_id_in
 from ottla.net.disk import RealDisk
 from ottla.net.joining import completed, open_shared
 from ottla.net.old_registry import open_registry
 from ottla.net.posts import Posts
+from ottla.net.sqlite.tables import FILE
 from ottla.ports import Change, Entries, SharedRegistry
+from ottla.registry.survey import BEFORE, finish, put_back
+from ottla.registry.tree import StoredEntry, Tree
 
 AT_ONCE = 500
 """Entries in one transaction, as long as they are small."""
 
 MOST_BYTES = 500_000
-OF_SESSIONS = (layout.BROKERS, layout.CONTROLLER)
+READ_AT_ONCE = 1000
+SHARED = ("zookeeper://", HOST_SCHEME)
+"""How addresses of registries begin that brokers share."""
 
 
-def copy_to_cluster(directory: str, settings: BrokerSettings) -> int:
-    """Copy all but what is of a session; returns how many entries.
+def is_shared(where: str) -> bool:
+    """Whether this is the address of a registry that brokers share; else it is a data directory."""
+    return where.startswith(SHARED)
 
-    Raises `DataDirectoryError`, `RegistryDamaged`, `StorageFailed`, `SettingError` and `NotAMember`.
+
+def copy(source: str, target: str, given: Mapping[str, str]) -> int:
+    """Copy all that lasts; returns how many entries. `given` are settings by which ZooKeeper is reached.
+
+    Raises `NotCarried`, `DataDirectoryError`, `RegistryDamaged`, `StorageFailed`, `SettingError` and `NotAMember`.
     """
-    with hold(directory):
-        disk = RealDisk(directory, lambda call: call())
-        try:
-            own = open_registry(directory, disk)
-            try:
-                changes = [Change(path, value) for path, value in entries_of(own) if not path.startswith(OF_SESSIONS)]
-            finally:
-                own.close()
-        finally:
-            disk.close()
-    asyncio.run(_written(changes, settings))
-    return len(changes)
+    if source == target or not (is_shared(source) or is_shared(target)):
+        raise NotCarried(
+            f"{source} and {target} are data directories: a registry is part of its own, so move the directory itself."
+            if source != target
+            else f"{source} is both what is copied and where to: name another place."
+        )
+    host = source.removeprefix(HOST_SCHEME)
+    if host != source and not Path(host, FILE).exists():
+        raise NotCarried(f"There is no cluster in {source}, for it has no {FILE}: name the registry that brokers are started with.")
+    carried = asyncio.run(_of_cluster(source, given)) if is_shared(source) else [*_of_one(source)]
+    if is_shared(target):
+        asyncio.run(_share(carried, target, given))
+    else:
+        _give(carried, source, target)
+    return len(carried)
 
 
-def entries_of(registry: Entries, above: str = "") -> Iterator[tuple[str, bytes]]:
-    """All entries below a path, each after the one that it is in."""
+def _of_one(directory: str) -> Iterator[Carried]:
+    """The registry of a broker by itself."""
+    with hold(directory) as known, _disk(directory) as disk:
+        if known.get("version") == "0" or not has_registry(directory):
+            raise NotCarried(
+                f"The data directory {directory} is of a broker of a cluster, which keeps its registry elsewhere: name the address "
+                "of that registry instead."
+            )
+        with closing(open_registry(directory, disk)) as own:
+            yield from (Carried(path, value, version) for path, value, version in entries_of(own) if is_carried(path))
+
+
+def entries_of(registry: Entries, above: str = "") -> Iterator[tuple[str, bytes, int]]:
+    """All entries below a path with their versions, each after the one that it is in."""
     for name in registry.children(above or "/"):
         path = f"{above}/{name}"
         entry = registry.get(path)
         if entry is not None:
-            yield path, entry.value
+            yield path, entry.value, entry.version
         yield from entries_of(registry, path)
 
 
-async def _written(changes: list[Change], settings: BrokerSettings) -> None:
-    registry = await open_shared(settings, Posts(asyncio.get_running_loop()))
+async def _of_cluster(address: str, given: Mapping[str, str]) -> list[Carried]:
+    """The registry of a cluster that is at rest."""
+    registry = await _opened(address, given)
     try:
-        there = await completed(place.cluster_id(registry))
-        if there is not None:
-            raise NotAMember(
-                f"{settings.registry_address} has the registry of a cluster already, {there}: name a path where there is none."
-            )
-        await completed(place.make_persistent(registry))
-        for some in portions(sorted(changes, key=lambda change: change.path == layout.CLUSTER_ID)):
-            await _commit(registry, some)
+        members = await completed(registry.list([layout.BROKERS]))
+        check_at_rest(members[0] or (), address)
+        found = [each for each in await read_all(registry) if is_carried(each.path)]
+    finally:
+        await asyncio.to_thread(registry.close)
+    if not any(each.path == layout.CLUSTER_ID or each.path.startswith(f"{layout.TOPICS}/") for each in found):
+        raise NotCarried(f"There is no cluster in {address}: name the registry that its brokers are started with.")
+    return found
+
+
+async def read_all(registry: SharedRegistry) -> list[Carried]:
+    """Every entry that brokers may have made, those of sessions too, each after the one that it is in."""
+    found: dict[str, Carried] = {}
+    level: Sequence[str] = ROOTS
+    while level:
+        below: list[str] = []
+        for some in (level[start : start + READ_AT_ONCE] for start in range(0, len(level), READ_AT_ONCE)):
+            entries = await completed(registry.read(some))
+            names = await completed(registry.list(some))
+            for path, entry, children in zip(some, entries, names, strict=True):
+                if entry is not None:
+                    found[path] = Carried(path, entry.value, entry.version)
+                    below += (f"{path}/{name}" for name in children or ())
+        level = [path for path in below if path not in found]
+    return [*found.values()]
+
+
+async def look_at(address: str, given: Mapping[str, str]) -> Tree:
+    """All that is in a registry that brokers share. Raises `SettingError`, `NotAMember` and `StorageFailed`."""
+    registry = await _opened(address, given)
+    try:
+        return tree_of(await read_all(registry))
     finally:
         await asyncio.to_thread(registry.close)
 
 
-async def _commit(registry: SharedRegistry, changes: list[Change]) -> None:
-    await completed(registry.commit(changes))
+async def _share(carried: list[Carried], address: str, given: Mapping[str, str]) -> None:
+    registry = await _opened(address, given)
+    try:
+        there = await completed(place.cluster_id(registry))
+        if there is not None:
+            raise NotCarried(f"{address} has the registry of a cluster already, {there}: name a path where there is none.")
+        members, topics = await completed(registry.list([layout.BROKERS, layout.TOPICS]))
+        check_at_rest(members or (), address)
+        check_free(topics or (), carried, address)
+        await completed(place.make_persistent(registry))
+        await _count_up(registry, numbers_given(carried))
+        for some in portions(for_cluster(carried)):
+            await completed(registry.commit(some))
+    finally:
+        await asyncio.to_thread(registry.close)
 
 
-def portions(changes: list[Change]) -> Iterator[list[Change]]:
+async def _count_up(registry: SharedRegistry, wanted: int) -> None:
+    """Let no broker get a number that another one has."""
+    (entry,) = await completed(registry.read([layout.BROKER_SEQUENCE]))
+    missing = wanted - (0 if entry is None else entry.version)
+    for some in portions([Change(layout.BROKER_SEQUENCE, b"")] * missing):
+        await completed(registry.commit(some))
+
+
+async def _opened(address: str, given: Mapping[str, str]) -> SharedRegistry:
+    settings = BrokerSettings.parse({**given, **registry_settings(address)})
+    return await open_shared(settings, Posts(asyncio.get_running_loop()))
+
+
+def _give(carried: list[Carried], source: str, directory: str) -> None:
+    """Have a broker of the cluster go on by itself."""
+    with hold(directory) as known, _disk(directory) as disk:
+        finish(disk)
+        if known.get("version", "0") != "0":
+            raise NotCarried(
+                f"The data directory {directory} is of a broker by itself, and has a registry of its own: name that of a broker of "
+                "the cluster."
+            )
+        there = next((layout.read(each.value).get("id") for each in carried if each.path == layout.CLUSTER_ID), None)
+        own = known.get("cluster.id")
+        if own is not None and there is not None and own != there:
+            raise NotCarried(
+                f"The data directory {directory} is of the cluster {own}, and {source} has the registry of {there}: name a data "
+                "directory of that cluster."
+            )
+        node_id = node_id_in(known)
+        assert node_id is not None, "a data directory that was held has a number"
+        tree = tree_of(carried)
+        changes = for_one(carried, tree, node_id)
+        given = Tree()
+        given.commit(changes)
+        put_back(disk, given, 0, BEFORE)
+        give_back(directory, known)
+
+
+def tree_of(carried: Iterable[Carried]) -> Tree:
+    """The same entries, to be looked at."""
+    tree = Tree()
+    for path, value, version in carried:
+        tree.put(path, StoredEntry(value, version, False))
+    return tree
+
+
+def _disk(root: str) -> AbstractContextManager[RealDisk]:
+    return closing(RealDisk(root, lambda call: call()))
+
+
+def portions(changes: Iterable[Change]) -> Iterator[list[Change]]:
     """In order, no more at a time than one transaction takes."""
     some: list[Change] = []
     size = 0

@@ -243,13 +243,35 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
             raise DataDirectoryError(
                 f"The data directory {path} belongs to {name} {properties[name]}, not {wanted}: set that or choose another."
             )
-    written = properties | {"version": "0"} if is_shared else properties
-    lines = (f"{OF_ZOOKEEPER.get(name, name) if is_shared else name}={value}\n" for name, value in written.items())
-    content = "".join(lines).encode()
-    content += _sum_line(content)
+    content = _written(properties, is_shared=is_shared)
     if content != data:
         _replace(file, content)
     return properties
+
+
+def give_back(path: str, known: Mapping[str, str]) -> None:
+    """Have `meta.properties` say that this is the directory of a broker by itself; `known` are what they say, and it is held.
+
+    Raises `DataDirectoryError`.
+    """
+    properties = {
+        "version": str(VERSION),
+        "cluster.id": known.get("cluster.id") or new_id(),
+        "node.id": str(node_id_in(known)),
+        "directory.id": known.get("directory.id") or new_id(),
+    }
+    try:
+        _replace(Path(path, META), _written(properties, is_shared=False))
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _written(properties: Mapping[str, str], *, is_shared: bool) -> bytes:
+    """The bytes of `meta.properties`."""
+    said = {**properties, "version": "0"} if is_shared else properties
+    lines = (f"{OF_ZOOKEEPER.get(name, name) if is_shared else name}={value}\n" for name, value in said.items())
+    content = "".join(lines).encode()
+    return content + _sum_line(content)
 
 
 def _sum_line(content: bytes) -> bytes:

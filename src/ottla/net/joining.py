@@ -8,18 +8,22 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import TypeVar
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership import place
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings, Listener, SettingError
+from ottla.cluster import layout
 from ottla.net.datadir import META, DataDirectory, has_registry, known_of, new_id, node_id_in
+from ottla.net.disk import RealDisk
 from ottla.net.links import BrokerLinks
 from ottla.net.listen import Listen
 from ottla.net.posts import Posts
 from ottla.net.sqlite.opening import opened_on_host
-from ottla.ports import ClusterPorts, RegistrySteps, SharedRegistry, StorageFailed
+from ottla.ports import ClusterPorts, Entry, RegistryDamaged, RegistrySteps, SharedRegistry, StorageFailed
+from ottla.registry.generations import find
 
 T = TypeVar("T")
 ANYWHERE = ("0.0.0.0", "::")  # nobody listens here: these cannot be told to others
@@ -105,7 +109,34 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
             f"The data directory {data_dir} is of the cluster {known['cluster.id']}, and {address} has the registry of "
             f"{cluster_id}: name the registry of that cluster, or another data directory."
         )
+    if known.get("version") == "1" and has_registry(data_dir):
+        await _check_taken_along(registry, data_dir, address)
     return cluster_id
+
+
+async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: str | None) -> None:
+    """Refuse a broker that was by itself after its registry was copied: the copy knows nothing of what it did since.
+
+    Each start of such a broker begins an epoch of its controller.
+    """
+    (entry,) = await completed(registry.read([layout.CONTROLLER_EPOCH]))
+    if await asyncio.to_thread(_own_epoch, data_dir) > _epoch_in(entry):
+        raise NotAMember(
+            f"The data directory {data_dir} has been used by itself since its registry was copied to {address}: copy its registry "
+            "again, to a path where there is none."
+        )
+
+
+def _own_epoch(data_dir: str) -> int:
+    """The last epoch that the registry of a directory tells of; 0 if it can't be read, since the cluster's is what counts."""
+    with closing(RealDisk(data_dir, lambda call: call())) as disk, suppress(RegistryDamaged, StorageFailed):
+        found = find(disk)
+        return 0 if found is None else _epoch_in(found.best.tree.get(layout.CONTROLLER_EPOCH))
+    return 0
+
+
+def _epoch_in(entry: Entry | None) -> int:
+    return 0 if entry is None or not entry.value.isdigit() else int(entry.value)
 
 
 async def _check_empty(registry: SharedRegistry, data_dir: str, node_id: int) -> None:

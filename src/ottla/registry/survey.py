@@ -10,6 +10,8 @@ from ottla.registry.tree import Tree
 
 NEW = ".new"
 DAMAGED = ".damaged"
+BEFORE = ".before"
+"""How what was there is kept, if it was whole, and is of another time."""
 
 
 def survey(disk: Disk) -> list[JournalReading]:
@@ -36,7 +38,7 @@ def finish(disk: Disk) -> bool:
     return True
 
 
-def put_back(disk: Disk, tree: Tree, commits: int) -> list[str]:
+def put_back(disk: Disk, tree: Tree, commits: int, kept_as: str = DAMAGED) -> list[str]:
     """Let the registry hold this, after so many commits, and keep what was there; returns under which names.
 
     Nothing is renamed before the new journals are on stable storage. Raises `StorageFailed`.
@@ -50,7 +52,7 @@ def put_back(disk: Disk, tree: Tree, commits: int) -> list[str]:
     kept = []
     for directory, new in zip((FIRST, COPY), fresh, strict=True):
         if disk.exists(directory):
-            kept.append(_unused(disk, directory + DAMAGED))
+            kept.append(_unused(disk, directory + kept_as))
             disk.rename(directory, kept[-1])
         disk.rename(new, directory)
     return kept

@@ -1,0 +1,135 @@
+"""What of a registry goes along when it is copied, and what becomes of it where one broker is to go on by itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ottla.cluster import announcements, layout
+from ottla.cluster.image import ClusterImage, PartitionImage, TopicImage
+from ottla.ports import Change, Entries
+
+ROOTS: Final = (
+    "/admin", "/brokers", "/cluster", "/config", "/consumers", layout.CONTROLLER_EPOCH, "/delegation_token", layout.FEATURES,
+    "/isr_change_notification", "/kafka-acl", "/kafka-acl-extended", layout.PRODUCER_ID_BLOCK, "/log_dir_event_notification",
+)  # fmt: skip
+"""The topmost entries that brokers keep. Others may have entries beside them, as ZooKeeper itself has."""
+
+DELETIONS: Final = "/admin/delete_topics"
+MOVES: Final = "/admin/reassign_partitions"
+PREFERENCES: Final = "/admin/preferred_replica_election"
+NOTES: Final = ("/isr_change_notification", "/log_dir_event_notification", *(each.path for each in announcements.ALL))
+"""Those below these are for brokers that run."""
+
+
+class NotCarried(Exception):
+    """A registry that cannot be copied like this: one sentence that says why and what to do."""
+
+
+class Carried(NamedTuple):
+    """An entry that goes along. Parents come first."""
+
+    path: str
+    value: bytes
+    version: int
+
+
+def is_carried(path: str) -> bool:
+    """Whether an entry is one that lasts: not of a session, and no notification."""
+    match path.split("/")[1:]:
+        case ["brokers", "ids", _, *_] | ["controller"] | ["consumers", _, "ids", _, *_] | ["consumers", _, "owners", _, _]:
+            return False
+    return not any(path.startswith(f"{above}/") for above in NOTES)
+
+
+def check_at_rest(members: Iterable[str], where: str) -> None:
+    """Raises `NotCarried` while brokers are registered."""
+    at_work = sorted(members, key=lambda name: (len(name), name))
+    if at_work:
+        raise NotCarried(
+            f"{_named('broker', at_work)} of the cluster in {where} is still registered: stop all its brokers first; one that was "
+            "killed is gone when its session has ended, after zookeeper.session.timeout.ms."
+        )
+
+
+def check_free(topics: Iterable[str], carried: Sequence[Carried], where: str) -> None:
+    """Raises `NotCarried` where the target has topics of some other cluster. A copy that was broken off is made again."""
+    known = {each.path for each in carried}
+    others = sorted(name for name in topics if layout.topic_path(name) not in known)
+    if others:
+        raise NotCarried(f"{where} has {_named('topic', others)} already, of another cluster: name a path where there is none.")
+
+
+def for_cluster(carried: Iterable[Carried]) -> Iterator[Change]:
+    """What to write where brokers are to share it: the cluster's id last, so that a copy that is broken off is none."""
+    some = [each for each in carried if each.path != layout.BROKER_SEQUENCE]
+    for path, value, _ in sorted(some, key=lambda each: each.path == layout.CLUSTER_ID):
+        yield Change(path, value)
+
+
+def numbers_given(carried: Iterable[Carried]) -> int:
+    """How many brokers got their number from the registry: it is the version of an entry, which has to be so again."""
+    return sum(each.version for each in carried if each.path == layout.BROKER_SEQUENCE)
+
+
+def for_one(carried: Iterable[Carried], entries: Entries, node_id: int) -> list[Change]:
+    """What to write where broker `node_id` is to go on by itself, as it leads everything then.
+
+    `entries` are the same. Raises `NotCarried`, and `RegistryDamaged` where they can't be understood.
+    """
+    image = ClusterImage()
+    image.load(entries)
+    _check_finished(image, entries)
+    _check_replicas(image, node_id)
+    without = {layout.PRODUCER_ID_BLOCK, layout.BROKER_SEQUENCE, MOVES, PREFERENCES}
+    changes = [Change(path, value) for path, value, _ in carried if value or path not in without]
+    led = [(topic, one) for topic in image.topics.values() for one in topic.partitions if one.isr or one.leader == node_id]
+    return changes + [_led(image.controller_epoch, topic, one, node_id) for topic, one in led if not _is_led(one, node_id)]
+
+
+def _check_finished(image: ClusterImage, entries: Entries) -> None:
+    leaving = entries.children(DELETIONS)
+    if leaving:
+        raise NotCarried(
+            f"{_named('topic', leaving)} is still being deleted: start the brokers of the cluster once more, until it is gone."
+        )
+    move = entries.get(MOVES)
+    moving = []
+    for name in image.topics:
+        entry = entries.get(layout.topic_path(name))
+        stored = {} if entry is None else layout.read(entry.value)
+        if any(stored.get("adding_replicas", {}).values()) or any(stored.get("removing_replicas", {}).values()):
+            moving.append(name)
+    if moving or (move is not None and move.value):
+        what = _named("topic", moving) if moving else "what stands in " + MOVES
+        raise NotCarried(
+            f"{what} is still being moved: start the brokers once more, until `ottla cluster reassign` shows no moves."
+        )
+
+
+def _check_replicas(image: ClusterImage, node_id: int) -> None:
+    elsewhere = [
+        f"{topic.name}-{one.index}" for topic in image.topics.values() for one in topic.partitions if one.replicas != (node_id,)
+    ]
+    if elsewhere:
+        raise NotCarried(
+            f"{_named('partition', elsewhere)} has replicas elsewhere than on broker {node_id} alone: start the cluster, and have "
+            f"it all there first, with `ottla cluster reassign --brokers {node_id} --replication-factor 1`."
+        )
+
+
+def _is_led(one: PartitionImage, node_id: int) -> bool:
+    return one.leader == node_id and one.isr == (node_id,)
+
+
+def _led(controller_epoch: int, topic: TopicImage, one: PartitionImage, node_id: int) -> Change:
+    """The controller may have gone when the last broker stopped, so that nobody leads."""
+    return Change(
+        layout.state_path(topic.name, one.index), layout.state_json(controller_epoch, node_id, one.leader_epoch + 1, [node_id])
+    )
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    """One of some things, for people: the first, and how many others there are."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"{what.capitalize()} {names[0]}{more}"
