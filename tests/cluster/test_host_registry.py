@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,18 @@ from ottla.cluster import layout
 from ottla.net.sqlite.registry import HostRegistry
 from ottla.net.sqlite.tables import FILE
 from ottla.ports import NEW, Change, RegistryDamaged, RegistrySteps, SessionEvent, StorageFailed
-from tests.support.shared_users import HostUser
+from tests.support.shared_users import PATIENCE_S, HostUser
 
 ROOT = Path(__file__).parents[2]
 SHORT_MS, LONG_MS = 1_000, 600_000
-Neighbours = Callable[[int], "subprocess.Popen[str]"]
+Neighbours = Callable[..., "subprocess.Popen[str]"]
+HOLD = """
+import os, signal, sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("BEGIN IMMEDIATE")
+print("made", flush=True)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
 
 
 @pytest.fixture
@@ -32,8 +39,10 @@ def neighbour(tmp_path: Path) -> Iterator[Neighbours]:
     """Starts a process whose session has made /ids/9."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(timeout_ms: int) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tests.support.registry_process", str(tmp_path), str(timeout_ms), "/ids/9"]
+    def start(
+        timeout_ms: int, *how: str, program: Sequence[str] = ("-m", "tests.support.registry_process")
+    ) -> subprocess.Popen[str]:
+        command = [sys.executable, *program, *(how if program[0] == "-c" else (str(tmp_path), str(timeout_ms), "/ids/9", *how))]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout is not None
@@ -113,6 +122,43 @@ def test_while_a_process_keeps_others_from_writing_the_registry_is_away(tmp_path
                 user.commit(Change("/a", b""))
         user.run(lambda: SessionEvent.BACK in user.events)
         user.commit(Change("/a", b""))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a lock is")
+def test_a_process_that_stands_still_while_it_writes_is_killed_so_that_the_others_go_on(
+    tmp_path: Path, neighbour: Neighbours, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(HostUser(tmp_path, SHORT_MS).begun()) as user:
+        process = neighbour(LONG_MS, "stands-still")
+        assert process.wait(PATIENCE_S) == -signal.SIGKILL
+        user.run(lambda: user.done(ids(user)) == [[]])
+        user.run(lambda: user.done(made(user, "/a")))
+    assert (
+        f"process {process.pid} stood still while it wrote to the registry, so that nobody else could: it was killed" in caplog.text
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a lock is")
+def test_a_process_that_is_no_broker_is_named_where_it_keeps_brokers_from_writing(
+    tmp_path: Path, neighbour: Neighbours, caplog: pytest.LogCaptureFixture
+) -> None:
+    with closing(HostUser(tmp_path, SHORT_MS).begun()) as user:
+        process = neighbour(0, str(tmp_path / FILE), program=("-c", HOLD))
+        sentence = f"process {process.pid} keeps others from writing to the registry: if it does not go on, end it"
+        user.run(lambda: sentence in caplog.text)
+        assert process.poll() is None
+        process.kill()
+        user.run(lambda: user.done(made(user, "/a")))
+    assert caplog.text.count(sentence) == 1
+
+
+def made(user: HostUser, path: str) -> RegistrySteps[bool]:
+    """Whether an entry could be written."""
+    try:
+        yield from user.registry.commit([Change(path, b"")])
+    except StorageFailed:
+        return False
+    return True
 
 
 def test_a_process_that_missed_what_is_no_longer_kept_is_told_by_every_watch(user: HostUser, tmp_path: Path) -> None:

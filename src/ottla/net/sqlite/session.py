@@ -22,6 +22,7 @@ from ottla.broker.failures import CONFLICTS
 from ottla.net.sqlite.member import Member
 from ottla.net.sqlite.store import RegistryStore, SessionOver, SessionRow
 from ottla.net.sqlite.watches import Changed, WatchTable
+from ottla.net.sqlite.writer import StuckWriter
 from ottla.ports import RegistryAway, SessionEvent, StorageFailed
 
 log = logging.getLogger("ottla.net")
@@ -70,6 +71,7 @@ class HostSession:
         self._next_beat_ms = 0
         self._awake_since_ms = 0
         self._looked_ms = 0
+        self._stuck = StuckWriter(store.file)
         self._selector = selectors.DefaultSelector()
         self._selector.register(member.bell, selectors.EVENT_READ)
         self._processes: dict[int, int] = {}
@@ -147,6 +149,8 @@ class HostSession:
             self._awake_since_ms = now_ms  # the whole machine may have stood still, and others are about to be heard
         self._looked_ms = now_ms
         self._next_look_ms = now_ms + min(LOOK_MS, self.timeout_ms // HEARTBEATS)
+        if not self._is_reached:
+            self._attempt(self._see_to_writer)
         self._attempt(partial(self._see_to_sessions, now_ms))
 
     def _attempt(self, work: Callable[[], None]) -> None:
@@ -177,11 +181,17 @@ class HostSession:
             self._tell_changes()
         self._follow(others)
 
+    def _see_to_writer(self) -> None:
+        """Whoever stands still while it writes keeps all others from it: their sessions would end as well."""
+        self._stuck.look({row.pid for row in self._store.sessions()})
+
     def _kept_up(self, until_ms: int, event: SessionEvent | None) -> None:
         self.lives_until_ms = until_ms
         self._next_beat_ms = until_ms - self.timeout_ms + self.timeout_ms // HEARTBEATS
         self._is_reached = True
         if event is not None:
+            self._stuck.forget()
+            self._awake_since_ms = _mono_ms()  # others could not keep up theirs either, and are about to
             self._tell(event)
 
     def _lose(self) -> None:

@@ -49,8 +49,8 @@ class RegistryStore:
 
     def __init__(self, directory: Path, busy_ms: int) -> None:
         """Raises `RegistryDamaged` and `RegistryAway`."""
-        self._file = directory / FILE
-        self._database = opened(self._file, busy_ms)
+        self.file = directory / FILE
+        self._database = opened(self.file, busy_ms)
 
     def close(self) -> None:
         with suppress(sqlite3.Error):
@@ -142,7 +142,7 @@ class RegistryStore:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
         except sqlite3.Error as error:
-            meaning = failed(self._file, error)
+            meaning = failed(self.file, error)
             if isinstance(meaning, RegistryDamaged):
                 raise StorageFailed("the registry", str(meaning)) from error
             raise meaning from error
