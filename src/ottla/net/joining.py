@@ -97,10 +97,10 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
             f"The data directory {data_dir} is of a broker by itself, and there is no cluster in {address} yet: take the broker's "
             f"registry along first, with `ottla registry copy {data_dir} {address}`."
         )
-    if cluster_id is None and known.get("version") == "0":
+    if cluster_id is None and known.get("version") == "0" and not await _is_of_old(registry, known):
         raise NotAMember(
-            f"The data directory {data_dir} is of the cluster {known.get('cluster.id')}, and there is none in {address}: name the "
-            "registry of that cluster, or another data directory."
+            f"The data directory {data_dir} is of {_named(known)}, and there is none in {address}: name the registry of that "
+            "cluster, or another data directory."
         )
     if cluster_id is None:
         cluster_id = await completed(place.begin_cluster(registry, known.get("cluster.id") or new_id()))
@@ -112,6 +112,16 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
     if known.get("version") == "1" and has_registry(data_dir):
         await _check_taken_along(registry, data_dir, address)
     return cluster_id
+
+
+async def _is_of_old(registry: SharedRegistry, known: Mapping[str, str]) -> bool:
+    """Whether directory and registry can be of a cluster of before 0.10.1, which had no id: it has one from now on."""
+    (topics,) = await completed(registry.list([layout.TOPICS]))
+    return "cluster.id" not in known and bool(topics)
+
+
+def _named(known: Mapping[str, str]) -> str:
+    return f"the cluster {known['cluster.id']}" if "cluster.id" in known else "a cluster without an id"
 
 
 async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: str | None) -> None:
