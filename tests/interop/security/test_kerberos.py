@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,15 +14,15 @@ import ottla
 from bench.apache_kafka import free_port
 from ottla.testing import BrokerProcess
 from tests.support import java
+from tests.support.kerberos import MODULE, REALM, kdc
 from tests.support.peers import QUICK
 from tests.support.secured import HOST, Certificates
-from tests.support.waiting import eventually
 from tests.support.watched import served
 
-REALM = "OTTLA.TEST"
-MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 NAME = "localhost"
 """Tickets are for names of hosts."""
+
+PRINCIPALS = {"kafka": f"kafka/{NAME}", "alice": "alice", "stranger": "stranger/admin"}
 
 
 class Realm(NamedTuple):
@@ -42,46 +39,11 @@ class Realm(NamedTuple):
         return f'{MODULE} required useKeyTab=true storeKey=true keyTab="{self.keytab(name)}" principal="{name}@{REALM}";'
 
 
-@contextmanager
-def kdc(home: Path) -> Iterator[dict[str, str]]:
-    """The environment in which a realm with principals kafka/localhost and alice is found."""
-    if not shutil.which("krb5kdc") or not shutil.which("kadmin.local"):
-        pytest.skip("there is no MIT Kerberos (Debian's packages krb5-kdc and krb5-admin-server)")
-    port = free_port()
-    (home / "krb5.conf").write_text(
-        f"[libdefaults]\ndefault_realm = {REALM}\ndns_lookup_kdc = false\ndns_lookup_realm = false\n"
-        f"dns_canonicalize_hostname = false\nrdns = false\nudp_preference_limit = 1\ndefault_ccache_name = FILE:{home}/tickets\n"
-        f"[realms]\n{REALM} = {{\n kdc = 127.0.0.1:{port}\n}}\n"
-    )
-    (home / "kdc.conf").write_text(
-        f"[kdcdefaults]\nkdc_listen = 127.0.0.1:{port}\nkdc_tcp_listen = 127.0.0.1:{port}\n"
-        f"[realms]\n{REALM} = {{\n database_name = {home}/principal\n key_stash_file = {home}/stash\n"
-        " supported_enctypes = aes256-cts-hmac-sha1-96:normal\n}\n"
-    )
-    environment = {"KRB5_CONFIG": str(home / "krb5.conf"), "KRB5_KDC_PROFILE": str(home / "kdc.conf")}
-    everything = os.environ | environment
-
-    def call(*command: str) -> None:
-        subprocess.run(command, env=everything, check=True, capture_output=True, timeout=60)
-
-    call("kdb5_util", "create", "-s", "-P", "secret", "-W")
-    for principal, name in ((f"kafka/{NAME}", "kafka"), ("alice", "alice"), ("stranger/admin", "stranger")):
-        call("kadmin.local", "-q", f"addprinc -randkey {principal}")
-        call("kadmin.local", "-q", f"ktadd -k {home / name}.keytab {principal}")
-    with subprocess.Popen(["krb5kdc", "-n", "-P", str(home / "pid")], env=everything, stderr=subprocess.DEVNULL) as process:
-        try:
-            ready = ["kinit", "-k", "-t", str(home / "alice.keytab"), f"alice@{REALM}"]
-            eventually(lambda: subprocess.run(ready, env=everything, capture_output=True, timeout=20).returncode == 0)
-            yield environment
-        finally:
-            process.terminate()
-
-
 @pytest.fixture(scope="module")
 def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
     pytest.importorskip("gssapi", reason="the extra gssapi is not installed", exc_type=ImportError)
     home, port = tmp_path_factory.mktemp("kerberos"), free_port()
-    with kdc(home) as environment, pytest.MonkeyPatch.context() as patch:
+    with kdc(home, PRINCIPALS) as environment, pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
         certificates = Certificates(home)

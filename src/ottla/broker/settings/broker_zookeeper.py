@@ -22,7 +22,8 @@ class ZooKeeperSettings(SettingsOf):
     ottla_zookeeper_jaas_config = unset(
         PASSWORD,
         "How the broker logs in to ZooKeeper, in the words of Java's section Client: "
-        '`org.apache.zookeeper.server.auth.DigestLoginModule required username="NAME" password="PASSWORD";`.',
+        '`org.apache.zookeeper.server.auth.DigestLoginModule required username="NAME" password="PASSWORD";`, or `com.sun.security.'
+        'auth.module.Krb5LoginModule required useKeyTab=true keyTab="FILE" principal="NAME";` (extra `gssapi`).',
         hidden=True,
     )
     ottla_registry_directory = unset(

@@ -11,7 +11,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kazoo.client import CLOSED_STATES, KazooClient
 from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionClosedError, ConnectionDropped
@@ -20,8 +20,8 @@ from kazoo.protocol.serialization import SASL, Connect
 from kazoo.retry import KazooRetry
 
 from ottla.net.zookeeper.address import ZooKeeperAddress
-from ottla.net.zookeeper.digest_md5 import DigestMd5
 from ottla.net.zookeeper.handler import InOrder, ZooKeeperAnswer
+from ottla.sasl.mechanism import SaslFailed
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 1.0
 CONNECT_S = 3.0
@@ -39,13 +39,23 @@ SENT_AT_ONCE = RECEIVED_AT_ONCE = 1 << 16
 """About so many bytes at most in one call of the system."""
 
 
+class ZooKeeperLogin(Protocol):
+    """The client's side of one login by SASL."""
+
+    def step(self, challenge: bytes) -> bytes | None:
+        """The answer to what the server said, at first to nothing; None when it is over.
+
+        Raises `ValueError`, `LookupError` and `SaslFailed`. This may wait for others, on kazoo's thread.
+        """
+
+
 class Access(NamedTuple):
-    """How a client reaches ZooKeeper. `login` makes a new login, for each connection."""
+    """How a client reaches ZooKeeper. `login` makes a new login for each connection, to the server of that host."""
 
     address: ZooKeeperAddress
     timeout_ms: int
     secure: Callable[[], ssl.SSLContext] | None = None
-    login: Callable[[], DigestMd5] | None = None
+    login: Callable[[str], ZooKeeperLogin] | None = None
 
 
 class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
@@ -128,12 +138,13 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
         """Kazoo calls this on each new connection of a client that has a login."""
-        login = self.sasl_options["login"]()
-        challenge = b""
+        login: ZooKeeperLogin = self.sasl_options["login"](host)
+        challenge: bytes | None = b""
         for number in range(1, MOST_STEPS):
             try:
-                answer = login.step(challenge)
-            except (ValueError, LookupError) as error:
+                answer = login.step(challenge or b"")
+            except (ValueError, LookupError, SaslFailed) as error:
+                logging.getLogger("ottla.net").warning("the login to ZooKeeper failed: %s", error)
                 raise AuthFailedError(str(error)) from error
             if answer is None:
                 return

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.broker.settings.broker_zookeeper import NETTY, NIO
+from ottla.net.kerberos import Keytab, check_installed, initiator
 from ottla.net.stores import load_key, load_trust
 from ottla.net.tls_versions import VERSIONS, narrow
 from ottla.net.zookeeper.address import ZooKeeperAddress
-from ottla.net.zookeeper.client import Access
+from ottla.net.zookeeper.client import Access, ZooKeeperLogin
 from ottla.net.zookeeper.diagnosis import why
 from ottla.net.zookeeper.digest_md5 import DigestMd5
 from ottla.net.zookeeper.registry import ZooKeeperRegistry
@@ -20,8 +21,13 @@ from ottla.net.zookeeper.session import Post, ZooKeeperSession
 from ottla.net.zookeeper.will import LastWill
 from ottla.ports import SessionEvent
 from ottla.sasl import jaas
+from ottla.sasl.gssapi import GssapiClient
 
 DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
+SERVICE = "zookeeper"
+"""How servers of ZooKeeper are called in tickets unless `serviceName` says otherwise."""
+
 JAAS = "ottla.zookeeper.jaas.config"
 PROTOCOL = "zookeeper.ssl.protocol"
 IDENTIFICATION = "zookeeper.ssl.endpoint.identification.algorithm"
@@ -76,7 +82,7 @@ def access_by(settings: BrokerSettings) -> Access:
     return Access(address, settings.zookeeper_session_timeout_ms, lambda: made, login)
 
 
-def _login(text: str | None) -> Callable[[], DigestMd5] | None:
+def _login(text: str | None) -> Callable[[str], ZooKeeperLogin] | None:
     """What the login module says. Raises `SettingError`."""
     if not text:
         return None
@@ -84,10 +90,25 @@ def _login(text: str | None) -> Callable[[], DigestMd5] | None:
         module = jaas.parse(text)
     except ValueError as refused:
         raise SettingError(f"{JAAS} {refused}") from None
+    if module.name == KERBEROS:
+        return _by_kerberos(module.options)
     username, password = module.options.get("username"), module.options.get("password")
     if module.name != DIGEST or username is None or password is None:
-        raise SettingError(f'{JAAS} has to be {DIGEST} required username="NAME" password="PASSWORD";')
-    return lambda: DigestMd5(username, password)
+        raise SettingError(
+            f'{JAAS} has to be {DIGEST} required username="NAME" password="PASSWORD"; or {KERBEROS} required useKeyTab=true '
+            'keyTab="FILE" principal="NAME";'
+        )
+    return lambda host: DigestMd5(username, password)
+
+
+def _by_kerberos(options: Mapping[str, str]) -> Callable[[str], ZooKeeperLogin]:
+    """By a keytab, or by the tickets that `kinit` has fetched. Raises `SettingError`."""
+    check_installed()
+    keytab = Keytab(options["keyTab"], options.get("principal")) if "keyTab" in options else None
+    if keytab is not None:
+        keytab.check(JAAS)
+    service = options.get("serviceName", SERVICE)
+    return lambda host: GssapiClient(initiator(service, host, keytab))
 
 
 def _tls(settings: BrokerSettings) -> ssl.SSLContext:
