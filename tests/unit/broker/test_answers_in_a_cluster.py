@@ -26,6 +26,7 @@ from ottla.wire.errors import (
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_METADATA_TOO_LARGE,
+    REPLICA_NOT_AVAILABLE,
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -111,6 +112,28 @@ def test_a_leader_that_is_not_alive_is_told_as_none(machine: ClusterMachine, key
     assert described(machine, key) == [(LEADER_NOT_AVAILABLE, -1, 3)]
     machine.tell_brokers(1, 2, 3)
     assert described(machine, key) == [(NONE, 2, 3)]
+
+
+@pytest.mark.parametrize("names", [("t",), ()])
+def test_version_0_names_only_replicas_that_are_alive_since_its_clients_look_up_each(
+    machine: ClusterMachine, names: tuple[str, ...]
+) -> None:
+    def told_of(version: int, topics: list[Any] | None) -> list[tuple[int, int, list[int], list[int]]]:
+        answer = machine.ask(METADATA, version, MetadataRequest(topics=topics, allow_auto_topic_creation=version == 0))
+        parts = answer.topics[0].partitions
+        return [(part.error_code, part.leader_id, part.replica_nodes, part.isr_nodes) for part in parts]
+
+    asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    whole = told_of(0, asked)
+    assert whole == told_of(9, asked or None)
+    (_, leader, replicas, isr) = whole[0]
+    machine.tell_brokers(1, 2)
+    assert told_of(9, asked or None) == whole
+    assert told_of(0, asked) == [
+        (REPLICA_NOT_AVAILABLE, leader, [node for node in replicas if node != 3], [node for node in isr if node != 3])
+    ]
+    machine.tell_brokers(1, 3)
+    assert told_of(0, asked)[0][:2] == (LEADER_NOT_AVAILABLE, -1)
 
 
 # Whom to ask instead

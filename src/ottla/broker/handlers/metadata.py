@@ -122,7 +122,9 @@ def _named(request: Request[MetadataRequest], rooms: MetadataRooms, refused: dic
     if rooms.topics.made_by_default:
         refused |= _unseen(rooms.topics, request)
     response = _brokers(request, rooms)
-    response.topics = [_answered(rooms.describer, rooms.cluster, asked, refused) for asked in _distinct(body.topics or ())]
+    response.topics = [
+        _answered(rooms.describer, rooms.cluster, asked, refused, request.version) for asked in _distinct(body.topics or ())
+    ]
     if body.include_topic_authorized_operations:
         for topic in response.topics:
             if topic.error_code in (NONE, UNKNOWN_TOPIC_OR_PARTITION) and topic.name is not None:
@@ -147,7 +149,7 @@ def _all(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
     if unseen:
         seen = rooms.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
         there = (topic for topic in rooms.cluster.topics.values() if topic.name not in unseen and seen[topic.name])
-        response.topics = [described_topic(rooms.describer, topic) for topic in there]
+        response.topics = [described_topic(rooms.describer, topic, request.version) for topic in there]
         return response
     asker = Asker(request.version, request.release.name, request.body.include_topic_authorized_operations)
     if not rooms.rights.is_unlimited(request.peer):
@@ -211,21 +213,23 @@ def _unseen(topics: Topics, request: Request[MetadataRequest]) -> dict[str, int]
     return {name: error_code for name, error_code in errors.items() if error_code}
 
 
-def _answered(describer: PartitionDescriber, cluster: ClusterImage, asked: Asked, refused: dict[str, int]) -> TopicResponse:
+def _answered(
+    describer: PartitionDescriber, cluster: ClusterImage, asked: Asked, refused: dict[str, int], version: int
+) -> TopicResponse:
     if asked.topic_id != NO_ID:
         found = cluster.topic_by_id(asked.topic_id)
         if found is None:
             return TopicResponse(error_code=UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id)
         if refused.get(found.name) == TOPIC_AUTHORIZATION_FAILED:
             return TopicResponse(error_code=TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=asked.topic_id)
-        return described_topic(describer, found)
+        return described_topic(describer, found, version)
     if asked.name is None:
         return TopicResponse(error_code=INVALID_REQUEST, name="")
     if refused.get(asked.name) == TOPIC_AUTHORIZATION_FAILED:
         return TopicResponse(error_code=TOPIC_AUTHORIZATION_FAILED, name=asked.name)
     topic = cluster.topics.get(asked.name)
     if topic is not None and asked.name not in refused:
-        return described_topic(describer, topic)
+        return described_topic(describer, topic, version)
     if name_error(asked.name) is not None:
         return TopicResponse(error_code=INVALID_TOPIC_EXCEPTION, name=asked.name)
     return TopicResponse(error_code=refused.get(asked.name, UNKNOWN_TOPIC_OR_PARTITION), name=asked.name)

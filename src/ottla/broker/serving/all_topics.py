@@ -96,7 +96,7 @@ class AllTopics:
     def some(self, asker: Asker, release: Release, names: Iterable[str], operations: Callable[[str], int]) -> Steps[list[Part]]:
         """The encoded array of these topics, each with the operations that are told of it."""
         writer = BlockWriter(asker.version, TOPICS)
-        for topics in self._blocks(names, operations):
+        for topics in self._blocks(names, operations, asker.version):
             response = MetadataResponse(topics=topics)
             if not release.is_today:
                 tell(response, release)
@@ -104,13 +104,13 @@ class AllTopics:
             yield None
         return writer.array()
 
-    def _blocks(self, names: Iterable[str], operations: Callable[[str], int]) -> Iterator[list[TopicResponse]]:
+    def _blocks(self, names: Iterable[str], operations: Callable[[str], int], version: int) -> Iterator[list[TopicResponse]]:
         block, size = list[TopicResponse](), 0
         for name in names:
             topic = self._cluster.topics.get(name)
             if topic is None:
                 continue
-            described = described_topic(self._describer, topic)
+            described = described_topic(self._describer, topic, version)
             described.topic_authorized_operations = operations(name)
             block.append(described)
             size += 1 + len(described.partitions)
@@ -120,11 +120,15 @@ class AllTopics:
         yield block
 
 
-def described_topic(describer: PartitionDescriber, topic: TopicImage) -> TopicResponse:
-    """A topic that there is."""
-    return TopicResponse(
+def described_topic(describer: PartitionDescriber, topic: TopicImage, version: int) -> TopicResponse:
+    """A topic that there is, for a request of this version."""
+    described = TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[describer.describe(topic.name, partition, PartitionResponse) for partition in topic.partitions],
     )
+    if version == 0:
+        for partition in described.partitions:
+            describer.only_living(partition)
+    return described

@@ -9,7 +9,8 @@ from ottla.broker.identity import BrokerIdentity
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.cluster.image import NO_LEADER, ClusterImage, PartitionImage
-from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE
+from ottla.wire.api.metadata import MetadataResponse
+from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE, REPLICA_NOT_AVAILABLE
 
 P = TypeVar("P")
 
@@ -42,6 +43,14 @@ class PartitionDescriber:
             isr_nodes=list(image.isr),
             offline_replicas=offline,
         )
+
+    def only_living(self, described: MetadataResponse.MetadataResponsePartition) -> None:
+        """Leave out replicas whose brokers are away, and say so: so has version 0 it, whose clients look up each of them."""
+        living = [node for node in described.replica_nodes if node == self._node_id or node in self._brokers]
+        if len(living) < len(described.replica_nodes):
+            described.error_code = described.error_code or REPLICA_NOT_AVAILABLE
+            described.isr_nodes = [node for node in described.isr_nodes if node in living]
+            described.replica_nodes = living
 
     @staticmethod
     def _epoch(image: PartitionImage, held: Partition) -> int:
