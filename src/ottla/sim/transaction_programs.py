@@ -236,8 +236,6 @@ class SimPrograms:
         """Hold what is there for good against what was written. `link()` opens a good connection."""
         ledger = self._ledger
         ledger.check_logs()
-        for watcher in self.watchers:
-            ledger.check_offsets(watcher.group_id, watcher.offsets)
         found = {place: read_all(self.world, link(), place) for topic in (MIDDLE, TARGET) for place in self.places(topic)}
         ledger.check_whole(found)
         for reader in self.readers:
@@ -245,6 +243,8 @@ class SimPrograms:
         sources = {place: read_all(self.world, link(), place) for place in self.places(SOURCE)}
         ledger.check_copied(sources, self._of(MIDDLE, found))
         ledger.check_copied({place: found[place] for place in self.places(MIDDLE)}, self._of(TARGET, found))
+        for watcher in self.watchers:
+            ledger.check_offsets(watcher.group_id, watcher.offsets)
 
     def _of(self, topic: str, found: Mapping[TopicPartition, list[SeenRecord]]) -> list[SeenRecord]:
         return [record for place in self.places(topic) for record in found[place]]
