@@ -127,6 +127,11 @@ def encode_request(header: FrameHeader, body: Message) -> list[Part]:
     return join_between(parts, cuts)
 
 
+def frame_request(header: FrameHeader, body: Sequence[Part]) -> list[Part]:
+    """A whole request in pieces, its size first, of a body that is encoded already."""
+    return [_request_header(API[header.api_key], header, sum(map(len, body))), *body]
+
+
 def _request_header(api: Api, header: FrameHeader, body_size: int) -> bytes:
     key, version, correlation_id, client_id = header
     kind = api.request_headers[version]

@@ -13,7 +13,7 @@ from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
-from ottla.wire.codec.blocks import BlockReader, BlockWriter, Path, level_of
+from ottla.wire.codec.blocks import BlockReader, BlockWriter, Path, level_of, pieces
 from ottla.wire.codec.messages import decode, encode
 from ottla.wire.schema import Message
 
@@ -89,6 +89,21 @@ def test_what_is_written_in_blocks_is_what_is_written_at_once(version: int) -> N
     for block in reader.blocks():
         writer.add(reader.part(block))
     assert b"".join(writer.parts()) == whole
+
+
+@pytest.mark.parametrize("counts", [(), (0,), (3, 0, 25, 1, 1), (21, 20), (1,) * 50])
+@pytest.mark.parametrize(("version", "path"), [(11, ("topics", "partitions")), (11, ("topics",))])
+def test_what_is_written_in_pieces_is_what_is_written_at_once(counts: tuple[int, ...], version: int, path: Path) -> None:
+    message = fetch(*counts)
+    whole = encode(message, version)
+    writer = BlockWriter(version, path)
+    for piece in pieces(message, path, 10):
+        held = getattr(piece, path[0])
+        assert len(held) <= 10
+        assert len(path) == 1 or all(len(getattr(one, path[1])) <= 10 for one in held)
+        writer.add(piece)
+    assert b"".join(writer.parts()) == whole
+    assert encode(message, version) == whole
 
 
 def test_records_stay_parts_of_their_own() -> None:

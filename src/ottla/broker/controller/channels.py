@@ -1,24 +1,38 @@
 """The controller's way to one broker: requests in order, one under way, each sent until the broker has answered or is gone.
 
-Metadata that waits is told together. Knows the ways between brokers, and not what the requests mean.
+Metadata that waits is told together, unless that is much; what names many partitions is encoded in slices. Knows the ways between
+brokers, and not what the requests mean.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.scheduler import Scheduler
+from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.controller.requests import ControlRequest
-from ottla.ports import Now
+from ottla.ports import Now, Part
+from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
+from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest
+from ottla.wire.codec.blocks import BlockWriter, Path, level_of, pieces
+from ottla.wire.schema import Message
 
 LANE = "controller"
 RETRY_MS = 100
 """So long a broker is left alone that is not reached."""
+AT_ONCE = 200
+"""Partitions that are merged or encoded at once."""
+MANY: dict[type[Message], tuple[Path, ...]] = {
+    LeaderAndIsrRequest: (("topic_states", "partition_states"), ("ungrouped_partition_states",)),
+    UpdateMetadataRequest: (("topic_states", "partition_states"), ("ungrouped_partition_states",)),
+    StopReplicaRequest: (("topic_states", "partition_states"), ("topics",), ("ungrouped_partitions",)),
+}
+"""By which arrays requests name partitions: the first that a version has."""
 
 Topic = UpdateMetadataRequest.UpdateMetadataTopicState
 Answered = Callable[[ControlRequest, Any], None]
@@ -51,8 +65,9 @@ class ControllerChannel:
         """Send it after all others."""
         last = self._waiting[-1] if self._waiting else None
         before, then = None if last is None else last.message, request.message
-        if isinstance(before, UpdateMetadataRequest) and isinstance(then, UpdateMetadataRequest):
-            self._waiting[-1] = request._replace(message=merged(before, then))
+        partitions = request.partitions + (0 if last is None else last.partitions)
+        if isinstance(before, UpdateMetadataRequest) and isinstance(then, UpdateMetadataRequest) and partitions <= AT_ONCE:
+            self._waiting[-1] = request._replace(message=merged(before, then), partitions=partitions)
         else:
             self._waiting.append(request)
         self._go_on()
@@ -62,6 +77,7 @@ class ControllerChannel:
         self._is_closed = True
         self._waiting.clear()
         self._scheduler.cancel(self)
+        self._scheduler.drop(self)
         self._channels.forget(self._node_id, LANE)
 
     def _go_on(self) -> None:
@@ -70,12 +86,21 @@ class ControllerChannel:
             self._send(self._waiting.popleft())
 
     def _send(self, request: ControlRequest) -> None:
-        def answered(response: Any) -> None:
-            self._heard(request, response)
+        if request.partitions <= AT_ONCE:
+            self._ask(request)
+        else:
+            self._scheduler.begin(self, _encoded(request), partial(self._ask, request), urgent=True)
 
-        timeout_ms = self._settings.value.controller_socket_timeout_ms
+    def _ask(self, request: ControlRequest, body: Sequence[Part] | None = None) -> None:
         self._channels.ask(
-            self._node_id, request.message, request.version, answered, lane=LANE, timeout_ms=timeout_ms, address=self._address
+            self._node_id,
+            request.message,
+            request.version,
+            partial(self._heard, request),
+            lane=LANE,
+            timeout_ms=self._settings.value.controller_socket_timeout_ms,
+            address=self._address,
+            body=body,
         )
 
     def _heard(self, request: ControlRequest, response: Any) -> None:
@@ -91,6 +116,16 @@ class ControllerChannel:
         self._is_busy = False
         self._answered(request, response)
         self._go_on()
+
+
+def _encoded(request: ControlRequest) -> Steps[Sequence[Part]]:
+    message, version = request.message, request.version
+    path = next(path for path in MANY[type(message)] if level_of(type(message), version, path) is not None)
+    writer = BlockWriter(version, path)
+    for piece in pieces(message, path, AT_ONCE):
+        writer.add(piece)
+        yield None
+    return writer.parts()
 
 
 class _Key(NamedTuple):

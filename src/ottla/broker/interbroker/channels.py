@@ -7,16 +7,16 @@ lane to a broker is a connection of its own, so that one that waits for records 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.broker.interbroker.within import Within
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
-from ottla.ports import BrokerLink, Links
+from ottla.ports import BrokerLink, Links, Part
 from ottla.wire import Malformed
-from ottla.wire.framing import FrameHeader, decode_response, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request, frame_request
 from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
@@ -59,16 +59,17 @@ class Channels:
         lane: str,
         timeout_ms: int,
         address: tuple[str, int] | None = None,
+        body: Sequence[Part] | None = None,
     ) -> None:
         """Send a request in a version; the requests of one `lane` are served in order.
 
         `answered` is called once and later: with the response, or with None where the broker is not known or not reached, the
         connection broke, or nothing came within `timeout_ms`. A request to this broker itself is served without a connection.
-        `address` is for who knows a broker before the image does.
+        `address` is for who knows a broker before the image does, `body` has a message that is encoded already.
         """
         self._last_id = self._last_id % LAST_ID + 1
         header = FrameHeader(message.WIRE.key, version, self._last_id, f"broker-{self._node_id}-{lane}")
-        parts = encode_request(header, message)
+        parts = encode_request(header, message) if body is None else frame_request(header, body)
         heard = partial(self._heard, node_id, header, answered)
         if node_id == self._node_id:
             self._within.send(lane, parts, heard)

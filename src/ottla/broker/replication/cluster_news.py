@@ -6,7 +6,7 @@ Knows the image, and the manager of replicas for the order of the controller's w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
@@ -14,7 +14,6 @@ from ottla.broker.scheduler import Scheduler, Steps
 from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.cluster.told import ToldTopic, take_brokers, take_topics
 from ottla.ports import Now, RegistryAway
-from ottla.wire.errors import NONE
 
 log = logging.getLogger("ottla.broker")
 
@@ -46,21 +45,21 @@ class ClusterNews:
         broker_epoch: int,
         controller_id: int,
         brokers: Mapping[int, BrokerImage],
-        topics: Sequence[ToldTopic],
+        topics: Iterable[Sequence[ToldTopic]],
     ) -> Steps[int]:
-        """Take in all live brokers, and what is told of some topics; an error code if it is out of date."""
+        """Take in all live brokers, and what is told of some topics, part by part; an error code if it is out of date."""
 
-        def taken() -> Steps[dict[tuple[str, int], int]]:
+        def taken() -> Steps[None]:
             has_lost = not self._image.brokers.keys() <= brokers.keys()
             take_brokers(self._image, controller_id, brokers)
             if has_lost:
                 yield from self._replicas.brokers_gone()
-            yield from self._take_topics(topics)
+            for some in topics:
+                yield from self._take_topics(some)
+                yield None
             self._come()
-            return {}
 
-        errors = yield from self._replicas.in_turn(controller_epoch, broker_epoch, taken)
-        return errors if isinstance(errors, int) else NONE
+        return self._replicas.in_turn(controller_epoch, broker_epoch, taken)
 
     def _take_topics(self, topics: Sequence[ToldTopic]) -> Steps[None]:
         if not topics:

@@ -148,10 +148,10 @@ class ReplicaManager:
             return STALE_BROKER_EPOCH
         return STALE_CONTROLLER_EPOCH if controller_epoch < self.controller_epoch else NONE
 
-    def in_turn(self, controller_epoch: int, broker_epoch: int, steps: Callable[[], Steps[Errors]]) -> Steps[Errors | int]:
+    def in_turn(self, controller_epoch: int, broker_epoch: int, steps: Callable[[], Steps[None]]) -> Steps[int]:
         """Take what a controller says when all that was said before is done; an error code if it is stale by then."""
 
-        def taken() -> Steps[Errors | int]:
+        def taken() -> Steps[int]:
             error_code = self.epoch_error(controller_epoch, broker_epoch)
             if error_code:
                 log.warning("what a controller of epoch %d says is out of date (%d)", controller_epoch, error_code)
@@ -159,7 +159,8 @@ class ReplicaManager:
             self.controller_epoch = controller_epoch
             if broker_epoch > self._ports.terms.broker_epoch:
                 self._begin_life(broker_epoch)
-            return (yield from steps())
+            yield from steps()
+            return NONE
 
         return (yield from self._turns.steps(taken()))
 

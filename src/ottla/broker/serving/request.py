@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeVar
@@ -87,6 +87,13 @@ class Request(Generic[Body]):
     is_owned: bool = False
     size: int = 0
     """Bytes of its frame."""
+
+    def parts(self) -> Iterator[Body]:
+        """The body, or one after the other the blocks that it is read in, by a handler that admits all or nothing."""
+        if self.whole is None:
+            yield self.body
+        else:
+            yield from map(self.whole.reader.part, self.whole.reader.blocks())
 
     def repeats(self, *name: object) -> bool:
         """Whether something is named in several parts of the request: all that make its name."""

@@ -5,7 +5,7 @@ Knows the context and the messages; sends nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from ottla.cluster.controller.context import (
@@ -34,9 +34,12 @@ MADE_AT_ONCE = 200
 """States of partitions that are made between two pauses: about a millisecond's work."""
 
 S = TypeVar("S")
+Made = Generator[None, None, S]
+"""Something that is made with pauses: after each, others can have their turn."""
 
 _Led = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 _Told = UpdateMetadataRequest.UpdateMetadataPartitionState
+_Stopped = StopReplicaRequest.StopReplicaPartitionState
 
 
 class ControlVersions(NamedTuple):
@@ -49,11 +52,12 @@ class ControlVersions(NamedTuple):
 
 
 class ControlRequest(NamedTuple):
-    """A request for one broker. `deleted` are the replicas that it is to delete, if it is a StopReplica."""
+    """A request for one broker, that names so many partitions. `deleted` are the replicas that it is to delete (StopReplica)."""
 
     node_id: int
     message: Message
     version: int
+    partitions: int
     deleted: frozenset[TopicPartition] = frozenset()
 
 
@@ -107,18 +111,22 @@ class ControlRequests:
 
     def _all_roles(self, roles: dict[int, dict[TopicPartition, bool]]) -> Iterator[ControlRequest | None]:
         made: dict[tuple[TopicPartition, bool], _Led] = {}
-        for node, partitions in roles.items():
-            broker = self._context.brokers.get(node)
-            if broker is None:
-                continue
+        for broker, partitions in self._there(roles):
+            states = dict[TopicPartition, _Led]()
             for number, key in enumerate(partitions.items(), 1):
                 if key not in made and key[0] in self._context.leaders:
                     made[key] = self._role(*key)
+                if key in made:
+                    states[key[0]] = made[key]
                 if number % MADE_AT_ONCE == 0:
                     yield None
-            states = {key[0]: made[key] for key in partitions.items() if key in made}
             if states:
-                yield ControlRequest(node, self._leader_and_isr(broker, states), self._versions.leader_and_isr)
+                message = yield from self._leader_and_isr(broker, states)
+                yield ControlRequest(broker.node_id, message, self._versions.leader_and_isr, len(states))
+
+    def _there(self, told: Mapping[int, S]) -> Iterator[tuple[LiveBroker, S]]:
+        """What is told to brokers that are registered."""
+        return ((broker, what) for node, what in told.items() if (broker := self._context.brokers.get(node)) is not None)
 
     def _role(self, partition: TopicPartition, is_new: bool) -> _Led:
         state, assignment = self._context.leaders[partition], self._context.assignment(partition)
@@ -138,7 +146,8 @@ class ControlRequests:
             leader_recovery_state=recovery,
         )
 
-    def _leader_and_isr(self, broker: LiveBroker, states: dict[TopicPartition, _Led]) -> LeaderAndIsrRequest:
+    def _leader_and_isr(self, broker: LiveBroker, states: dict[TopicPartition, _Led]) -> Made[LeaderAndIsrRequest]:
+        by_topic = yield from _by_topic(states)
         context, listener = self._context, self._versions.listener
         leaders = {state.leader for state in states.values()} & context.brokers.keys()
         addresses = [(leader, context.brokers[leader].endpoint(listener)) for leader in sorted(leaders)]
@@ -155,7 +164,7 @@ class ControlRequests:
         if self._versions.leader_and_isr < TOPIC_STATES_FROM:
             request.ungrouped_partition_states = list(states.values())
             return request
-        for name, some in _by_topic(states).items():
+        for name, some in by_topic.items():
             topic_id = context.topic_ids.get(name, NO_TOPIC_ID)
             request.topic_states.append(
                 LeaderAndIsrRequest.LeaderAndIsrTopicState(topic_name=name, topic_id=topic_id, partition_states=some)
@@ -174,12 +183,13 @@ class ControlRequests:
                 states[one] = self._state(one, one[0] in deleting)
             if number % MADE_AT_ONCE == 0:
                 yield None
+        by_topic = yield from _by_topic(states)
         brokers = [self._described(broker) for broker in context.brokers.values()]
         topics = [
             UpdateMetadataRequest.UpdateMetadataTopicState(
                 topic_name=name, topic_id=context.topic_ids.get(name, NO_TOPIC_ID), partition_states=some
             )
-            for name, some in _by_topic(states).items()
+            for name, some in by_topic.items()
         ]
         for node in sorted(hearing):
             request = UpdateMetadataRequest(
@@ -192,7 +202,7 @@ class ControlRequests:
                 request.ungrouped_partition_states = list(states.values())
             else:
                 request.topic_states = topics
-            yield ControlRequest(node, request, version)
+            yield ControlRequest(node, request, version, len(states))
 
     def _state(self, partition: TopicPartition, is_deleted: bool) -> _Told:
         context = self._context
@@ -225,52 +235,49 @@ class ControlRequests:
         ]
         return described
 
-    def _all_stopped(self, stopped: dict[int, dict[TopicPartition, bool]], deleting: frozenset[str]) -> Iterator[ControlRequest]:
-        for node, partitions in stopped.items():
-            broker = self._context.brokers.get(node)
-            if broker is None:
-                continue
+    def _all_stopped(
+        self, stopped: dict[int, dict[TopicPartition, bool]], deleting: frozenset[str]
+    ) -> Iterator[ControlRequest | None]:
+        for broker, partitions in self._there(stopped):
             if self._versions.stop_replica >= EPOCHS_FROM:
-                yield self._stopped_by_epoch(broker, partitions, deleting)
+                yield (yield from self._stopped_by_epoch(broker, partitions, deleting))
                 continue
             for is_deleted in (True, False):
                 some = [partition for partition, one in partitions.items() if one == is_deleted]
                 if some:
-                    yield self._stopped_alike(broker, some, is_deleted=is_deleted)
+                    yield (yield from self._stopped_alike(broker, some, is_deleted=is_deleted))
 
     def _stopped_by_epoch(
         self, broker: LiveBroker, partitions: dict[TopicPartition, bool], deleting: frozenset[str]
-    ) -> ControlRequest:
+    ) -> Made[ControlRequest]:
+        states = dict[TopicPartition, _Stopped]()
+        for number, (partition, is_deleted) in enumerate(partitions.items(), 1):
+            epoch = EPOCH_DURING_DELETE if partition[0] in deleting else self._leader_epoch(partition)
+            states[partition] = _Stopped(partition_index=partition[1], leader_epoch=epoch, delete_partition=is_deleted)
+            if number % MADE_AT_ONCE == 0:
+                yield None
+        by_topic = yield from _by_topic(states)
         request = self._stop_replica(broker)
-        states = {
-            partition: StopReplicaRequest.StopReplicaPartitionState(
-                partition_index=partition[1],
-                leader_epoch=EPOCH_DURING_DELETE if partition[0] in deleting else self._leader_epoch(partition),
-                delete_partition=is_deleted,
-            )
-            for partition, is_deleted in partitions.items()
-        }
         request.topic_states = [
-            StopReplicaRequest.StopReplicaTopicState(topic_name=name, partition_states=some)
-            for name, some in _by_topic(states).items()
+            StopReplicaRequest.StopReplicaTopicState(topic_name=name, partition_states=some) for name, some in by_topic.items()
         ]
         deleted = frozenset(partition for partition, is_deleted in partitions.items() if is_deleted)
-        return ControlRequest(broker.node_id, request, self._versions.stop_replica, deleted)
+        return ControlRequest(broker.node_id, request, self._versions.stop_replica, len(states), deleted)
 
-    def _stopped_alike(self, broker: LiveBroker, partitions: list[TopicPartition], *, is_deleted: bool) -> ControlRequest:
+    def _stopped_alike(self, broker: LiveBroker, partitions: list[TopicPartition], *, is_deleted: bool) -> Made[ControlRequest]:
+        by_topic = yield from _by_topic({one: one[1] for one in partitions})
         request = self._stop_replica(broker)
         request.delete_partitions = is_deleted
         if self._versions.stop_replica >= STOPPED_BY_TOPIC_FROM:
             request.topics = [
-                StopReplicaRequest.StopReplicaTopicV1(name=name, partition_indexes=indexes)
-                for name, indexes in _by_topic({one: one[1] for one in partitions}).items()
+                StopReplicaRequest.StopReplicaTopicV1(name=name, partition_indexes=indexes) for name, indexes in by_topic.items()
             ]
         else:
             request.ungrouped_partitions = [
                 StopReplicaRequest.StopReplicaPartitionV0(topic_name=name, partition_index=index) for name, index in partitions
             ]
         deleted = frozenset(partitions) if is_deleted else frozenset[TopicPartition]()
-        return ControlRequest(broker.node_id, request, self._versions.stop_replica, deleted)
+        return ControlRequest(broker.node_id, request, self._versions.stop_replica, len(partitions), deleted)
 
     def _stop_replica(self, broker: LiveBroker) -> StopReplicaRequest:
         context = self._context
@@ -281,8 +288,10 @@ class ControlRequests:
         return NO_EPOCH if state is None else state.leader_epoch
 
 
-def _by_topic(states: dict[TopicPartition, S]) -> dict[str, list[S]]:
+def _by_topic(states: Mapping[TopicPartition, S]) -> Made[dict[str, list[S]]]:
     topics: dict[str, list[S]] = {}
-    for (name, _), state in states.items():
+    for number, ((name, _), state) in enumerate(states.items(), 1):
         topics.setdefault(name, []).append(state)
+        if number % MADE_AT_ONCE == 0:
+            yield None
     return topics

@@ -17,7 +17,7 @@ from struct import unpack_from
 from typing import Any, Final
 
 from ottla.wire.codec import messages
-from ottla.wire.codec.messages import DECODING, Buffer, Part, join_between, part_codecs
+from ottla.wire.codec.messages import DECODING, Buffer, M, Part, join_between, part_codecs
 from ottla.wire.codec.plans import Step, StructPlan, plan_of
 from ottla.wire.codec.primitives import LONGEST_STRING, Stop, TooMany, unsigned_varint, varint
 from ottla.wire.faults import Malformed
@@ -168,10 +168,7 @@ class BlockReader:
 
     def part(self, block: list[Any]) -> Any:
         """The message as if it held no more than this block."""
-        part = copy(self.message)
-        if self._count >= 0:
-            setattr(part, self.name, block)
-        return part
+        return _holding(self.message, self.name, block) if self._count >= 0 else copy(self.message)
 
     def _blocks(self, level: Level, at: int, count: int) -> Generator[list[Any], None, None]:
         at = yield from self._walk(level, at, count)
@@ -221,6 +218,38 @@ def _things(level: Level, block: Sequence[Any]) -> int:
         return len(block)
     name = below.step.name
     return len(block) + sum(_things(below, getattr(one, name) or ()) for one in block)
+
+
+def pieces(message: M, path: Path, size: int) -> Iterator[M]:
+    """The message as several, each of which holds the next `size` things or so; as it is where there is no more of them."""
+    some: list[Any] = []
+    held = 0
+    for item in getattr(message, path[0]):
+        for one, count in _cut(item, path[1:], size):
+            some.append(one)
+            held += count
+            if held >= size:
+                yield _holding(message, path[0], some)
+                some, held = [], 0
+    if some or not getattr(message, path[0]):
+        yield _holding(message, path[0], some)
+
+
+def _cut(item: Any, below: Path, size: int) -> Iterator[tuple[Any, int]]:
+    """One thing, in several if it has too many of its own; and how many things each is."""
+    inner: list[Any] = getattr(item, below[0]) if below else []
+    if len(inner) <= size:
+        yield item, 1 + len(inner)
+        return
+    assert len(below) == 1, "no message that is sent has more than two levels"
+    for first in range(0, len(inner), size):
+        yield _holding(item, below[0], inner[first : first + size]), size
+
+
+def _holding(whole: Any, name: str, items: list[Any]) -> Any:
+    part = copy(whole)
+    setattr(part, name, items)
+    return part
 
 
 class BlockWriter:
