@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import chain
 
-from ottla.broker.controller.leaders import LeaderChanges, led_by
+from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.pieces import chosen, each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.scheduler import Steps
 from ottla.cluster.controller import elections
@@ -55,12 +58,15 @@ class BrokerChanges:
         for node in lost:
             self._context.remove_broker(node)
             self._term.close_way(node)
-            self._term.deletions.failed(node, held[node])
-        yield from self.lose_replicas(set[TopicPartition]().union(*held.values()))
+        for node in lost:
+            for some in in_pieces(held[node]):
+                self._term.deletions.failed(node, some)
+                yield None
+        yield from self.lose_replicas(dict.fromkeys(chain(*held.values())))
 
     def lose_replicas(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Replicas of these partitions are offline: others lead, and all brokers hear of it, even if nothing is left to change."""
-        yield from self._leaders.settle(sorted(partitions))
+        yield from self._leaders.settle(partitions)
         self._term.requests.tell_all()
         yield from self._term.send()
 
@@ -75,12 +81,10 @@ class BrokerChanges:
         yield from self._term.send()
         requests.tell(joined, context.leaders)  # who coordinates something takes what it does not know for deleted
         yield from self._term.send()
-        yield from self._leaders.settle(self._leaders.without_leader())
+        yield from self._leaders.settle((yield from self._leaders.without_leader()))
         for node in joined:
-            for partition in sorted(context.held_by([node])):
-                if partition in context.leaders and partition[0] not in self._term.deletions:
-                    requests.lead((node,), partition)
-        yield None
+            held = yield from chosen(context.held_by([node]), self._leaders.is_there)
+            yield from each(held, partial(requests.lead, (node,)))
         yield from self._term.send()
 
     def _alter(self, broker: LiveBroker) -> None:
@@ -98,29 +102,25 @@ class BrokerChanges:
             return STALE_BROKER_EPOCH, []
         log.info("broker %d is about to stop", node_id)
         context.shutting_down.add(node_id)
-        held = [one for one in sorted(context.held_by([node_id])) if self._can_be_left(one)]
-        led = [one for one in held if context.leaders[one].leader == node_id]
-        followed = [one for one in held if context.leaders[one].leader != node_id]
-        self._leaders.tell((yield from self._term.states.change(led, elections.leader_instead)))
+        held = yield from chosen(context.held_by([node_id]), self._can_be_left)
+        led = yield from chosen(held, lambda one: context.leaders[one].leader == node_id)
+        followed = yield from chosen(held, lambda one: context.leaders[one].leader != node_id)
+        yield from self._leaders.tell((yield from self._term.states.change(led, elections.leader_instead)))
         yield from self._term.send()
-        for partition in followed:
-            self._term.requests.stop((node_id,), partition, is_deleted=False)
-        self._leaders.tell((yield from self._term.states.change(followed, _without(node_id))))
+        yield from each(followed, partial(self._term.requests.stop, (node_id,), is_deleted=False))
+        yield from self._leaders.tell((yield from self._term.states.change(followed, _without(node_id))))
         yield from self._term.send()
-        return NONE, [one for one in led_by(context, node_id) if one[0] not in self._term.deletions]
+        return NONE, (yield from chosen(led, lambda one: context.leaders[one].leader == node_id))
 
     def _can_be_left(self, partition: TopicPartition) -> bool:
-        context = self._context
-        is_held_by_others = len(context.assignment(partition).replicas) > 1
-        return is_held_by_others and partition in context.leaders and partition[0] not in self._term.deletions
+        return len(self._context.assignment(partition).replicas) > 1 and self._leaders.is_there(partition)
 
     def log_dirs_failed(self, names: list[str]) -> Steps[None]:
         """Brokers have told that a log directory of theirs failed: their answers to LeaderAndIsr tell which replicas are lost."""
         nodes = set((yield from self._term.reader.notifications(LOG_DIR_EVENTS, names, failed_broker)))
         for node in nodes:
-            for partition in sorted(self._context.held_by([node])):
-                if partition in self._context.leaders:
-                    self._term.requests.lead((node,), partition)
+            held = yield from chosen(self._context.held_by([node]), self._context.leaders.__contains__)
+            yield from each(held, partial(self._term.requests.lead, (node,)))
         yield from self._term.send()
         yield from self._term.commit([Change(f"{LOG_DIR_EVENTS}/{name}", None) for name in names])
 
@@ -128,14 +128,17 @@ class BrokerChanges:
         """A broker has taken on its roles, except for replicas that it can't use."""
         if node_id not in self._context.brokers:
             return
-        errors = list(self._errors(response))
         failed = self._context.failed.setdefault(node_id, set())
-        before = frozenset(failed)
-        failed.difference_update(one for one, code in errors if code == NONE)
-        failed.update(one for one, code in errors if code == KAFKA_STORAGE_ERROR)
-        if failed - before:
+        lost = list[TopicPartition]()
+        for errors in in_pieces(self._errors(response)):
+            failed.difference_update(one for one, code in errors if code == NONE)
+            new = [one for one, code in errors if code == KAFKA_STORAGE_ERROR and one not in failed]
+            failed.update(new)
+            lost += new
+            yield None
+        if lost:
             log.warning("broker %d can't use %d of its replicas", node_id, len(failed))
-            yield from self.lose_replicas(failed - before)
+            yield from self.lose_replicas(lost)
 
     def _errors(self, response: LeaderAndIsrResponse) -> Iterable[tuple[TopicPartition, int]]:
         for one in response.partition_errors:

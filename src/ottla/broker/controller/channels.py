@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
+from ottla.cluster.controller.context import AT_ONCE
 from ottla.cluster.controller.requests import ControlRequest
 from ottla.ports import Now, Part
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
@@ -25,8 +26,6 @@ from ottla.wire.schema import Message
 LANE = "controller"
 RETRY_MS = 100
 """So long a broker is left alone that is not reached."""
-AT_ONCE = 200
-"""Partitions that are merged or encoded at once."""
 MANY: dict[type[Message], tuple[Path, ...]] = {
     LeaderAndIsrRequest: (("topic_states", "partition_states"), ("ungrouped_partition_states",)),
     UpdateMetadataRequest: (("topic_states", "partition_states"), ("ungrouped_partition_states",)),

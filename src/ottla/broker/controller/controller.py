@@ -161,7 +161,7 @@ class Controller:
         self._soon("unclean elections", self._see_to_leaderless)
 
     def _see_to_leaderless(self, reign: Reign) -> Steps[None]:
-        yield from reign.leaders.settle(reign.leaders.without_leader())
+        yield from reign.leaders.settle((yield from reign.leaders.without_leader()))
         yield from reign.term.send()
 
     # Elections
@@ -214,7 +214,7 @@ class Controller:
         term.requests.tell_all(term.context.leaders)
         yield from term.send()
         yield from reign.leaders.settle(partitions)
-        yield from reign.leaders.tell_slowly(partitions)
+        yield from reign.leaders.tell_again(partitions)
         yield from term.send()
         log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))
         yield from reign.topics.to_be_deleted(deleted)

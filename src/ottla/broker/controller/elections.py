@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.pieces import chosen, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.scheduler import Steps
@@ -42,19 +43,23 @@ class AskedElections:
 
         What came of each: an error code, NONE where another replica leads now, and a sentence.
         """
-        asked = list(self._context.partitions() if partitions is None else partitions)
-        found = {one: fault for one in asked if (fault := self._refusal(one, is_unclean=is_unclean)) is not None}
-        wanted = [one for one in asked if one not in found]
+        asked = self._context.partitions() if partitions is None else partitions
+        found = dict[TopicPartition, Fault | None]()
+        for some in in_pieces(asked):
+            found.update((one, self._refusal(one, is_unclean=is_unclean)) for one in some)
+            yield None
+        wanted = [one for one, fault in found.items() if fault is None]
         if is_unclean:
             yield from self._leaders.settle(wanted, is_unclean=True)
-            led = {one for one in wanted if not self._context.needs_leader(one)}
+            led = set((yield from chosen(wanted, lambda one: not self._context.needs_leader(one))))
         else:
-            led = set((yield from self._term.states.change(wanted, elections.preferred_leader)))
-            self._leaders.tell(sorted(led))
+            changed = yield from self._term.states.change(wanted, elections.preferred_leader)
+            yield from self._leaders.tell(changed)
+            led = set(changed)
         yield from self._term.send()
         code = ELIGIBLE_LEADERS_NOT_AVAILABLE if is_unclean else PREFERRED_LEADER_NOT_AVAILABLE
-        found |= {one: (NONE, "") if one in led else (code, ERRORS[code].sentence) for one in wanted}
-        return {one: found[one] for one in asked}
+        missed: Fault = code, ERRORS[code].sentence
+        return {one: fault or ((NONE, "") if one in led else missed) for one, fault in found.items()}
 
     def _refusal(self, partition: TopicPartition, *, is_unclean: bool) -> Fault | None:
         replicas, state = self._context.assignment(partition).replicas, self._context.leaders.get(partition)
@@ -71,9 +76,8 @@ class AskedElections:
     def balance(self) -> Steps[None]:
         """Give brokers back what is theirs to lead, where they miss too much of it (`leader.imbalance.per.broker.percentage`)."""
         percentage = self._term.settings.leader_imbalance_per_broker_percentage
-        there = [one for one in self._context.partitions() if one[0] not in self._term.deletions]
-        yield None
-        missed = reassignments.imbalanced(self._context, there, percentage)
+        there = yield from chosen(self._context.partitions(), lambda one: one[0] not in self._term.deletions)
+        missed = yield from reassignments.imbalanced(self._context, there, percentage)
         yield from self._give_back(missed, "leaders were out of balance")
 
     def written(self) -> Steps[None]:

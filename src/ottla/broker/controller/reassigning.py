@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.pieces import chosen, each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges
 from ottla.broker.failures import CONFLICTS, MOST_RACES
@@ -25,6 +27,7 @@ log = logging.getLogger("ottla.broker")
 
 Targets = Mapping[TopicPartition, Sequence[int] | None]
 """The replicas that partitions are to have; None for those of before."""
+Moves = dict[TopicPartition, ReplicaAssignment]
 Faults = dict[TopicPartition, Fault]
 """What came of each partition: an error code, NONE if its move is under way or over, and a sentence."""
 
@@ -44,30 +47,37 @@ class Reassignments:
 
     def alter(self, targets: Targets, *, may_resize: bool) -> Steps[Faults]:
         """A request wants partitions moved, or moves taken back; `may_resize`: to more or fewer replicas too."""
-        faults, moves = self._judged(targets, may_resize=may_resize)
+        faults, moves = yield from self._judged(targets, may_resize=may_resize)
         yield from self._forget_written(lambda partition, replicas: partition in moves)
         return faults | (yield from self._begin(moves))
 
     def listed(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
         """Those of these partitions, or (None) of all, that are on the move."""
-        asked = self._context.reassigning if partitions is None else partitions
-        yield None
-        found = {partition: self._context.assignment(partition) for partition in asked}
-        return {partition: one for partition, one in sorted(found.items()) if one.is_being_reassigned}
+        context = self._context
+        asked = context.reassigning if partitions is None else partitions
+        found: Moves = {}
+        for some in in_pieces(asked):
+            assigned = ((one, context.assignment(one)) for one in some)
+            found.update((one, assignment) for one, assignment in assigned if assignment.is_being_reassigned)
+            yield None
+        return found
 
     def resume(self) -> Steps[None]:
         """A term begins: go on with the moves of the one before."""
         yield from self.written()
-        yield from self._go_on(sorted(self._context.reassigning))
+        yield from self._go_on(list(self._context.reassigning))
 
     def joined(self, nodes: Iterable[int]) -> Steps[None]:
         """Brokers have come, which may be waited for."""
-        yield from self._go_on(sorted(self._context.reassigning & self._context.held_by(nodes)))
+        joined = set(nodes)
+        reassigning = self._context.reassigning
+        moving = yield from chosen(reassigning, lambda one: not joined.isdisjoint(self._context.assignment(one).replicas))
+        yield from self._go_on(moving)
 
     def in_sync(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """The replicas in sync of these partitions have changed: some moves may be over."""
-        moving = [one for one in partitions if one in self._context.reassigning]
-        complete = [one for one in moving if reassignments.is_complete(self._context, one)]
+        moving = yield from chosen(partitions, self._context.reassigning.__contains__)
+        complete = yield from chosen(moving, partial(reassignments.is_complete, self._context))
         if complete:
             yield from self._complete(complete)
 
@@ -76,7 +86,7 @@ class Reassignments:
         moves = yield from self._written()
         if not moves:
             return
-        faults, wanted = self._judged(dict(moves))
+        faults, wanted = yield from self._judged(dict(moves))
         faults |= yield from self._begin({one: to for one, to in wanted.items() if self._context.assignment(one) != to})
         failed = {one: fault for one, fault in faults.items() if fault[0] != NONE}
         for (name, index), (_, sentence) in failed.items():
@@ -84,60 +94,77 @@ class Reassignments:
         moving = self._context.reassigning
         yield from self._forget_written(lambda partition, replicas: partition in failed or partition not in moving)
 
-    def _judged(self, targets: Targets, *, may_resize: bool = True) -> tuple[Faults, dict[TopicPartition, ReplicaAssignment]]:
+    def _judged(self, targets: Targets, *, may_resize: bool = True) -> Steps[tuple[Faults, Moves]]:
         faults: Faults = {}
-        moves: dict[TopicPartition, ReplicaAssignment] = {}
-        for partition, target in targets.items():
-            if partition[0] in self._term.deletions:
-                faults[partition] = UNKNOWN_TOPIC_OR_PARTITION, BEING_DELETED
-                continue
-            judged = reassignments.wanted(self._context, partition, target, may_resize=may_resize)
-            if isinstance(judged, ReplicaAssignment):
-                moves[partition] = judged
-            else:
-                faults[partition] = judged
+        moves: Moves = {}
+        for some in in_pieces(targets.items()):
+            for partition, target in some:
+                judged = self._judged_one(partition, target, may_resize=may_resize)
+                if isinstance(judged, ReplicaAssignment):
+                    moves[partition] = judged
+                else:
+                    faults[partition] = judged
+            yield None
         return faults, moves
 
-    def _begin(self, moves: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[Faults]:
+    def _judged_one(
+        self, partition: TopicPartition, target: Sequence[int] | None, *, may_resize: bool
+    ) -> ReplicaAssignment | Fault:
+        if partition[0] in self._term.deletions:
+            return UNKNOWN_TOPIC_OR_PARTITION, BEING_DELETED
+        return reassignments.wanted(self._context, partition, target, may_resize=may_resize)
+
+    def _begin(self, moves: Moves) -> Steps[Faults]:
         """Write where partitions move before anybody hears of it, so that another controller can go on."""
         faults: Faults = {}
-        for some in _by_topic(moves):
+        for some in (yield from _by_topic(moves)):
             before = {one: self._context.assignment(one) for one in some}
+            yield None
             if not (yield from self._note(some)):
                 faults |= dict.fromkeys(some, (UNKNOWN_SERVER_ERROR, ALTERED))
                 continue
             self._term.deletions.halt({name for name, _ in some})
-            for one, assignment in some.items():
-                unneeded = [node for node in before[one].replicas if node not in assignment.replicas]
-                self._term.requests.stop(unneeded, one, is_deleted=True)
-            yield from self._go_on(sorted(some))
+            yield from each(before.items(), self._stop_unneeded)
+            yield from self._go_on(list(some))
             faults |= dict.fromkeys(some, (NONE, ""))
         return faults
 
+    def _stop_unneeded(self, moved: tuple[TopicPartition, ReplicaAssignment]) -> None:
+        """A replica of before, that is neither there nor wanted any more, goes."""
+        partition, before = moved
+        assignment = self._context.assignment(partition)
+        unneeded = [node for node in before.replicas if node not in assignment.replicas]
+        self._term.requests.stop(unneeded, partition, is_deleted=True)
+
     def _go_on(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         """Have all replicas, of before and wanted ones, hear who leads; what is in sync already is over."""
-        complete = [one for one in partitions if reassignments.is_complete(self._context, one)]
+        complete = set((yield from chosen(partitions, partial(reassignments.is_complete, self._context))))
         left = [one for one in partitions if one not in complete]
-        for one in (yield from self._term.states.change(left, reassignments.told_anew)):
-            assignment = self._context.assignment(one)
-            self._term.requests.lead(assignment.origin, one)
-            self._term.requests.lead(assignment.adding, one, is_new=True)
+        yield from each((yield from self._term.states.change(left, reassignments.told_anew)), self._tell_move)
         yield from self._term.send()
         if complete:
-            yield from self._complete(complete)
+            yield from self._complete([one for one in partitions if one in complete])
+
+    def _tell_move(self, partition: TopicPartition) -> None:
+        assignment = self._context.assignment(partition)
+        self._term.requests.lead(assignment.origin, partition)
+        self._term.requests.lead(assignment.adding, partition, is_new=True)
 
     def _complete(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         """Let only the replicas that were wanted count, have the others deleted, and note that it is over."""
         settled = yield from self._term.states.change(partitions, reassignments.settled)
-        over: dict[TopicPartition, ReplicaAssignment] = {}
-        for one in settled:
+        over: Moves = {}
+
+        def end(one: TopicPartition) -> None:
             assignment = self._context.assignment(one)
             over[one] = ReplicaAssignment(assignment.target)
             self._context.assign(one, over[one])
-            self._leaders.tell([one])
             self._term.requests.stop(assignment.removing, one, is_deleted=True)
+
+        yield from each(settled, end)
+        yield from self._leaders.tell(settled)
         yield from self._term.send()
-        for some in _by_topic(over):
+        for some in (yield from _by_topic(over)):
             if not (yield from self._note(some)):
                 log.error("topic %s changes all the time: its moves are over, and not noted as such", next(iter(some))[0])
         yield from self._forget_written(lambda partition, replicas: partition in over)
@@ -158,8 +185,7 @@ class Reassignments:
                 yield from self._term.commit([Change(layout.topic_path(name), topic_value(topic_id, after), entry.version)])
             except CONFLICTS:
                 continue
-            for partition, assignment in assignments.items():
-                self._context.assign(partition, assignment)
+            yield from each(assignments.items(), lambda move: self._context.assign(*move))
             return True
         return False
 
@@ -186,8 +212,10 @@ class Reassignments:
                 log.info("a tool has changed what it wants moved")
 
 
-def _by_topic(moves: Mapping[TopicPartition, ReplicaAssignment]) -> list[dict[TopicPartition, ReplicaAssignment]]:
-    topics: dict[str, dict[TopicPartition, ReplicaAssignment]] = {}
-    for partition, assignment in moves.items():
-        topics.setdefault(partition[0], {})[partition] = assignment
+def _by_topic(moves: Moves) -> Steps[list[Moves]]:
+    topics: dict[str, Moves] = {}
+    for some in in_pieces(moves.items()):
+        for partition, assignment in some:
+            topics.setdefault(partition[0], {})[partition] = assignment
+        yield None
     return list(topics.values())

@@ -10,12 +10,13 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ottla.broker.controller.leaders import LeaderChanges
+from ottla.broker.controller.pieces import each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.versions import Switch
 from ottla.broker.scheduler import Steps
 from ottla.cluster import layout
-from ottla.cluster.controller.context import TopicPartition
+from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
 from ottla.cluster.controller.entries import DELETIONS, TopicEntry, topic_value
 from ottla.cluster.controller.requests import ControlRequest
 from ottla.ports import Change
@@ -43,8 +44,7 @@ class TopicChanges:
     def there(self, names: Collection[str]) -> Steps[None]:
         """These are all topics that have an entry: new ones get leaders, and those that are gone are forgotten."""
         for name in self._context.topics.keys() - names:
-            self._context.remove_topic(name)
-            self._term.deletions.forget(name)
+            yield from self._forget(name)
         new = [name for name in names if name not in self._context.topics]
         if new:
             yield from self._leaders.settle((yield from self.read(new)))
@@ -57,9 +57,24 @@ class TopicChanges:
             yield from self._give_ids({name: topic for name, topic in topics.items() if topic.topic_id is None})
         new = list[TopicPartition]()
         for name, topic in topics.items():
-            new += self._context.set_topic(name, topic.topic_id, topic.assignments)
+            new += yield from self._taken_in(name, topic.topic_id, topic.assignments)
+        return new
+
+    def _taken_in(
+        self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]
+    ) -> Steps[list[TopicPartition]]:
+        """Those of these partitions that are new."""
+        new = self._context.set_topic(name, topic_id, {})
+        for some in in_pieces(assignments.items()):
+            new += self._context.set_topic(name, topic_id, dict(some))
             yield None
         return new
+
+    def _forget(self, name: str) -> Steps[None]:
+        """A topic is gone."""
+        yield from each(self._context.partitions([name]), self._context.remove_partition)
+        self._context.remove_topic(name)
+        self._term.deletions.forget(name)
 
     def _give_ids(self, topics: Mapping[str, TopicEntry]) -> Steps[None]:
         """Topics of before 2.8, and those that older tools make, get their ids (KIP-516)."""
@@ -84,7 +99,7 @@ class TopicChanges:
         if new and name in self._term.deletions:
             log.warning("topic %s gets no more partitions: it is being deleted", name)
         elif new:
-            yield from self._leaders.settle(self._context.set_topic(name, topics[name].topic_id, new))
+            yield from self._leaders.settle((yield from self._taken_in(name, topics[name].topic_id, new)))
             yield from self._term.send()
 
     def to_be_deleted(self, names: Iterable[str]) -> Steps[None]:
@@ -114,22 +129,29 @@ class TopicChanges:
 
     def go_on(self) -> Steps[None]:
         """Have replicas deleted that can be, and end what is over."""
-        for name in self._term.deletions.finished():
-            yield from self._remove(name)
-        beginning = self._term.deletions.begin()
-        if beginning:
-            for partition, nodes in beginning.items():
-                self._term.requests.stop(nodes, partition, is_deleted=True)
+        deletions, requests = self._term.deletions, self._term.requests
+        for name in sorted(deletions.topics):
+            if deletions.is_over(name):
+                yield from self._remove(name)
+                continue
+            yield None
+            beginning = yield from deletions.begin(name)
+            yield from each(beginning.items(), lambda asked: requests.stop(asked[1], asked[0], is_deleted=True))
         yield from self._term.send()
 
     def stopped(self, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
         """A broker has answered which of its replicas it could not delete."""
         codes = {(one.topic_name, one.partition_index): one.error_code for one in response.partition_errors}
-        failed = [one for one in request.deleted if codes.get(one, response.error_code) != NONE]
-        if failed:
-            log.warning("broker %d could not delete %d replicas", request.node_id, len(failed))
-        self._term.deletions.failed(request.node_id, failed)
-        self._term.deletions.deleted(request.node_id, request.deleted.difference(failed))
+        yield None
+        failures = 0
+        for some in in_pieces(request.deleted):
+            failed = [one for one in some if codes.get(one, response.error_code) != NONE]
+            failures += len(failed)
+            self._term.deletions.failed(request.node_id, failed)
+            self._term.deletions.deleted(request.node_id, set(some).difference(failed))
+            yield None
+        if failures:
+            log.warning("broker %d could not delete %d replicas", request.node_id, failures)
         yield from self.go_on()
 
     def _remove(self, name: str) -> Steps[None]:
@@ -145,5 +167,4 @@ class TopicChanges:
         paths = [layout.topic_path(name), f"{DELETIONS}/{name}", *([layout.topic_config_path(name)] if name in configs else [])]
         yield from self._term.commit([Change(path, None) for path in paths])
         log.info("topic %s is deleted", name)
-        self._context.remove_topic(name)
-        self._term.deletions.forget(name)
+        yield from self._forget(name)

@@ -8,6 +8,7 @@ known of the partition.
 from __future__ import annotations
 
 import logging
+from itertools import islice
 from json import dumps
 
 from ottla.broker.failures import CONFLICTS
@@ -38,6 +39,8 @@ from ottla.wire.errors import (
 log = logging.getLogger("ottla.broker")
 
 AGAIN_MS = 50
+AT_ONCE = 500
+"""Changes in one request."""
 EPOCHS_FROM, TOPIC_IDS_FROM = 3, 2
 """The versions of AlterPartition that tell the epochs of brokers, and that name topics by their ids alone."""
 
@@ -69,10 +72,19 @@ class _Wanted:
     def add(self, replica: Replica, change: IsrChange) -> None:
         self._changes[replica] = change
 
-    def current(self) -> dict[Replica, IsrChange]:
-        """Those that still are."""
-        self._changes = {replica: change for replica, change in self._changes.items() if is_pending(replica, change)}
-        return dict(self._changes)
+    def current(self, most: int) -> dict[Replica, IsrChange]:
+        """Some of those that still are; the next call begins with others, for these may come to nothing again and again."""
+        current: dict[Replica, IsrChange] = {}
+        for replica, change in list(islice(self._changes.items(), most)):
+            del self._changes[replica]
+            if is_pending(replica, change):
+                current[replica] = change
+        self._changes |= current
+        return current
+
+    @property
+    def is_left(self) -> bool:
+        return bool(self._changes)
 
     def done(self, replica: Replica, change: IsrChange) -> None:
         if self._changes.get(replica) is change:
@@ -114,8 +126,10 @@ class IsrsByController:
     def _send(self) -> None:
         if self._is_under_way:
             return
-        changes = self._wanted.current()
+        changes = self._wanted.current(AT_ONCE)
         if not changes:
+            if self._wanted.is_left:
+                self._again()
             return
         controller_id = self._image.controller_id
         if controller_id == NO_LEADER:
@@ -215,7 +229,8 @@ class IsrsByRegistry:
         self._scheduler.at(self, self._scheduler.now().mono_ms + 10 * AGAIN_MS, lambda now: self._begin())
 
     def _write(self) -> Steps[None]:
-        while changes := self._wanted.current():
+        while self._wanted.is_left:
+            changes = self._wanted.current(AT_ONCE)
             for replica, change in changes.items():
                 version = yield from self._written_as(replica, change)
                 self._wanted.done(replica, change)

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from ottla.cluster.image import NO_LEADER
 
 TopicPartition: TypeAlias = tuple[str, int]
 """A topic's name and the number of one of its partitions."""
+
+AT_ONCE = 200
+"""Partitions that are looked at between two pauses: less than a millisecond's work, whatever is asked of each."""
 
 RECOVERED, RECOVERING = 0, 1
 """A leader's recovery (KIP-704): after an unclean election it is `RECOVERING` until it has told otherwise."""
@@ -102,10 +106,11 @@ class ControllerContext:
     names: dict[bytes, str] = field(default_factory=dict)
     leaders: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
     """Partitions that never had a leader are not in it."""
-    reassigning: set[TopicPartition] = field(default_factory=set)
+    reassigning: dict[TopicPartition, None] = field(default_factory=dict)
+    """Those on the move, in the order in which that began."""
     failed: dict[int, set[TopicPartition]] = field(default_factory=dict)
     """The replicas that a live broker can't use, for their log directory failed."""
-    _held: dict[int, set[TopicPartition]] = field(default_factory=dict)
+    _held: dict[int, dict[TopicPartition, None]] = field(default_factory=dict)
 
     def set_topic(self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> list[TopicPartition]:
         """Take in what the entry of a topic says; returns the partitions that are new."""
@@ -125,28 +130,32 @@ class ControllerContext:
         before = self.assignment(partition)
         for node in before.replicas:
             if node not in assignment.replicas:
-                self._held[node].discard(partition)
+                self._held[node].pop(partition, None)
         for node in assignment.replicas:
-            self._held.setdefault(node, set()).add(partition)
+            self._held.setdefault(node, {})[partition] = None
         self.topics.setdefault(name, {})[index] = assignment
         if assignment.is_being_reassigned:
-            self.reassigning.add(partition)
+            self.reassigning[partition] = None
         else:
-            self.reassigning.discard(partition)
+            self.reassigning.pop(partition, None)
 
     def remove_topic(self, name: str) -> None:
         """Forget a topic that is gone."""
-        for index, assignment in self.topics.pop(name, {}).items():
-            partition = (name, index)
-            self.leaders.pop(partition, None)
-            self.reassigning.discard(partition)
-            for node in assignment.replicas:
-                self._held[node].discard(partition)
-            for failed in self.failed.values():
-                failed.discard(partition)
+        for partition in list(self.partitions([name])):
+            self.remove_partition(partition)
+        self.topics.pop(name, None)
         topic_id = self.topic_ids.pop(name, None)
         if topic_id is not None:
             self.names.pop(topic_id, None)
+
+    def remove_partition(self, partition: TopicPartition) -> None:
+        """Forget a partition of a topic that is gone, for who removes them piece by piece; the topic is to be removed last."""
+        for node in self.assignment(partition).replicas:
+            self._held[node].pop(partition, None)
+        self.leaders.pop(partition, None)
+        self.reassigning.pop(partition, None)
+        for failed in self.failed.values():
+            failed.discard(partition)
 
     def remove_broker(self, node_id: int) -> None:
         """Forget a broker whose registration is gone."""
@@ -163,9 +172,9 @@ class ControllerContext:
         for name in list(self.topics) if topics is None else topics:
             yield from ((name, index) for index in self.topics.get(name, ()))
 
-    def held_by(self, node_ids: Iterable[int]) -> set[TopicPartition]:
-        """The partitions of which one of these brokers holds a replica."""
-        return set[TopicPartition]().union(*(self._held.get(node_id, ()) for node_id in node_ids))
+    def held_by(self, node_ids: Iterable[int]) -> list[TopicPartition]:
+        """The partitions of which one of these brokers holds a replica, each once."""
+        return list(dict.fromkeys(chain.from_iterable(self._held.get(node_id, ()) for node_id in node_ids)))
 
     def live(self) -> set[int]:
         """The brokers that may lead: registered, and not about to stop."""

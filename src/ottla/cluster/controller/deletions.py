@@ -5,10 +5,10 @@ A deletion that can't go on, because a broker is gone or refused, or a reassignm
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 
-from ottla.cluster.controller.context import ControllerContext, TopicPartition
+from ottla.cluster.controller.context import AT_ONCE, ControllerContext, TopicPartition
 
 
 @dataclass(slots=True)
@@ -55,25 +55,28 @@ class TopicDeletions:
         """The topic is gone, or is not to be deleted after all."""
         self._deletions.pop(topic, None)
 
-    def finished(self) -> list[str]:
-        """The topics of which no replica is left."""
-        return [name for name, deletion in self._deletions.items() if not deletion.asked and not self._left(name, deletion)]
+    def is_over(self, topic: str) -> bool:
+        """Whether no replica of a topic is left."""
+        deletion = self._deletions[topic]
+        return not deletion.asked and not self._left(topic, deletion)
 
-    def begin(self) -> dict[TopicPartition, list[int]]:
-        """The replicas that are to be deleted now, of all topics that nothing holds up. They count as asked.
+    def begin(self, topic: str) -> Generator[None, None, dict[TopicPartition, list[int]]]:
+        """The replicas of a topic that are to be deleted now, unless something holds it up, with pauses. They count as asked.
 
         A topic with a replica that is offline is halted: the others are deleted all the same.
         """
         beginning: dict[TopicPartition, list[int]] = {}
-        for name, deletion in self._deletions.items():
-            if deletion.asked or deletion.is_halted:
-                continue
-            for index, node in self._left(name, deletion):
-                if self._context.is_online(node, (name, index), is_stopping_counted=True):
-                    deletion.asked.add((index, node))
-                    beginning.setdefault((name, index), []).append(node)
-                else:
-                    deletion.is_halted = True
+        deletion = self._deletions[topic]
+        if deletion.asked or deletion.is_halted:
+            return beginning
+        for number, (index, node) in enumerate(self._left(topic, deletion), 1):
+            if number % AT_ONCE == 0:
+                yield
+            if self._context.is_online(node, (topic, index), is_stopping_counted=True):
+                deletion.asked.add((index, node))
+                beginning.setdefault((topic, index), []).append(node)
+            else:
+                deletion.is_halted = True
         return beginning
 
     def deleted(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:

@@ -7,11 +7,12 @@ Reads the context, changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from ottla.cluster import layout
-from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from ottla.cluster.controller.context import AT_ONCE, ControllerContext, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from ottla.wire.errors import (
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR,
@@ -126,16 +127,21 @@ def _partitions(value: bytes) -> dict[TopicPartition, Any]:
         raise ValueError(str(error)) from error
 
 
-def imbalanced(context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int) -> list[TopicPartition]:
-    """The partitions that another replica leads than the first, of brokers that miss more than `percentage` of what is theirs."""
-    mine: dict[int, list[TopicPartition]] = {}
-    for partition in partitions:
+def imbalanced(
+    context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int
+) -> Generator[None, None, list[TopicPartition]]:
+    """The partitions that another replica leads than the first, of brokers that miss more than `percentage` of what is theirs.
+
+    They are looked at with pauses.
+    """
+    mine: Counter[int] = Counter()
+    missed: dict[int, list[TopicPartition]] = {}
+    for number, partition in enumerate(partitions, 1):
         replicas = context.assignment(partition).replicas
         if replicas and partition in context.leaders:
-            mine.setdefault(replicas[0], []).append(partition)
-    found: list[TopicPartition] = []
-    for node, some in mine.items():
-        missed = [one for one in some if context.leaders[one].leader != node]
-        if len(missed) * 100 > percentage * len(some):
-            found += missed
-    return found
+            mine[replicas[0]] += 1
+            if context.leaders[partition].leader != replicas[0]:
+                missed.setdefault(replicas[0], []).append(partition)
+        if number % AT_ONCE == 0:
+            yield
+    return [one for node, some in missed.items() if len(some) * 100 > percentage * mine[node] for one in some]

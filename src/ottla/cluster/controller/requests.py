@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from ottla.cluster.controller.context import (
+    AT_ONCE,
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,
     NO_EPOCH,
@@ -29,9 +30,6 @@ RECOVERY_FROM, TOPIC_STATES_FROM = 6, 2
 METADATA_BY_TOPIC_FROM, SEVERAL_ENDPOINTS_FROM = 5, 1
 EPOCHS_FROM, STOPPED_BY_TOPIC_FROM = 3, 1
 """The versions of StopReplica that tell for each partition whether it is deleted, and that group partitions by topic."""
-
-MADE_AT_ONCE = 200
-"""States of partitions that are made between two pauses: about a millisecond's work."""
 
 S = TypeVar("S")
 Made = Generator[None, None, S]
@@ -118,7 +116,7 @@ class ControlRequests:
                     made[key] = self._role(*key)
                 if key in made:
                     states[key[0]] = made[key]
-                if number % MADE_AT_ONCE == 0:
+                if number % AT_ONCE == 0:
                     yield None
             if states:
                 message = yield from self._leader_and_isr(broker, states)
@@ -181,7 +179,7 @@ class ControlRequests:
         for number, one in enumerate(told, 1):
             if one in context.leaders:
                 states[one] = self._state(one, one[0] in deleting)
-            if number % MADE_AT_ONCE == 0:
+            if number % AT_ONCE == 0:
                 yield None
         by_topic = yield from _by_topic(states)
         brokers = [self._described(broker) for broker in context.brokers.values()]
@@ -254,7 +252,7 @@ class ControlRequests:
         for number, (partition, is_deleted) in enumerate(partitions.items(), 1):
             epoch = EPOCH_DURING_DELETE if partition[0] in deleting else self._leader_epoch(partition)
             states[partition] = _Stopped(partition_index=partition[1], leader_epoch=epoch, delete_partition=is_deleted)
-            if number % MADE_AT_ONCE == 0:
+            if number % AT_ONCE == 0:
                 yield None
         by_topic = yield from _by_topic(states)
         request = self._stop_replica(broker)
@@ -292,6 +290,6 @@ def _by_topic(states: Mapping[TopicPartition, S]) -> Made[dict[str, list[S]]]:
     topics: dict[str, list[S]] = {}
     for number, ((name, _), state) in enumerate(states.items(), 1):
         topics.setdefault(name, []).append(state)
-        if number % MADE_AT_ONCE == 0:
+        if number % AT_ONCE == 0:
             yield None
     return topics

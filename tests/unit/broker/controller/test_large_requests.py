@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.controller.channels import AT_ONCE, ControllerChannel
+from ottla.broker.controller.channels import ControllerChannel
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import BrokerSettings, SettingsInForce
+from ottla.cluster.controller.context import AT_ONCE
 from ottla.cluster.controller.requests import ControlRequest
 from ottla.sim.clock import SimClock
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest

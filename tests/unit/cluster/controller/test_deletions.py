@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cluster.controller.context import ControllerContext, LiveBroker, ReplicaAssignment
+from ottla.cluster.controller.context import ControllerContext, LiveBroker, ReplicaAssignment, TopicPartition
 from ottla.cluster.controller.deletions import TopicDeletions
 
 
@@ -13,45 +13,55 @@ def two_partitions(*live: int) -> ControllerContext:
     return context
 
 
+def begin(deletions: TopicDeletions) -> dict[TopicPartition, list[int]]:
+    steps = deletions.begin("t")
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        found: dict[TopicPartition, list[int]] = end.value
+        return found
+
+
 def test_a_topic_is_deleted_when_each_broker_has_deleted_its_replicas() -> None:
     deletions = TopicDeletions(two_partitions(1, 2))
     deletions.queue(["t"])
-    assert deletions.begin() == {("t", 0): [1, 2], ("t", 1): [2, 1]}
-    assert deletions.begin() == {}
+    assert begin(deletions) == {("t", 0): [1, 2], ("t", 1): [2, 1]}
+    assert begin(deletions) == {}
     deletions.deleted(1, [("t", 0), ("t", 1)])
-    assert deletions.finished() == []
+    assert not deletions.is_over("t")
     deletions.deleted(2, [("t", 0), ("t", 1)])
-    assert deletions.finished() == ["t"]
+    assert deletions.is_over("t")
 
 
 def test_a_broker_that_is_gone_holds_a_deletion_up_until_it_is_back() -> None:
     context = two_partitions(1)
     deletions = TopicDeletions(context)
     deletions.queue(["t"])
-    assert deletions.begin() == {("t", 0): [1], ("t", 1): [1]}
+    assert begin(deletions) == {("t", 0): [1], ("t", 1): [1]}
     deletions.deleted(1, [("t", 0), ("t", 1)])
-    assert deletions.finished() == []
-    assert deletions.begin() == {}
+    assert not deletions.is_over("t")
+    assert begin(deletions) == {}
     context.brokers[2] = LiveBroker(2, 9, ())
     deletions.resume(["t"])
-    assert deletions.begin() == {("t", 0): [2], ("t", 1): [2]}
+    assert begin(deletions) == {("t", 0): [2], ("t", 1): [2]}
 
 
 def test_a_broker_that_refuses_or_dies_is_asked_again() -> None:
     deletions = TopicDeletions(two_partitions(1, 2))
     deletions.queue(["t"])
-    deletions.begin()
+    begin(deletions)
     deletions.deleted(1, [("t", 0), ("t", 1)])
     deletions.failed(2, [("t", 0), ("t", 1)])
-    assert deletions.begin() == {}
+    assert begin(deletions) == {}
     deletions.resume(["t"])
-    assert deletions.begin() == {("t", 0): [2], ("t", 1): [2]}
+    assert begin(deletions) == {("t", 0): [2], ("t", 1): [2]}
 
 
 def test_a_topic_that_is_being_reassigned_waits() -> None:
     deletions = TopicDeletions(two_partitions(1, 2))
     deletions.queue(["t"])
     deletions.halt(["t"])
-    assert deletions.begin() == {}
+    assert begin(deletions) == {}
     deletions.resume(["t"])
-    assert deletions.begin()
+    assert begin(deletions)
