@@ -5,6 +5,7 @@ Knows the runtime of coordinators only; nothing of Ottla knows counters.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import NamedTuple
 
 from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer
@@ -107,6 +108,11 @@ class Counters:
     @property
     def weight(self) -> int:
         return 0
+
+    def dissolve(self) -> Generator[None, object, None]:
+        while self.values:
+            self.values.popitem()
+            yield None
 
     def leaves_at_once(self, body: object) -> bool:
         return isinstance(body, Look)

@@ -6,7 +6,7 @@ Knows no logs: `ottla.coord.runtime` runs it.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Never, TypeGuard, cast
 
 from ottla.coord import expiry, offsets, transactional
@@ -52,7 +52,7 @@ from ottla.coord.records import (
     TransactionEnded,
     encode_record,
 )
-from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer, WrittenBy
+from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer, WrittenBy, dissolved
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -123,6 +123,12 @@ class GroupMachine:
     def leaves_at_once(self, body: object) -> bool:
         """A heartbeat of the classic protocol only says that nothing has changed."""
         return type(body) is HeartbeatRequest
+
+    def dissolve(self) -> Generator[None, object, None]:
+        """As of `Machine`."""
+        yield from self.offsets.dissolve()
+        yield from dissolved(self.groups)
+        yield from dissolved(self.consumers.groups)
 
     def is_independent(self, body: object) -> bool:
         """Commits of an existing group are: their outcomes change nothing that another commit depends on."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.pending import PendingOffsets
 from ottla.coord.records import NO_TIMESTAMP, NO_TOPIC_ID, OffsetCommitted, OffsetForgotten, OffsetPending, TransactionEnded
+from ottla.coord.runtime.machine import dissolved
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -90,6 +91,10 @@ class Offsets:
     def of(self, group_id: str) -> ByTopic:
         """What a group has committed; not to be changed."""
         return self._groups.get(group_id, {})
+
+    def dissolve(self) -> Generator[None, object, None]:
+        """Forget all of them, with pauses."""
+        return dissolved(self._groups)
 
     def group_ids(self) -> tuple[str, ...]:
         """All groups that have committed anything."""

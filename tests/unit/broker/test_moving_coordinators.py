@@ -159,3 +159,18 @@ def test_timers_of_one_that_is_gone_do_nothing() -> None:
     moving.lead_no_more("a")
     moving.machine.pass_time(120_000)
     assert moving.partition("a").log.log_end_offset == end
+
+
+def test_what_it_knew_is_freed_in_slices() -> None:
+    moving = moving_with_a_leader()
+    shard = moving.counters.of(moving.partition("a"), moving.machine.clock.now())
+    assert shard is not None
+    values = shard.machine.values
+    values.update({str(number): number for number in range(10_000)})
+    moving.lead_no_more("a")
+    assert values
+    sizes = []
+    while values:
+        sizes.append(len(values))
+        moving.machine.pass_time(1)
+    assert len(sizes) > 10

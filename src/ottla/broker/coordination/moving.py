@@ -89,6 +89,7 @@ class MovingCoordinators(Coordinators[M]):
         held = self._held.pop(index, None)
         if held is not None:
             held[1].unload()
+            self._scheduler.begin(held[1], held[1].machine.dissolve())
             log.info("%s: its coordinator has left this broker", held[0])
         self._kind.left(index)
 

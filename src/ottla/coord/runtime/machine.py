@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, Never, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Never, Protocol, TypeVar
 
 from ottla.ports import Now
 
@@ -123,3 +123,26 @@ class Machine(Protocol[Record]):
     def leaves_at_once(self, body: object, /) -> bool:
         """Whether the reply to this request shows nothing that could still be lost, and need not wait for stable storage."""
         ...
+
+    def dissolve(self) -> Generator[None, object, None]:
+        """Forget everything, with pauses: nobody asks it any more, and to free all that a large one holds takes long."""
+        ...
+
+
+DISSOLVED_AT_ONCE: Final = 1000
+"""Entries that are forgotten between two pauses: less than a millisecond's work."""
+
+
+def dissolved(entries: dict[Any, Any]) -> Generator[None, object, None]:
+    """Empty a dictionary, and those within it, with pauses."""
+    opened, forgotten = [entries], 0
+    while opened:
+        if not opened[-1]:
+            opened.pop()
+            continue
+        _, value = opened[-1].popitem()
+        if isinstance(value, dict):
+            opened.append(value)
+        forgotten += 1
+        if forgotten % DISSOLVED_AT_ONCE == 0:
+            yield None

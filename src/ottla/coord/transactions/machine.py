@@ -6,12 +6,12 @@ Knows no logs, and no partitions but by name: `ottla.coord.runtime` runs it, and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from itertools import islice
 from sys import getsizeof
 from typing import Final, Never
 
-from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer
+from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer, dissolved
 from ottla.coord.transactions import look
 from ottla.coord.transactions.ends import judge_end
 from ottla.coord.transactions.inputs import (
@@ -121,6 +121,10 @@ class TransactionMachine:
     def leaves_at_once(self, body: object) -> bool:
         """Only where it is asked for: even a look may show what could still be lost."""
         return isinstance(body, AddPartitions) and body.leaves_early
+
+    def dissolve(self) -> Generator[None, object, None]:
+        """As of `Machine`."""
+        return dissolved(self.by_id)
 
     def apply(self, record: Stored) -> None:
         """Apply one record."""
