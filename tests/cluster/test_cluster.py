@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
-from ottla import Admin, Consumer, Producer
+from ottla import Admin, Consumer, Producer, TopicPartition
+from ottla.cli import cluster_moves, cluster_waiting
+from ottla.cli.main import main
 from ottla.testing import Cluster
 from tests.support.zookeeper import started
 
@@ -108,3 +111,35 @@ def in_sync(cluster: Cluster, node_id: int, topic: str) -> list[int]:
     """What one broker knows of a topic's only partition: one that is cut off hears nothing new."""
     with Admin(cluster.members[node_id].address) as admin:
         return admin.describe_topics(topic)[topic].partitions[0].isr
+
+
+def test_a_broker_is_drained_of_topics_that_are_made_meanwhile_too(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rounds: list[set[str]] = []
+    follow = cluster_waiting.follow
+
+    def followed(admin: Admin, partitions: Sequence[TopicPartition], **fields: Any) -> None:
+        rounds.append({where.topic for where in partitions})
+        if len(rounds) == 1:
+            admin.create_topic("meanwhile", 4, 2)
+            assert 3 in holders(admin)
+        follow(admin, partitions, **fields)
+
+    monkeypatch.setattr(cluster_moves, "follow", followed)
+    with cluster.admin() as admin:
+        admin.delete_topics(*admin.list_topics())  # those that all brokers hold cannot leave one
+        admin.create_topic("before", 4, 2)
+        cluster.wait_in_sync("before", timeout_s=PATIENCE_S)
+        assert main(["cluster", "drain", "3", "--bootstrap-server", cluster.address]) == 0
+        assert "Nothing is left on broker 3. Stop it now" in capsys.readouterr().out
+        assert len(rounds) == 2
+        assert "before" in rounds[0]
+        assert rounds[1] == {"meanwhile"}
+        cluster.wait_until(lambda: holders(admin) == {1, 2}, timeout_s=PATIENCE_S)
+
+
+def holders(admin: Admin) -> set[int]:
+    """The brokers that hold anything."""
+    topics = admin.describe_topics(*admin.list_topics(internal=True))
+    return {node_id for topic in topics.values() for part in topic.partitions.values() for node_id in part.replicas}

@@ -6,6 +6,7 @@ Thin: `ottla.client.replica_plans` plans, `ottla.net.client.admin` asks.
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,13 @@ Commands = argparse._SubParsersAction  # argparse has no public name for what ad
 REASSIGN = """Move replicas. --topic spreads topics evenly over brokers, all unless --brokers names some; what is on them already
 stays where that is fair. --plan moves partitions as a file says, in the JSON of Kafka's kafka-reassign-partitions. With neither,
 what moves now is shown, or with --cancel taken back. Waits until all is moved, and tells how far it is."""
-DRAIN = """Move all replicas of a broker to the others, so that it can be taken away. New topics may still be placed on it."""
+DRAIN = """Move all replicas of a broker to the others, so that it can be taken away. Topics that are made meanwhile may be placed
+on it: they are moved, too, until nothing is left on it, unless --no-wait is given. Stop the broker when this command has ended."""
 ELECT = """Give the lead of partitions back to their first replicas. With --unclean, partitions without a leader get one that lags
 behind: what it has not is lost."""
 VERSION = 1
+DRAINED = "Nothing is left on broker {0}. Stop it now: a topic that is made before it has stopped may be placed on it."
+HEARD_WITHIN_S = 10
 
 Asking = Callable[["Admin", argparse.Namespace], int]
 
@@ -110,11 +114,33 @@ def _reassign(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _drain(admin: Admin, options: argparse.Namespace) -> int:
+    """Round after round: while one lasts, new topics may be placed on the broker."""
+    left = _left_on(admin, options.node_id)
+    while True:
+        code = _move(admin, options, left)
+        if not left or options.dry_run or options.no_wait:
+            return code
+        left = _still_left_on(admin, options.node_id, left)
+        if not left:
+            _say(options, DRAINED.format(options.node_id), drained=options.node_id)
+            return code
+
+
+def _left_on(admin: Admin, node_id: int) -> Moves:
     from ottla.client.replica_plans import drained
 
     racks = {node.node_id: node.rack for node in admin.describe_cluster().nodes}
-    moves = drained(_placed(topics_of(admin, None)), options.node_id, racks)
-    return _move(admin, options, moves)
+    return drained(_placed(topics_of(admin, None)), node_id, racks)
+
+
+def _still_left_on(admin: Admin, node_id: int, moved: Moves) -> Moves:
+    """What else has to move after these; a broker that is asked may hear a little later that they are over."""
+    for _ in range(HEARD_WITHIN_S):
+        left = _left_on(admin, node_id)
+        if not left.keys() & moved.keys():
+            break
+        time.sleep(1)
+    return left
 
 
 def _move(admin: Admin, options: argparse.Namespace, moves: Moves) -> int:
