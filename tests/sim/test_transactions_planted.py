@@ -24,6 +24,7 @@ from ottla.coord.transactions.transaction import Transaction
 from ottla.log.log import Log
 from ottla.log.offset_map import OffsetMap
 from ottla.log.producers import Producers
+from ottla.ports import Now
 from ottla.sim import transactions
 from ottla.sim.clock import EPOCH_MS
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
@@ -92,7 +93,7 @@ def keep_nothing(own: TransactionMachine, asked: Any, now: Any) -> Outcome[Any]:
 
 
 def take_for_synced(partition: Partition, failure: Any) -> None:
-    partition.synced(partition.log.log_end_offset)
+    partition.synced(partition.log.log_end_offset, Now(0, 0))
 
 
 def wait_for_what_is_gone(writer: MarkerWriter, topic: str, index: int, *rest: Any, **more: Any) -> Any:

@@ -108,7 +108,11 @@ class ClusterHost(Host):
     def _give_up(self) -> None:
         """End, as a process does that its supervisor starts again."""
         self.die(power_cut=False)
-        self.world.after(RESTART_MS, self.start)
+        self.world.after(RESTART_MS, self._start_again)
+
+    def _start_again(self) -> None:
+        if self.broker is None:  # or somebody has started it meanwhile
+            self.start()
 
     def leave(self, stopped: Callable[[], None]) -> None:
         """Stop in order: have others lead first. `stopped` is called when this life is over, however it ended."""

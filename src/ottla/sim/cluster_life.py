@@ -3,7 +3,8 @@
 Everything comes from the seed. Knows how bad it gets and when all must be well again; `cluster_ledger` knows what must be true.
 Brokers are killed, lose power, stand still, lose their sessions and each other; the registry loses its quorum. Power fails only
 where another in-sync replica of each partition lives, and who lost it comes back when the controller has noticed: of what is
-acknowledged `ottla.acks.all.sync` promises that it is on stable storage of the leader, and no more.
+acknowledged `ottla.acks.all.sync` promises that it is on stable storage of the leader, and no more. In some worlds each record is
+flushed (`flush.messages`) before it counts: there power fails at any time, also everywhere at once.
 """
 
 from __future__ import annotations
@@ -63,8 +64,13 @@ COPYING, GROUPS = 0.15, 0.25
 """How many seeds have programs with transactions, and how many have groups."""
 
 
+FLUSHED_EACH, FLUSHED_FIRST = 10, 4
+"""In every tenth world, from this one on, each record is flushed."""
+FLUSHED = {"log.flush.interval.messages": "1"}
+
+
 class ClusterPlan(NamedTuple):
-    """What a seed is about. `calm` ones have only brokers that are killed and stopped."""
+    """What a seed is about. `calm` ones have only brokers that are killed and stopped; `flushed` ones lose all power at once."""
 
     brokers: int
     partitions: int
@@ -75,6 +81,7 @@ class ClusterPlan(NamedTuple):
     drifts: bool
     power: bool
     cuts: bool
+    flushed: bool
     weather: Weather
     links: LinkWeather
     registry: RegistryWeather
@@ -111,6 +118,7 @@ def plan(world: World) -> ClusterPlan:
         drifts=not calm and random.random() < 0.5,
         power=not calm and random.random() < 0.5,
         cuts=not calm and random.random() < 0.7,
+        flushed=world.seed % FLUSHED_EACH == FLUSHED_FIRST,
         weather=Weather(lose_request=bad, lose_answer=bad, repeat=0.0, delay=bad, longest_ms=2_000),
         links=LinkWeather(longest_ms=1_500, delay=bad, lose=bad / 4),
         registry=RegistryWeather(longest_ms=800, delay=bad, lose_answer=bad / 4),
@@ -152,7 +160,8 @@ class ClusterLife:
 
     def _host(self, node_id: int) -> ClusterHost:
         drift = self.world.random.uniform(-MOST_DRIFT, MOST_DRIFT) if self.plan.drifts else 0.0
-        return ClusterHost(self.world, SETTINGS, node_id, self.ensemble, self.network, drift=drift)
+        settings = SETTINGS | (FLUSHED if self.plan.flushed else {})
+        return ClusterHost(self.world, settings, node_id, self.ensemble, self.network, drift=drift)
 
     def live(self) -> ClusterLifeResult:
         """Live through trouble, then peace. Raises `Violation`."""
@@ -250,7 +259,9 @@ class ClusterLife:
             acts += [(3, self._stand_still), (2, self._expire), (2, self._lose_session_connection), (1, self._lose_quorum)]
         if self.plan.cuts:
             acts += [(4, self._cut), (2, self._cut_from_registry)]
-        if self.plan.power:
+        if self.plan.flushed:
+            acts += [(3, self._cut_any_power), (2, self._cut_all_power)]
+        elif self.plan.power:
             acts.append((3, self._cut_power))
         acts += [act for work in self.works for act in work.acts()]
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
@@ -287,6 +298,21 @@ class ClusterLife:
         self._lost_power.add(host.node_id)
         host.die(power_cut=True)
         self.world.after(1_000, partial(self._start, host))
+
+    def _cut_any_power(self) -> None:
+        host = self._somebody()
+        if host is not None:
+            self._lose_power(host)
+
+    def _cut_all_power(self) -> None:
+        for host in self.hosts.values():
+            if host.broker is not None:
+                self._lose_power(host)
+
+    def _lose_power(self, host: ClusterHost) -> None:
+        self._say(f"the power of {host.name} fails")
+        host.die(power_cut=True)
+        self.world.after(self.world.random.choice((100, 1_000, 5_000, 12_000)), partial(self._start, host))
 
     def _may_lose_power(self, host: ClusterHost) -> bool:
         """Whether others have all that it has, and go on until it is out of the in-sync sets."""

@@ -285,3 +285,45 @@ def test_a_throttled_replica_that_lags_rests_once_the_rate_is_used_up() -> None:
     follower.run(60_000)
     follower.fetched()
     assert follower.named() == [(0, 50, 3, 3)]
+
+
+# On stable storage first
+
+
+def test_where_each_record_is_flushed_a_fetch_names_only_what_is_on_stable_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    follower = Follower(log_flush_interval_messages=1)
+    follower.follow(0, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(follower.disk, "run_syncs", lambda: 0)
+        follower.fetched(part(records(0, 3)), part(index=1))
+        assert follower.replica().log.log_end_offset == 3
+        assert not follower.links.sent
+    follower.run()
+    assert follower.named() == [(0, 3, 3, 3)]
+
+
+def test_another_leader_hears_of_copies_only_when_they_are_flushed_and_holds_the_other_partitions_up_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    follower = Follower(log_flush_interval_messages=1)
+    follower.follow(0, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(follower.disk, "run_syncs", lambda: 0)
+        follower.fetched(part(records(0, 3)), part(index=1))
+        follower.tell_roles(role(3, 4))
+        follower.run()
+        assert follower.named() == []  # of the leader before, of which the other partition is copied on
+        assert follower.forgotten() == [0]
+        follower.links.sent.clear()
+    follower.run()
+    assert follower.named() == [(0, 3, 3, 4)]
+
+
+def test_where_some_records_may_be_lost_a_fetch_waits_for_no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    follower = Follower(log_flush_interval_messages=10)
+    follower.follow(0)
+    monkeypatch.setattr(follower.disk, "run_syncs", lambda: 0)
+    follower.fetched(part(records(0, 3)))
+    assert follower.named() == [(0, 3, 3, 3)]
+    follower.fetched(part(records(3, 7)))
+    assert not follower.links.sent

@@ -316,7 +316,7 @@ class Partition:
             self._waiting.append((offset, callback))
             self._want_sync(self)
 
-    def synced(self, upto: int) -> None:
+    def synced(self, upto: int, now: Now) -> None:
         """Note that all files were synced as they were when the log ended at `upto`, and call back whoever waited for that."""
         self.log.mark_synced(upto)
         self._touched[self] = None

@@ -266,7 +266,7 @@ class Partitions:
         with suppress(StorageFailed):
             is_synced = (yield partial(self._disk.sync_soon, partition.log.write_out())) is None
         if is_synced:
-            partition.synced(upto)
+            partition.synced(upto, self._scheduler.now())
         else:
             partition.log.was_not_flushed()
         self.syncs.over(partition)

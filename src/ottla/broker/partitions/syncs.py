@@ -115,7 +115,7 @@ class Syncs:
 
     def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
         if failure is None:
-            partition.synced(upto)
+            partition.synced(upto, self._clock.now())
         else:
             self._fail(partition, failure)
         self.over(partition)

@@ -13,6 +13,7 @@ from typing import Any
 from ottla.broker.replication.copying import FetcherRooms
 from ottla.broker.replication.epoch_questions import EpochQuestions
 from ottla.broker.replication.fetch_session import TOPIC_IDS_FROM, FollowerSession
+from ottla.broker.replication.flushed import Flushed
 from ottla.broker.replication.followed import Followed
 from ottla.broker.replication.taking import Taking
 from ottla.broker.scheduler import Done, Steps
@@ -51,6 +52,7 @@ class ReplicaFetcher:
         self._rests = 0
         self._taking = Taking(self)
         self._questions = EpochQuestions(self, self._taking)
+        self._flushed = Flushed()
         self._nameless = 0
         """Partitions whose topics have no id."""
         self._waiting: Done | None = None
@@ -81,6 +83,7 @@ class ReplicaFetcher:
             self._due.pop(followed, None)
             self._questions.due.pop(followed, None)
             self._session.forget(followed)
+            self._flushed.forget(followed)
             if not self._followed:
                 self._wake()
 
@@ -117,6 +120,7 @@ class ReplicaFetcher:
         while self._followed:
             self._wake_up()
             yield from self._questions.steps()
+            yield from self._flushed.steps(self._due)
             request = self._request()
             if request is None:
                 yield self._wait

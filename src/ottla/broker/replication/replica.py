@@ -34,6 +34,8 @@ log = logging.getLogger("ottla.broker")
 
 NO_LEADER_EPOCH = -1
 FOLLOWER = Role.FOLLOWER
+EACH = 1
+"""The value of flush.messages with which a record counts for nobody before it is on stable storage."""
 
 
 class AskedIsrs(Protocol):
@@ -95,6 +97,8 @@ class Replica(Partition):
         else:
             self.replicas = LeaderState(self._ports.node_id, self._ports.terms, assigned, end_offset, now.mono_ms)
         self.leader_epoch = assigned.leader_epoch
+        if self._has_flush_settings:
+            self._flush(self, now)  # what it has copied and not synced yet counts when that is done
         if self._ports.may_lead:
             self.resume(now)
 
@@ -156,6 +160,8 @@ class Replica(Partition):
         offset = end_offset = self.log.log_end_offset
         if leader.followers:
             offset = leader.high_watermark(end_offset, now.mono_ms, self._min_insync_replicas)
+        if self.config.flush_messages <= EACH:
+            offset = min(offset, self.log.synced_offset)
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
@@ -169,6 +175,12 @@ class Replica(Partition):
         """What is told of records that are on all that are in sync, if these have become too few since they were appended."""
         is_enough = len(leader.maximal_isr) >= leader.min_isr(self._min_insync_replicas)
         return NONE if is_enough else NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def synced(self, upto: int, now: Now) -> None:
+        """The same; where each record is flushed, readers see no more than this of a leader's log."""
+        super().synced(upto, now)
+        if self.role is LEADER and self.offline is None and self.config.flush_messages <= EACH:
+            self._see(now)
 
     def acks_error(self) -> int:
         """What stands against an append with acks=all, as an error code, before it is made: too few replicas in sync."""
@@ -320,6 +332,16 @@ class Replica(Partition):
         self.log.append_as_follower(records[begin:size], found, now)
         if self._has_flush_settings:
             self._flush(self, now)
+
+    @property
+    def owes_sync(self) -> bool:
+        """Whether flush.messages wants what was copied on stable storage, before a fetch tells the leader that it is here."""
+        return (
+            self._has_flush_settings
+            and self.offline is None
+            and self.log.synced_offset < self.log.log_end_offset
+            and self.is_flush_due
+        )
 
     def take_high_watermark(self, told: int) -> None:
         """Let readers see what the leader says that all in sync have, as far as it is here."""
