@@ -8,7 +8,7 @@ import pytest
 
 from ottla.cluster.controller.entries import LOG_DIR_EVENTS
 from ottla.ports import StorageFailed
-from ottla.wire.errors import KAFKA_STORAGE_ERROR
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
 from tests.support.cluster_machine import ClusterMachine, role
 
 pytestmark = pytest.mark.expects_errors("a sync failed")
@@ -52,3 +52,36 @@ def test_a_replica_that_is_deleted_is_no_failure() -> None:
     assert machine.stop(leader_epoch=2, delete=True) == 0
     machine.pass_time(2000)
     assert events(machine) == []
+
+
+@pytest.mark.expects_errors("is offline until it can be opened", "could not be synced")
+def test_a_replica_that_could_not_be_opened_for_lack_of_handles_gets_its_role_when_it_can() -> None:
+    machine = ClusterMachine()
+    machine.tell_brokers(1, 2, 3)
+    assert machine.tell_roles(role(1, 1, isr=(1,))) == [NONE]
+    machine.restart()
+    machine.tell_brokers(1, 2, 3)
+    machine.disk.lacks_handles = True
+    assert machine.tell_roles(role(1, 1, isr=(1,))) == [KAFKA_STORAGE_ERROR]
+    machine.pass_time(4000)
+    assert events(machine) == []
+    machine.disk.lacks_handles = False
+    machine.pass_time(2000)
+    machine.pass_time(10)
+    assert events(machine) == [{"version": 1, "broker": 1, "event": 1}]
+    assert machine.tell_roles(role(1, 1, isr=(1,))) == [NONE]
+    assert machine.replica().leader_error() == NONE
+
+
+@pytest.mark.expects_errors("can't be led from here", "could not be synced")
+def test_a_replica_that_could_not_be_led_for_lack_of_handles_is_asked_for_again() -> None:
+    machine = ClusterMachine()
+    machine.tell_brokers(1, 2, 3)
+    machine.disk.lacks_handles = True
+    assert machine.tell_roles(role(1, 1, isr=(1,))) == [KAFKA_STORAGE_ERROR]
+    machine.disk.lacks_handles = False
+    machine.pass_time(5000)
+    machine.pass_time(10)
+    assert events(machine) == [{"version": 1, "broker": 1, "event": 1}]
+    assert machine.tell_roles(role(1, 1, isr=(1,))) == [NONE]
+    assert machine.replica().leader_error() == NONE

@@ -129,8 +129,9 @@ class BrokerChanges:
         if node_id not in self._context.brokers:
             return
         failed = self._context.failed.setdefault(node_id, set())
-        lost = list[TopicPartition]()
+        lost, back = list[TopicPartition](), list[TopicPartition]()
         for errors in in_pieces(self._errors(response)):
+            back += [one for one, code in errors if code == NONE and one in failed]
             failed.difference_update(one for one, code in errors if code == NONE)
             new = [one for one, code in errors if code == KAFKA_STORAGE_ERROR and one not in failed]
             failed.update(new)
@@ -139,6 +140,11 @@ class BrokerChanges:
         if lost:
             log.warning("broker %d can't use %d of its replicas", node_id, len(failed))
             yield from self.lose_replicas(lost)
+        if back:
+            log.info("broker %d can use %d of its replicas again", node_id, len(back))
+            yield from self._leaders.settle(back)
+            self._term.requests.tell_all(back)
+            yield from self._term.send()
 
     def _errors(self, response: LeaderAndIsrResponse) -> Iterable[tuple[TopicPartition, int]]:
         for one in response.partition_errors:

@@ -332,6 +332,10 @@ class Partition:
             log.error("%s: a sync failed (%s); the partition is offline until the broker restarts", self, failure)
             self.go_offline(str(failure))
 
+    def came_online(self) -> None:
+        """It could be opened after all."""
+        self.changed()
+
     def go_offline(self, reason: str) -> None:
         """Serve nothing any more, and tell that to whoever waits."""
         self.offline = reason

@@ -131,7 +131,7 @@ class Partitions:
                     break
                 if partition.offline is None:
                     log.info("%s could be opened", partition)
-                    partition.changed()
+                    partition.came_online()
             del self._unopened[partition]
             yield None
         if self._unopened:

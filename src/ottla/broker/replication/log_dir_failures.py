@@ -1,4 +1,4 @@
-"""Has the controller hear that replicas on this broker went offline: it asks which, and elects other leaders for them.
+"""Has the controller hear that replicas on this broker went offline, or are back: it asks which, and elects leaders for them.
 
 Knows the registry that brokers share. What fails together is told once; what could not be told is told again.
 """
@@ -26,11 +26,11 @@ class LogDirFailures:
         self._scheduler = scheduler
         self._is_due = False
 
-    def happened(self) -> None:
-        """A replica has gone offline."""
-        if not self._is_due:
+    def happened(self, in_ms: int = 0) -> None:
+        """A replica has gone offline, or is back; or may be in so many milliseconds."""
+        if not self._is_due or not in_ms:
             self._is_due = True
-            self._scheduler.at(self, self._scheduler.now().mono_ms, self._begin)
+            self._scheduler.at(self, self._scheduler.now().mono_ms + in_ms, self._begin)
 
     def _begin(self, now: Now) -> None:
         self._is_due = False

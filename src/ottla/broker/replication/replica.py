@@ -141,6 +141,11 @@ class Replica(Partition):
         if self.replicas is not None:
             self._ports.failures.happened()
 
+    def came_online(self) -> None:
+        """It could be opened after all: the controller, which was told that it is offline, has to say again what it is."""
+        super().came_online()
+        self._ports.failures.happened()
+
     def _abandon(self, role: LeaderState | FollowerState | None, error_code: int) -> None:
         if isinstance(role, LeaderState):
             for told in role.abandoned():

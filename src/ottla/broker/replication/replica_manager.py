@@ -21,7 +21,7 @@ from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
 from ottla.cluster.replication.leader import LeaderState
-from ottla.ports import Disk, Now, StorageFailed
+from ottla.ports import Disk, Now, StorageFailed, TryAgain
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     INCONSISTENT_TOPIC_ID,
@@ -34,6 +34,8 @@ from ottla.wire.errors import (
 
 log = logging.getLogger("ottla.broker")
 
+AGAIN_MS = 5_000
+"""After so long the controller is asked for roles again that could not be taken for lack of file handles."""
 Errors = dict[tuple[str, int], int]
 """An error code for each partition of a request."""
 
@@ -213,6 +215,8 @@ class ReplicaManager:
                 replica.lead(role.assigned, now)
             except StorageFailed as failure:
                 log.error("%s can't be led from here: %s", replica, failure)
+                if isinstance(failure, TryAgain):
+                    self._ports.failures.happened(AGAIN_MS)
                 return KAFKA_STORAGE_ERROR
             if self._ports.may_lead:
                 self._tell_leading(replica)

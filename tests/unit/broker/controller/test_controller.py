@@ -443,3 +443,18 @@ def _altered(
     assert response.error_code == NONE
     (result,) = response.topics[0].partitions
     return result.error_code, result.isr, result.partition_epoch
+
+
+def test_a_replica_that_can_be_used_again_leads_what_nobody_leads(cluster: ControlledCluster) -> None:
+    cluster.create("t", (2,), (2, 3))
+    cluster.settle()
+    cluster.nodes[2].failed = {("t", 0), ("t", 1)}
+    event = Change(f"{LOG_DIR_EVENTS}/log_dir_event_0000000000", b'{"version":1,"broker":2,"event":1}', NEW)
+    cluster.ensemble.put(event)
+    cluster.settle()
+    assert [state.leader for index in (0, 1) if (state := cluster.state("t", index))] == [-1, 3]
+    cluster.nodes[2].failed = set()
+    cluster.ensemble.put(event)
+    cluster.settle()
+    assert [state.leader for index in (0, 1) if (state := cluster.state("t", index))] == [2, 3]
+    assert cluster.nodes[1].metadata == {("t", 0): 2, ("t", 1): 3}
