@@ -5,6 +5,8 @@ Knows which broker coordinates a transactional id, and what an answer of another
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
 from itertools import groupby
 from types import MappingProxyType
 from typing import Final
@@ -13,7 +15,7 @@ from ottla.broker.coordination.additions import Additions
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.interbroker.asking import UNSPOKEN, BrokerAsker
-from ottla.broker.scheduler import Steps
+from ottla.broker.scheduler import Done, Steps
 from ottla.broker.serving.request import Request
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.machine import TransactionMachine
@@ -33,14 +35,30 @@ from ottla.wire.errors import (
 from ottla.wire.schema import Message
 
 LANE: Final = "transactions"
+AT_ONCE: Final = 200
+"""Transactions that one request asks about."""
 ABSENT: Final = frozenset((INVALID_TXN_STATE, TRANSACTION_ABORTABLE))
 
 Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
 Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 
 
+class Question:
+    """What somebody waits for: `added` is the answer."""
+
+    __slots__ = ("added", "done", "wanted")
+
+    def __init__(self, wanted: AddPartitions) -> None:
+        self.wanted = wanted
+        self.added: Added | None = None
+        self.done: Done
+
+
 class RemoteAdditions(Additions):
-    """Of a broker of a cluster: what another one coordinates, that one is asked about."""
+    """Of a broker of a cluster: what another one coordinates, that one is asked about.
+
+    One request to each broker is under way at a time, and what is asked meanwhile goes with the next.
+    """
 
     leaves_early = False
     in_produce = MappingProxyType(
@@ -51,6 +69,8 @@ class RemoteAdditions(Additions):
         super().__init__(coordinators, endings)
         self._asker = asker
         self._node_id = node_id
+        self._waiting: dict[int, deque[Question]] = {}
+        self._under_way: set[int] = set()
 
     def asked(self, wanted: AddPartitions, request: Request[Message]) -> Steps[Added]:
         node_id = self._coordinators.node_of(wanted.transactional_id, self._node_id)
@@ -60,9 +80,47 @@ class RemoteAdditions(Additions):
             return Added(COORDINATOR_NOT_AVAILABLE)
         if self._asker.version(AddPartitionsToTxnRequest) == UNSPOKEN:  # brokers of that time verify nothing
             return Added(NONE)
-        message = AddPartitionsToTxnRequest(transactions=[_transaction(wanted)])
-        response: AddPartitionsToTxnResponse | None = yield from self._asker.answer(node_id, message, lane=LANE)
-        return Added(COORDINATOR_NOT_AVAILABLE) if response is None else _added(wanted, response)
+        question = Question(wanted)
+        yield partial(self._ask, node_id, question)
+        assert question.added is not None, "that is what was waited for"
+        return question.added
+
+    def _ask(self, node_id: int, question: Question, done: Done) -> None:
+        question.done = done
+        self._waiting.setdefault(node_id, deque()).append(question)
+        if node_id not in self._under_way:
+            self._send(node_id)
+
+    def _send(self, node_id: int) -> None:
+        """Ask about all that wait for this broker, each transactional id once."""
+        asked: dict[str, Question] = {}
+        left: deque[Question] = deque()
+        for question in self._waiting.pop(node_id):
+            is_next = len(asked) < AT_ONCE and question.wanted.transactional_id not in asked
+            if is_next:
+                asked[question.wanted.transactional_id] = question
+            else:
+                left.append(question)
+        if left:
+            self._waiting[node_id] = left
+        self._under_way.add(node_id)
+        message = AddPartitionsToTxnRequest(transactions=[_transaction(question.wanted) for question in asked.values()])
+        self._asker.ask(node_id, message, partial(self._answered, node_id, list(asked.values())), lane=LANE)
+
+    def _answered(self, node_id: int, asked: list[Question], response: AddPartitionsToTxnResponse | None) -> None:
+        self._under_way.discard(node_id)
+        if node_id in self._waiting:
+            self._send(node_id)
+        results = {} if response is None else {one.transactional_id: one for one in response.results_by_transaction}
+        for question in asked:
+            if response is None:
+                question.added = Added(COORDINATOR_NOT_AVAILABLE)
+            elif response.error_code:
+                refused = response.error_code == CLUSTER_AUTHORIZATION_FAILED
+                question.added = Added(INVALID_TXN_STATE if refused else response.error_code)
+            else:
+                question.added = _added(question.wanted, results.get(question.wanted.transactional_id))
+            question.done(None)
 
     def may_lack(self, transactional_id: str, producer: tuple[int, int], place: TopicPartition, now: Now) -> bool:
         """Never: partitions are on all replicas of the coordinator before any record is."""
@@ -82,15 +140,11 @@ def _transaction(wanted: AddPartitions) -> Transaction:
     )
 
 
-def _added(wanted: AddPartitions, response: AddPartitionsToTxnResponse) -> Added:
+def _added(wanted: AddPartitions, result: AddPartitionsToTxnResponse.AddPartitionsToTxnResult | None) -> Added:
     """The answer of another broker as its coordinator meant it."""
-    if response.error_code:
-        return Added(INVALID_TXN_STATE if response.error_code == CLUSTER_AUTHORIZATION_FAILED else response.error_code)
     codes: dict[TopicPartition, int] = {
         (topic.name, part.partition_index): part.partition_error_code
-        for transaction in response.results_by_transaction
-        if transaction.transactional_id == wanted.transactional_id
-        for topic in transaction.topic_results
+        for topic in (() if result is None else result.topic_results)
         for part in topic.results_by_partition
     }
     error_code = next((code for code in codes.values() if code and code not in ABSENT), NONE)
