@@ -146,7 +146,7 @@ class BrokerMachine:
         self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         self.credentials = Credentials(self.image, commits)
-        self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes)
+        self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes, self._is_controller)
         self.logins = self._logins(proofs or NoProofs())
         self._manage_replicas()
         self._router = self._routed(routes, cluster)

@@ -15,6 +15,7 @@ from ottla.broker.security.proofs import NoProofs
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import SecurityProtocol
+from ottla.cluster.tokens import DelegationToken
 from ottla.sasl.clients import client_mechanism
 from ottla.sasl.mechanism import Authenticated, Computed, Rejected
 from ottla.sasl.oauthbearer import BadToken, OAuthBearerServer
@@ -29,6 +30,7 @@ from ottla.wire.errors import (
     INVALID_PRINCIPAL_TYPE,
     NONE,
 )
+from tests.support.cluster_machine import ClusterMachine
 from tests.support.machine import OpenMachine
 from tests.support.messages import request
 
@@ -251,3 +253,17 @@ def test_a_token_with_another_proof_or_gone_or_taken_for_a_user_lets_nobody_in(t
     assert logged_in(tokens, SHA_256, made.token_id, made.hmac).user == "alice"
     tokens.ask(EXPIRE, hmac=made.hmac, expiry_time_period_ms=-1)
     assert logged_in(tokens, SHA_256, made.token_id, made.hmac).user is None
+
+
+def test_only_the_controller_of_a_cluster_removes_tokens_that_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = ClusterMachine(delegation_token_secret_key="secret")
+    machine.tell_brokers(1, 2, 3)
+    tokens = machine.broker.image.tokens
+    tokens["old"] = DelegationToken("old", "User:a", "User:a", (), 0, 1, 1)
+    machine.pass_time(3_600_000)
+    machine.pass_time(10)
+    assert "old" in tokens
+    monkeypatch.setattr(machine.broker.tokens, "_is_controller", lambda: True)
+    machine.pass_time(3_600_000)
+    machine.pass_time(10)
+    assert machine.shared.entries.get("/delegation_token/tokens/old") is None

@@ -37,15 +37,21 @@ class TokenLogin(NamedTuple):
 
 
 class DelegationTokens:
-    """Changes tokens and tells of them. `random_bytes` makes their ids."""
+    """Changes tokens and tells of them. `random_bytes` makes their ids; `is_controller` tells whether this broker is it."""
 
     def __init__(
-        self, image: ClusterImage, commits: Commits, settings: SettingsInForce, random_bytes: Callable[[int], bytes]
+        self,
+        image: ClusterImage,
+        commits: Commits,
+        settings: SettingsInForce,
+        random_bytes: Callable[[int], bytes],
+        is_controller: Callable[[], bool],
     ) -> None:
         self._image = image
         self._commits = commits
         self._settings = settings
         self._random_bytes = random_bytes
+        self._is_controller = is_controller
         self._ids: dict[bytes, str] = {}
         self._proofs: dict[str, bytes] = {}
         self.credentials: dict[tuple[str, str], Credential] = {}
@@ -95,7 +101,7 @@ class DelegationTokens:
         return iter(list(self._image.tokens.values()))
 
     def keep_house(self, scheduler: Scheduler, now: Now) -> None:
-        """Have tokens that ended removed, as often as `delegation.token.expiry.check.interval.ms` says."""
+        """Have tokens that ended removed, as often as `delegation.token.expiry.check.interval.ms` says: by the controller."""
 
         def sweep(now: Now) -> None:
             scheduler.begin("delegation tokens", self._swept(now))
@@ -105,9 +111,10 @@ class DelegationTokens:
             scheduler.every(period, lambda: self._settings.value.delegation_token_expiry_check_interval_ms, sweep, now)
 
     def _swept(self, now: Now) -> Steps[None]:
-        ended = yield from self._commits.commit_slowly(partial(tokens.sweep, self._image.tokens.values(), now.wall_ms))
-        if ended:
-            log.info("%d delegation tokens have expired and were removed", len(ended))
+        if self._is_controller():
+            ended = yield from self._commits.commit_slowly(partial(tokens.sweep, self._image.tokens.values(), now.wall_ms))
+            if ended:
+                log.info("%d delegation tokens have expired and were removed", len(ended))
         self._forget_old()
 
     @property
