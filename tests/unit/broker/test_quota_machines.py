@@ -10,6 +10,8 @@ import pytest
 from ottla.broker.quotas.buckets import TokenBucket
 from ottla.broker.quotas.client_quotas import LEAST_SHARE, MOST_KNOWN, KindOfQuota
 from ottla.broker.quotas.precedence import bound_of
+from ottla.broker.quotas.replication import ReplicationQuota
+from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.quotas import QuotaEntity
 
 HOUR_MS = 3_600_000
@@ -135,3 +137,39 @@ def test_made_up_client_ids_do_not_fill_the_memory_nor_free_those_who_owe_someth
         kind.bucket("mallory", str(number), 0)
     assert kind.bucket("alice", "app", 0) is debtor
     assert kind.known <= MOST_KNOWN
+
+
+def replication_quota(num: int, size_s: int, rate: int = 1000) -> ReplicationQuota:
+    texts = {"replication.quota.window.num": str(num), "replication.quota.window.size.seconds": str(size_s)}
+    return ReplicationQuota(1, lambda: rate, SettingsInForce(BrokerSettings.parse(texts)))
+
+
+def test_a_replication_quota_counts_over_its_windows_and_forgets_what_was_before() -> None:
+    quota = replication_quota(num=4, size_s=2)
+    assert not quota.is_used_up(0)
+    quota.use(4_000, 0)
+    assert quota.is_used_up(3_999)
+    assert not quota.is_used_up(4_000)
+    quota.use(6_000, 4_000)
+    assert quota.is_used_up(7_999)  # ten thousand bytes in less than eight seconds
+    assert not quota.is_used_up(10_000)  # the first four thousand are forgotten
+
+
+def test_who_copied_nothing_for_long_may_not_copy_more_than_one_window_at_once() -> None:
+    quota = replication_quota(num=11, size_s=1)
+    quota.use(500, 0)
+    quota.use(1_000, 600_000)
+    assert not quota.is_used_up(600_000)
+    quota.use(1, 600_000)
+    assert quota.is_used_up(600_000)
+
+
+@pytest.mark.parametrize("num", [2, 11])
+def test_over_time_a_replication_quota_lets_as_much_through_as_it_says(num: int) -> None:
+    quota, random_, used = replication_quota(num, size_s=1), random.Random(5), 0
+    for now_ms in range(0, 100_000, 10):
+        if not quota.is_used_up(now_ms):
+            size = random_.randrange(1, 200)
+            quota.use(size, now_ms)
+            used += size
+    assert used == pytest.approx(100_000, rel=0.05)

@@ -5,33 +5,58 @@ What is covered, topics' settings say: `*`, or partition:broker for each replica
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
-from ottla.broker.quotas.buckets import TokenBucket
+from ottla.broker.settings import SettingsInForce
+
+
+class Window(NamedTuple):
+    """What was copied since a moment."""
+
+    began_ms: int
+    used: int
 
 
 class ReplicationQuota:
-    """One of both rates. `rate` tells its bytes in each second, `window_s` for how long unused ones are saved up."""
+    """One of both rates: `rate` tells its bytes in each second.
 
-    def __init__(self, node_id: int, rate: Callable[[], int], window_s: Callable[[], int], now_ms: int) -> None:
+    What is copied is measured over the last `replication.quota.window.num` windows of `replication.quota.window.size.seconds`, and
+    over the time since the first of them began: who was silent for longer saves nothing up.
+    """
+
+    def __init__(self, node_id: int, rate: Callable[[], int], settings: SettingsInForce) -> None:
         self._node_id = node_id
         self._rate = rate
-        self._window_s = window_s
-        self._bucket = TokenBucket(rate(), rate() * window_s(), now_ms)
+        self._settings = settings
+        self._windows: deque[Window] = deque()
+        self._used = 0
 
     def use(self, size: int, now_ms: int) -> None:
         """Count bytes of replicas that are covered."""
-        self._present(now_ms).take(size, now_ms)
+        window_ms = self._settings.value.replication_quota_window_size_seconds * 1000
+        self._forget(now_ms)
+        if not self._windows or now_ms - self._windows[-1].began_ms >= window_ms:
+            self._windows.append(Window(now_ms, 0))
+        last = self._windows.pop()
+        self._windows.append(Window(last.began_ms, last.used + size))
+        self._used += size
 
     def is_used_up(self, now_ms: int) -> bool:
-        return self._present(now_ms).left(now_ms) <= 0
+        """Whether more than the rate allows was copied."""
+        self._forget(now_ms)
+        if not self._windows:
+            return False
+        window_ms = self._settings.value.replication_quota_window_size_seconds * 1000
+        measured_ms = max(now_ms - self._windows[0].began_ms, window_ms)
+        return self._used * 1000 > self._rate() * measured_ms
 
-    def _present(self, now_ms: int) -> TokenBucket:
-        """The bucket of the rate that is set now."""
-        rate = self._rate()
-        if rate != self._bucket.per_second:
-            self._bucket = TokenBucket(rate, rate * self._window_s(), now_ms)
-        return self._bucket
+    def _forget(self, now_ms: int) -> None:
+        settings = self._settings.value
+        kept_ms = settings.replication_quota_window_num * settings.replication_quota_window_size_seconds * 1000
+        while self._windows and now_ms - self._windows[0].began_ms >= kept_ms:
+            self._used -= self._windows.popleft().used
 
     def covers(self, throttled: str, index: int) -> bool:
         """Whether a topic's setting names the replica of a partition on this broker."""

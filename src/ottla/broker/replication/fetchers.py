@@ -45,12 +45,7 @@ class ReplicaFetchers:
         self._settings = settings
         self._scheduler = scheduler
         self._begin_at = begin_at
-        quota = ReplicationQuota(
-            node_id,
-            lambda: settings.value.follower_replication_throttled_rate,
-            lambda: settings.value.replication_quota_window_size_seconds,
-            scheduler.now().mono_ms,
-        )
+        quota = ReplicationQuota(node_id, lambda: settings.value.follower_replication_throttled_rate, settings)
         self._rooms = FetcherRooms(node_id, channels, scheduler, settings, quota, broker_epoch, address, self._begin_later)
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._number = settings.value.num_replica_fetchers

@@ -33,12 +33,7 @@ class Followers:
         self._image = image
         self._settings = settings
         self._scheduler = scheduler
-        self._quota = ReplicationQuota(
-            node_id,
-            lambda: settings.value.leader_replication_throttled_rate,
-            lambda: settings.value.replication_quota_window_size_seconds,
-            scheduler.now().mono_ms,
-        )
+        self._quota = ReplicationQuota(node_id, lambda: settings.value.leader_replication_throttled_rate, settings)
 
     def error(self, partition: Partition, node_id: int, current_leader_epoch: int, version: int) -> int:
         """What stands against a fetch of a follower's, or of a consumer's (`node_id` below 0), as an error code."""
