@@ -73,7 +73,7 @@ MISTAKES = {
     "shows readers what any follower has": (
         PLAIN, Mistake("what is read stays", LeaderState, "high_watermark", see_what_any_follower_has, 3),
     ),
-    "flushes nothing where all may lose power at once": (PLAIN, Mistake("what is read stays", cluster_life, "FLUSHED", {}, 14)),
+    "flushes nothing where all may lose power at once": (PLAIN, Mistake("what is read stays", cluster_life, "FLUSHED", {}, 104)),
     "never wakes up": (PLAIN, Mistake("heals", BrokerMembership, "_wake_up", lambda membership, now: None, 13)),
     "does not truncate": (PLAIN, Mistake("heals", taking, "cut", cut_nothing)),
     "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
