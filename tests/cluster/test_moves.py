@@ -143,3 +143,14 @@ def test_a_drained_broker_holds_nothing_any_more_and_can_be_stopped(cluster: Clu
     assert cluster.stop(3) == 0
     assert run(cluster, "status") == 0
     check_that_all_is_there(cluster, "drained", 3)
+
+
+def test_an_admin_waits_for_the_next_controller(cluster: Cluster) -> None:
+    for number in range(3):
+        with cluster.admin() as admin:
+            controller = admin.describe_cluster().controller_id
+            cluster.kill(controller)
+            admin.create_topic(f"without-{number}", 1, 2)
+            assert f"without-{number}" in admin.list_topics()
+        cluster.start(controller)
+        cluster.wait_joined(timeout_s=PATIENCE_S)

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self, TypeVar, Unpack
 from ottla.client import acl_admin, admin, replica_admin, user_admin
 from ottla.client.acl_admin import AclRule
 from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
-from ottla.client.errors import NotSupported, raise_for
+from ottla.client.errors import BrokerError, KafkaError, NotSupported, raise_for
 from ottla.client.feature_admin import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
@@ -84,6 +84,7 @@ from ottla.wire.api.elect_leaders import ElectLeadersResponse
 from ottla.wire.api.list_groups import ListGroupsRequest
 from ottla.wire.api.offset_commit import OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
+from ottla.wire.errors import NOT_CONTROLLER
 from ottla.wire.schema import Message
 
 Response = TypeVar("Response", bound=Message)
@@ -129,15 +130,26 @@ class AsyncAdmin:
         await self._cluster.close()
 
     async def _change(self, api_key: int, body: Message, check: Callable[[Response], None]) -> None:
-        """Send a change to the controller. It is not repeated: one whose answer was lost may have happened."""
+        """Send a change to the controller, and to the next one where it is none any more, for default_api_timeout_ms.
 
-        async def controller() -> int:
+        A change whose answer was lost is not repeated: it may have happened.
+        """
+
+        async def change() -> KafkaError | None:
             await self._cluster.refresh([])
-            return self._cluster.metadata.controller_id
+            node_id = self._cluster.metadata.controller_id
+            link = await (self._cluster.link(node_id) if node_id >= 0 else self._cluster.any_link())
+            try:
+                check(await link.ask(api_key, body, self._settings.request_timeout_ms))
+            except KafkaError as error:
+                if isinstance(error, BrokerError) and error.code == NOT_CONTROLLER:
+                    raise
+                return error
+            return None
 
-        node_id = await self._cluster.retried(controller)
-        answer = await self._cluster.ask(node_id, api_key, body) if node_id >= 0 else await self._cluster.ask_any(api_key, body)
-        check(answer)
+        failed = await self._cluster.retried(change)
+        if failed is not None:
+            raise failed
 
     async def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
         """Create topics; with `validate_only`, only check whether they could be created (KIP-4)."""
