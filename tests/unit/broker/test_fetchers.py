@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.cluster import layout
+from ottla.cluster.image import NO_TOPIC_ID
 from ottla.ports import Change
 from ottla.records.build import build
 from ottla.wire.api.fetch import FetchResponse
@@ -101,6 +102,29 @@ def test_the_first_fetch_begins_a_session_and_later_ones_name_what_has_changed(f
     follower.fetched(part(high_watermark=3))
     assert (follower.next().session_epoch, follower.named()) == (2, [])
     assert follower.replica().high_watermark == 3
+
+
+def test_a_topic_that_gets_an_id_is_fetched_by_it_from_then_on(follower: Follower) -> None:
+    follower.tell_brokers(1, 2, 3)
+    assert follower.tell_roles(role(2, 3), topic_id=NO_TOPIC_ID) == [0]
+    follower.run()
+    assert follower.version == 12
+    follower.tell_roles(role(2, 3))
+    follower.answer(FetchResponse(session_id=SESSION))
+    assert follower.version == 17
+    assert [topic.topic_id for topic in follower.next().topics] == [TOPIC_ID]
+
+
+@pytest.mark.parametrize("leader_epoch", [5, 6])
+def test_a_topic_may_get_its_id_after_its_leaders(leader_epoch: int) -> None:
+    machine = ClusterMachine()
+    machine.tell_brokers(1, 2, 3)
+    assert machine.tell_roles(role(1, 5), topic_id=NO_TOPIC_ID) == [0]
+    machine.tell_roles(role(1, 4))
+    assert machine.replica().topic_id == NO_TOPIC_ID
+    machine.tell_roles(role(1, leader_epoch))
+    assert machine.replica().topic_id == TOPIC_ID
+    assert machine.replica().leader_error(leader_epoch) == 0
 
 
 def test_a_partition_with_a_new_leader_is_forgotten_here_and_fetched_there(follower: Follower) -> None:
@@ -217,6 +241,26 @@ def test_a_follower_before_its_leaders_start_begins_anew_there(follower: Followe
     assert (log.log_start_offset, log.log_end_offset, follower.replica().high_watermark) == (50, 50, 50)
     follower.fetched(part(records(50, 2), high_watermark=52, log_start_offset=50))
     assert follower.named() == [(0, 52, 3, 3)]
+
+
+def test_an_empty_log_takes_the_batch_within_which_its_leader_begins(follower: Follower) -> None:
+    follower.follow(0)
+    follower.fetched(part(error_code=OFFSET_OUT_OF_RANGE))
+    follower.answer(offsets(90))
+    follower.answer(offsets(10))
+    assert follower.named() == [(0, 10, -1, 3)]
+    whole = records(7, 4) + records(11, 2)
+    follower.fetched(part(whole, high_watermark=13, log_start_offset=10))
+    assert follower.named() == [(0, 13, 3, 3)]
+    log = follower.replica().log
+    assert (log.log_start_offset, log.log_end_offset, follower.replica().high_watermark) == (10, 13, 13)
+    stored = log.read(10, 1 << 16, until_offset=13)
+    assert stored is not None
+    assert stored.read() == whole
+    follower.kill()
+    follower.tell_brokers(1, 2, 3)
+    assert follower.tell_roles(role(2, 4)) == [0]
+    assert (follower.replica().log.log_start_offset, follower.replica().log.log_end_offset) == (10, 13)
 
 
 def test_a_leader_whose_log_begins_later_lets_this_one_begin_there_too(follower: Follower) -> None:

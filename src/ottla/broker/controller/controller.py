@@ -102,6 +102,11 @@ class Controller:
         """Whether this broker is the controller, as far as it knows."""
         return self._reign is not None
 
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of its term; None if this broker is not the controller, as far as it knows."""
+        return None if self._reign is None else self._reign.term.context.epoch
+
     def stand(self, now: Now) -> None:
         """This broker is registered: it may be elected."""
         self._is_candidate = True

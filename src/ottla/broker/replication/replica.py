@@ -373,10 +373,26 @@ class Replica(Partition):
         self._ports.moved[self] = None
         self.changed()
 
+    def reach_back(self, records: memoryview) -> Steps[None]:
+        """Have an empty log begin where the first of these batches does, if it begins within that: records before were deleted.
+
+        The leader says with each answer where its log begins, and so this one begins there again. Raises `BadBatch` and
+        `StorageFailed`.
+        """
+        offset = self.log.log_end_offset
+        if self.log.log_start_offset < offset:
+            return
+        first = next((header for _, header in batches(records)), None)
+        if first is not None and first.base_offset < offset < first.next_offset:
+            yield from self._begin_anew(first.base_offset, lambda: self.log.log_start_offset == self.log.log_end_offset == offset)
+
     def restart_at(self, offset: int) -> Steps[None]:
         """Drop all and go on at `offset`: the leader has nothing before it any more. Raises `StorageFailed`."""
-        yield from self._ports.partitions.before_cut(self, self.log.log_start_offset)
-        if not self.is_following or offset <= self.log.log_end_offset:
+        yield from self._begin_anew(offset, lambda: offset > self.log.log_end_offset)
+
+    def _begin_anew(self, offset: int, is_due: Callable[[], bool]) -> Steps[None]:
+        yield from self._ports.partitions.before_cut(self, min(offset, self.log.log_start_offset))
+        if not self.is_following or not is_due():
             return
         self._changes.made = True
         self._ports.partitions.checkpoints.was_cut(self)

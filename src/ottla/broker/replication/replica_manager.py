@@ -175,6 +175,7 @@ class ReplicaManager:
         opened = self._partitions.opens
         for role in asked:
             self._image.name_topic(role.topic, role.topic_id)
+            self._take_id(role, followers)
             error_code = errors[role.topic, role.index] = self._role_error(role)
             if not error_code:
                 errors[role.topic, role.index] = self._take_role(role, followers)
@@ -186,6 +187,21 @@ class ReplicaManager:
             for tell in self.following:
                 tell(current)
         return errors
+
+    def _take_id(self, role: RoleTold, followers: list[Replica]) -> None:
+        """A topic may get its id after its replicas, without new roles: from the first controller that speaks 2.8 or later."""
+        replica = self._partitions.get(role.topic, role.index)
+        if replica is None or replica.topic_id != NO_TOPIC_ID or role.topic_id == NO_TOPIC_ID:
+            return
+        if role.assigned.leader_epoch < replica.leader_epoch:
+            return
+        assert isinstance(replica, Replica), "a broker of a cluster holds nothing else"
+        is_following = replica.is_following
+        if is_following:
+            self._tell_stopping([replica])
+        replica.topic_id = role.topic_id
+        if is_following and role.assigned.leader_epoch == replica.leader_epoch:
+            followers.append(replica)
 
     def _role_error(self, role: RoleTold) -> int:
         """What stands against a role, as an error code."""

@@ -93,7 +93,10 @@ class Taking:
     def _take(self, followed: Followed, data: PartitionData) -> Steps[None]:
         try:
             if data.diverging_epoch is None:
-                self._append(followed, data)
+                before = followed.replica.log.log_end_offset
+                yield from followed.replica.reach_back(memoryview(data.records or b""))
+                if followed.is_current and self._fetcher.is_followed(followed):
+                    self._append(followed, data, before)
             else:
                 told = EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
                 yield from self.cut_back(followed, told)
@@ -106,10 +109,9 @@ class Taking:
             log.error("%s: the disk refused what its leader has: %s; it is tried again", followed, failure)
             self._fetcher.rest(followed)
 
-    def _append(self, followed: Followed, data: PartitionData) -> None:
-        """Raises `BadBatch` and `StorageFailed`."""
-        replica, rooms = followed.replica, self._fetcher.rooms
-        before, now = replica.log.log_end_offset, rooms.scheduler.now()
+    def _append(self, followed: Followed, data: PartitionData, before: int) -> None:
+        """Raises `BadBatch` and `StorageFailed`. The log ended at `before` when this was fetched."""
+        replica, rooms, now = followed.replica, self._fetcher.rooms, self._fetcher.rooms.scheduler.now()
         records = data.records or b""
         size = len(records)
         if size:
