@@ -11,17 +11,16 @@ class SimClock:
     """Implements `ottla.ports.Clock`: `advance` moves both readings, `jump` the wall clock alone."""
 
     def __init__(self, wall_ms: int = EPOCH_MS) -> None:
-        self._wall_ms = wall_ms
-        self._mono_ms = 0
+        self._now = Now(wall_ms, 0)
 
     def now(self) -> Now:
-        return Now(self._wall_ms, self._mono_ms)
+        return self._now
 
     def advance(self, ms: int) -> Now:
-        self._wall_ms += ms
-        self._mono_ms += ms
-        return self.now()
+        wall_ms, mono_ms = self._now
+        self._now = Now(wall_ms + ms, mono_ms + ms)
+        return self._now
 
     def jump(self, ms: int) -> None:
         """Move the wall clock, as an operator or a time server does."""
-        self._wall_ms += ms
+        self._now = Now(self._now.wall_ms + ms, self._now.mono_ms)

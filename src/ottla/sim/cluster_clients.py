@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from ottla.sim.cluster_ledger import ClusterLedger
 from ottla.sim.cluster_links import RoutedLink
 from ottla.sim.given_ids import GivenIds
 from ottla.sim.seeds import Violation
-from ottla.sim.transaction_clients import ASKED_AGAIN, LEADER, Rest, Script, SimClient, SimRequest
+from ottla.sim.transaction_clients import ASKED_AGAIN, LEADER, ClientEnded, Rest, Script, SimClient, SimRequest
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest
@@ -41,14 +42,16 @@ class SimAppender(SimClient):
         *,
         most: int,
         is_idempotent: bool,
+        gives_up: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._gives_up = gives_up
         self._ledger = ledger
         self._places = places
         self._ids = ids
         self._given = 0
         self._most = most
         self._is_idempotent = is_idempotent
-        self._counts = dict.fromkeys(places, 0)
+        self._counts = defaultdict[TopicPartition, int](int)
         self._producer = (-1, -1)
         super().__init__(world, name, connect)  # type: ignore[arg-type]  # a routed link has the face of a plain one
 
@@ -94,6 +97,8 @@ class SimAppender(SimClient):
             code = codes.REQUEST_TIMED_OUT if response is None else _produced(response).error_code
             if code in (codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER):
                 return
+            if code in ASKED_AGAIN and self._gives_up():
+                raise ClientEnded(f"there is no {place.topic} any more")
             if code not in ASKED_AGAIN:
                 raise Violation(f"once and in order: {self.name} got {codes.error_name(code)} for {values} in {place}")
             yield Rest(RETRY_MS)
@@ -114,10 +119,16 @@ class SimAppender(SimClient):
 
 
 class SimFollowingReader(SimClient):
-    """It reads a partition from its start on, below the high watermark, and goes on where it is."""
+    """It reads a partition from its start on, below the high watermark, and goes on where it is.
 
-    def __init__(self, world: World, connect: Callable[[], RoutedLink], place: TopicPartition) -> None:
+    Records below `deleted()` may be gone.
+    """
+
+    def __init__(
+        self, world: World, connect: Callable[[], RoutedLink], place: TopicPartition, deleted: Callable[[], int] = lambda: 0
+    ) -> None:
         self.place = place
+        self._deleted = deleted
         self.position = 0
         self.read: dict[int, str] = {}
         super().__init__(world, f"the reader of {place.topic}-{place.partition}", connect)  # type: ignore[arg-type]  # as above
@@ -135,10 +146,15 @@ class SimFollowingReader(SimClient):
             yield Rest(self.world.random.choice((0, 100, 1_000)))
 
     def _take(self, data: Any) -> None:
-        if data.error_code:
+        if data.error_code == codes.OFFSET_OUT_OF_RANGE and self.position < self._deleted():
+            self.position = self._deleted()
+        elif data.error_code:
             if data.error_code not in ASKED_AGAIN:
                 raise Violation(f"what is read stays: {self.name} at {self.position} got {codes.error_name(data.error_code)}")
-            return
+        else:
+            self._keep(data)
+
+    def _keep(self, data: Any) -> None:
         view = memoryview(data.records or b"")
         for position, header in batches(view):
             if not header.is_control:

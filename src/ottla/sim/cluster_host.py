@@ -13,7 +13,7 @@ from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Close, Peer, Throttled
-from ottla.broker.settings import Listener
+from ottla.broker.settings import BrokerSettings, Listener
 from ottla.ports import ClusterPorts, Now, SessionEvent, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.host import Answered, Host
@@ -25,6 +25,7 @@ from ottla.sim.world import World
 from ottla.wire.schema import Message
 
 PORT = 9092
+PROTOCOL = "inter.broker.protocol.version"
 RESTART_MS = HOUSE_EVERY_MS = 1_000
 SIZE_BYTES = 4
 
@@ -46,6 +47,7 @@ class ClusterHost(Host):
         drift: float = 0.0,
         weather: RegistryWeather | None = None,
     ) -> None:
+        self._given = {"broker.id": str(node_id)} | dict(settings)
         self.node_id = node_id
         self.name = f"broker-{node_id}"
         self.weather = weather or RegistryWeather()
@@ -57,12 +59,32 @@ class ClusterHost(Host):
         self._peers = 0
         self._is_listening = False
         self._stopped: list[Callable[[], None]] = []
-        super().__init__(world, {"broker.id": str(node_id)} | dict(settings), clock=self._drift)
+        super().__init__(world, self._given, clock=self._drift)
+
+    @property
+    def protocol_version(self) -> str | None:
+        """What it was told to speak to other brokers, if anything."""
+        return self._given.get(PROTOCOL)
+
+    def speak(self, protocol_version: str) -> None:
+        """Have the next lives speak this version to other brokers."""
+        self._given[PROTOCOL] = protocol_version
+        self.settings = BrokerSettings(self._given)
+
+    def jump(self, ms: int) -> None:
+        """Move the wall clock."""
+        self._drift.jump(ms)
 
     def start(self) -> None:
-        """Begin a life: reach the registry, read what the cluster has agreed on, then listen and register."""
+        """Begin a life, if there is none: reach the registry, read what the cluster has agreed on, then listen and register."""
+        if self.broker is not None:
+            return
         self._is_listening = False
-        super().start()
+        try:
+            super().start()
+        except StorageFailed:  # the disk does not let it
+            self._give_up()
+            return
         if self.broker is not None:
             self.session.on_session(self._told)
             self._keep_house()

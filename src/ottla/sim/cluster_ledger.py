@@ -1,6 +1,7 @@
 """What must be true of a cluster's partitions whatever happens, written down as it happens: a violation raises `Violation`.
 
-one leader per epoch    two brokers never lead a partition in the same leader epoch, nor are two controllers of one epoch
+one controller          two brokers are never controllers of the same epoch
+one leader per epoch    two brokers never lead a partition in the same leader epoch
 committed stays         what is below a high watermark is the same on every replica that has its own above it, for good
 acknowledged stays      a record that was acknowledged with acks=all stays where it was acknowledged to be
 once and in order       an idempotent producer's records are there once, in the order in which they were sent
@@ -10,12 +11,14 @@ ids once                no producer id is given twice (`given_ids`)
 heals                   once faults stop, every partition has a leader and all its replicas in sync, with the same bytes
 nothing at ERROR        no broker says anything at ERROR that the seed itself gave no reason for
 
-Unclean elections are off, and the last of an in-sync set loses no power.
+Unclean elections are off except for topics that `may_lose`, records go only where an operator `deletes` them, and the last of an
+in-sync set loses no power.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from ottla.broker.partitions.partition import LEADER, Partition
@@ -54,6 +57,10 @@ class ClusterLedger:
         self._ends: dict[TopicPartition, int] = {}
         self._verified: dict[tuple[int, TopicPartition], Verified] = {}
         self._ignored = frozenset(ignored)
+        self._losing: set[str] = set()
+        self._deleted: dict[TopicPartition, int] = {}
+        self._unseen: dict[TopicPartition, int] = {}
+        self._controllers: dict[int, int] = {}
 
     @property
     def acknowledged(self) -> int:
@@ -70,6 +77,8 @@ class ClusterLedger:
 
     def acknowledges(self, place: TopicPartition, base_offset: int, values: Sequence[str]) -> None:
         """Note that a broker has said that these records are stored there."""
+        if place.topic in self._losing:
+            return
         known = self._acknowledged.setdefault(place, {})
         for at, value in enumerate(values):
             before = known.setdefault(base_offset + at, value)
@@ -78,16 +87,46 @@ class ClusterLedger:
                     f"acknowledged stays: {before} and {value} were both acknowledged at {_at(place, base_offset + at)}"
                 )
 
+    # What operators do
+
+    def may_lose(self, topic: str) -> None:
+        """Note that a topic elects leaders that are not in sync: what is committed there may be lost."""
+        self._losing.add(topic)
+
+    def deletes(self, place: TopicPartition, offset: int) -> None:
+        """Note that records below an offset may be gone from now on."""
+        self._deleted[place] = max(offset, self.deleted(place))
+
+    def deleted(self, place: TopicPartition) -> int:
+        """Records below this offset may be gone."""
+        return self._deleted.get(place, 0)
+
+    def committed_end(self, place: TopicPartition) -> int:
+        """The highest high watermark that was seen."""
+        return self._ends.get(place, 0)
+
     # While it happens
 
     def look(self) -> None:
         """Compare the replicas with each other."""
-        for host in self._hosts.values():
-            for place, partition in self._replicas(host):
-                self._look_at_leader(host, place, partition)
-        for host in self._hosts.values():
-            for place, partition in self._replicas(host):
-                self._compare(host, place, partition)
+        with ExitStack() as stack:
+            for host in self._hosts.values():
+                stack.enter_context(host.disk.undisturbed())
+            for host in self._hosts.values():
+                self._look_at_controller(host)
+                for place, partition in self._replicas(host):
+                    self._look_at_leader(host, place, partition)
+            for host in self._hosts.values():
+                for place, partition in self._replicas(host):
+                    self._compare(host, place, partition)
+
+    def _look_at_controller(self, host: ClusterHost) -> None:
+        controller = None if host.broker is None else host.broker.controller
+        epoch = None if controller is None else controller.epoch
+        if epoch is not None and self._controllers.setdefault(epoch, host.node_id) != host.node_id:
+            raise Violation(
+                f"one controller: {self._controllers[epoch]} and {host.node_id} both are the controller of epoch {epoch}"
+            )
 
     def _look_at_leader(self, host: ClusterHost, place: TopicPartition, partition: Partition) -> None:
         if partition.role is not LEADER:
@@ -97,7 +136,16 @@ class ClusterLedger:
             raise Violation(
                 f"one leader per epoch: {known} and {host.node_id} both lead {_named(place)} in epoch {partition.leader_epoch}"
             )
+        if place.topic in self._losing:
+            return
         committed, end = self._committed.setdefault(place, {}), self._ends.get(place, 0)
+        start = partition.log.log_start_offset
+        if start > max(end, self.deleted(place)):
+            raise Violation(
+                f"committed stays: {_named(place)} begins at offset {start} on {host.name}, and nobody has deleted that"
+            )
+        if start > end:
+            self._unseen[place] = max(start, self._unseen.get(place, 0))
         if partition.high_watermark > end:
             for offset, batch in _batches(partition, end, partition.high_watermark):
                 committed[offset] = batch
@@ -105,13 +153,15 @@ class ClusterLedger:
 
     def _compare(self, host: ClusterHost, place: TopicPartition, partition: Partition) -> None:
         """What this replica has below its high watermark is what is committed."""
-        key = host.node_id, place
+        if place.topic in self._losing:
+            return
+        key, unseen = (host.node_id, place), self._unseen.get(place, 0)
         life, verified = self._verified.get(key, Verified(host.lives, 0))
         end = min(partition.high_watermark, self._ends.get(place, 0))
         begin = min(verified, end) if life == host.lives else 0
         committed = self._committed.get(place, {})
         for offset, batch in _batches(partition, begin, end):
-            if committed.get(offset) != batch:
+            if committed.get(offset) != batch and (offset in committed or offset >= unseen):
                 there = committed.get(offset)
                 raise Violation(
                     f"committed stays: {host.name} has {_told(batch)} at {_at(place, offset)}, and committed was "
@@ -122,22 +172,25 @@ class ClusterLedger:
     # In the end
 
     def check_replicas(self, wanted: Mapping[TopicPartition, int]) -> None:
-        """All replicas of these partitions (so many each) are the same to the byte."""
+        """All replicas of these partitions (so many each) are the same to the byte, from where all of them begin."""
         for place, count in wanted.items():
-            found = {}
-            for host in self._hosts.values():
-                for there, partition in self._replicas(host):
-                    if there == place:
-                        found[host.name] = [bytes(batch) for batch in stored_batches(partition.log)]
+            held = {
+                host.name: partition for host in self._hosts.values() for there, partition in self._replicas(host) if there == place
+            }
+            start = max((partition.log.log_start_offset for partition in held.values()), default=0)
+            found = {name: [bytes(batch) for batch in stored_batches(each.log, start)] for name, each in held.items()}
             if len(found) != count or len({tuple(each) for each in found.values()}) != 1:
                 sizes = {name: f"{len(each)} batches, {sum(map(len, each))} bytes" for name, each in found.items()}
                 raise Violation(f"heals: the replicas of {_named(place)} are {sizes}")
 
     def check_log(self, place: TopicPartition, partition: Partition) -> None:
         """Hold what is there for good against what was sent and acknowledged."""
+        if place.topic in self._losing:
+            return
+        self._check_committed(place, partition)
         there = dict(_values(partition))
         for offset, value in self._acknowledged.get(place, {}).items():
-            if there.get(offset) != value:
+            if there.get(offset) != value and offset >= self.deleted(place):
                 raise Violation(
                     f"acknowledged stays: {value} was acknowledged at {_at(place, offset)}, where {there.get(offset)} is"
                 )
@@ -155,11 +208,20 @@ class ClusterLedger:
                     )
                 last[known.sender] = known.number
 
+    def _check_committed(self, place: TopicPartition, partition: Partition) -> None:
+        """What was ever below a high watermark is there."""
+        there = dict(_batches(partition, 0, partition.log.log_end_offset))
+        start = max(partition.log.log_start_offset, self.deleted(place))
+        for offset, batch in self._committed.get(place, {}).items():
+            if offset >= start and there.get(offset) != batch:
+                found = "nothing" if offset not in there else _told(there[offset])
+                raise Violation(f"committed stays: {_told(batch)} was committed at {_at(place, offset)}, where {found} is")
+
     def check_read(self, place: TopicPartition, read: Mapping[int, str], partition: Partition) -> None:
         """Hold what a reader has got against what is there for good."""
         there = dict(_values(partition))
         for offset, value in read.items():
-            if there.get(offset) != value:
+            if there.get(offset) != value and offset >= self.deleted(place):
                 raise Violation(f"what is read stays: a reader had {value} at {_at(place, offset)}, where {there.get(offset)} is")
 
     def _replicas(self, host: ClusterHost) -> Iterator[tuple[TopicPartition, Partition]]:

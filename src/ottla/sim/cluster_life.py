@@ -10,22 +10,24 @@ flushed (`flush.messages`) before it counts: there power fails at any time, also
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
-from ottla.broker.partitions.partition import LEADER, Partition
+from ottla.broker.partitions.partition import Partition
 from ottla.client.types import TopicPartition
 from ottla.ports import Change
 from ottla.sim import cluster_copying, cluster_groups
 from ottla.sim.cluster_clients import SimAppender, SimFollowingReader
 from ottla.sim.cluster_copying import ClusterCopying, CopyingPlan, copying_plan
+from ottla.sim.cluster_faults import NO_FAULTS, ClusterFaults, FaultsPlan, Losing, faults_plan
 from ottla.sim.cluster_groups import ClusterGroups, GroupsPlan, groups_plan
-from ottla.sim.cluster_host import ClusterHost
+from ottla.sim.cluster_host import PROTOCOL, ClusterHost
 from ottla.sim.cluster_ledger import ClusterLedger
 from ottla.sim.cluster_links import RoutedLink
+from ottla.sim.cluster_operator import ClusterOperator, OperatorLink
 from ottla.sim.cluster_view import ClusterView
 from ottla.sim.cluster_work import ClusterAround, ClusterWork
 from ottla.sim.ensemble import SimEnsemble
@@ -40,11 +42,15 @@ from ottla.sim.world import World
 TOPIC = "log"
 REPLICAS = 3
 LOOK_MS = 500
+QUESTION_MS = 50
+"""So often it is asked in peace whether all is well."""
 SESSION_MS = 3_000
 START_MS = 20_000
 """So long may it take until there is a controller and the topic has leaders; nothing has gone wrong until then."""
 PATIENCE_MS = 90_000
 """So long, in simulated time and in peace, may it take until all is well: sessions and timeouts pass several times."""
+OPERATED = 0.5
+"""How many seeds without programs and groups have an operator."""
 SETTINGS = {
     "replica.lag.time.max.ms": "3000",
     "replica.fetch.wait.max.ms": "300",
@@ -56,6 +62,7 @@ SETTINGS = {
     "min.insync.replicas": "2",
     "unclean.leader.election.enable": "false",
     "auto.create.topics.enable": "false",
+    "log.segment.delete.delay.ms": "1000",
     "group.initial.rebalance.delay.ms": "0",
     **cluster_copying.SETTINGS,
     **cluster_groups.SETTINGS,
@@ -85,6 +92,8 @@ class ClusterPlan(NamedTuple):
     weather: Weather
     links: LinkWeather
     registry: RegistryWeather
+    faults: FaultsPlan
+    is_operated: bool
     copying: CopyingPlan | None
     groups: GroupsPlan | None
 
@@ -107,6 +116,9 @@ def plan(world: World) -> ClusterPlan:
     random = world.random
     calm = random.random() < 0.2
     more = Random(f"{world.seed} work")
+    copying = copying_plan(more) if more.random() < COPYING else None
+    groups = groups_plan(more) if more.random() < GROUPS else None
+    has_work = copying is not None or groups is not None  # what it promises rests on topic ids and on disks that work
     bad = 0.0 if calm else random.choice((0.0, 0.02, 0.1))
     return ClusterPlan(
         brokers=random.choice((3, 3, 3, 4, 5)),
@@ -122,8 +134,10 @@ def plan(world: World) -> ClusterPlan:
         weather=Weather(lose_request=bad, lose_answer=bad, repeat=0.0, delay=bad, longest_ms=2_000),
         links=LinkWeather(longest_ms=1_500, delay=bad, lose=bad / 4),
         registry=RegistryWeather(longest_ms=800, delay=bad, lose_answer=bad / 4),
-        copying=copying_plan(more) if more.random() < COPYING else None,
-        groups=groups_plan(more) if more.random() < GROUPS else None,
+        faults=NO_FAULTS if has_work else faults_plan(Random(f"faults {world.seed}"), calm=calm),
+        is_operated=not has_work and Random(f"operator {world.seed}").random() < OPERATED,
+        copying=copying,
+        groups=groups,
     )
 
 
@@ -139,14 +153,19 @@ class ClusterLife:
         self.hosts = {node_id: self._host(node_id) for node_id in range(1, self.plan.brokers + 1)}
         self.ledger = ClusterLedger(self.hosts, ignored=("__consumer_offsets", "__transaction_state"))
         self.places = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
+        self.written = list(self.places)
         self._numbers = count(1)
         self._is_over = False
+        self._next_question_ms = 0
         self._other_places: list[TopicPartition] = []
         self._lost_power: set[int] = set()
         self._leaving: set[int] = set()
         self.view = ClusterView(self.world, self.hosts, self.ensemble)
         self.works = self._works()
         self.ids = GivenIds()
+        losing = Losing(self._may_lose_power, self._lost_power, self._start)
+        self.faults = ClusterFaults(self.world, self.hosts, self.plan.faults, losing, self._say)
+        self.operator: ClusterOperator | None = None
         self.appenders: list[SimAppender] = []
         self.readers: list[SimFollowingReader] = []
 
@@ -160,7 +179,8 @@ class ClusterLife:
 
     def _host(self, node_id: int) -> ClusterHost:
         drift = self.world.random.uniform(-MOST_DRIFT, MOST_DRIFT) if self.plan.drifts else 0.0
-        settings = SETTINGS | (FLUSHED if self.plan.flushed else {})
+        versions = self.plan.faults.versions
+        settings = SETTINGS | (FLUSHED if self.plan.flushed else {}) | ({} if versions is None else {PROTOCOL: versions[0]})
         return ClusterHost(self.world, settings, node_id, self.ensemble, self.network, drift=drift)
 
     def live(self) -> ClusterLifeResult:
@@ -181,6 +201,8 @@ class ClusterLife:
         healed_ms = self.world.now_ms - began_ms
         self._end_works()
         self.world.run(2_000)
+        if not self.world.run(PATIENCE_MS, self._is_well):
+            raise Violation(f"heals: not in {PATIENCE_MS} ms of peace, again: {self._what_is_not_well()}")
         self._check_all()
         epoch = self.ensemble.get("/controller_epoch")
         return ClusterLifeResult(
@@ -238,13 +260,47 @@ class ClusterLife:
                     f"appender-{number}",
                     self._link,
                     self.ledger,
-                    self.places,
+                    self.written,
                     self.ids,
                     most=self.plan.batches,
                     is_idempotent=is_idempotent,
                 )
             )
-        self.readers = [SimFollowingReader(self.world, self._link, place) for place in self.places]
+        for place in self.places:
+            self._read(place)
+        if self.plan.is_operated:
+            connect = partial(OperatorLink, self.world, self.hosts, self.plan.weather, self._numbers)
+            self.operator = ClusterOperator(
+                self.world, connect, self.hosts, self.ensemble, self.ledger, self.places, self._grown, self._say
+            )
+
+    def _read(self, place: TopicPartition) -> None:
+        self.readers.append(SimFollowingReader(self.world, self._link, place, partial(self.ledger.deleted, place)))
+
+    def _grown(self, place: TopicPartition, *, loses: bool) -> None:
+        """The operator has a partition more: somebody writes there, and others read."""
+        self.places.append(place)
+        if not loses:
+            self._read(place)
+        if place.topic == TOPIC:
+            self.written.append(place)
+        else:
+            self.appenders.append(
+                SimAppender(
+                    self.world,
+                    f"appender-{len(self.appenders)}",
+                    self._link,
+                    self.ledger,
+                    [place],
+                    self.ids,
+                    most=self.world.random.choice((3, 10)),
+                    is_idempotent=not loses and self.world.chance(0.5),
+                    gives_up=partial(self._is_leaving, place.topic),
+                )
+            )
+
+    def _is_leaving(self, topic: str) -> bool:
+        return self.operator is not None and self.operator.is_leaving(topic)
 
     # Trouble
 
@@ -263,6 +319,7 @@ class ClusterLife:
             acts += [(3, self._cut_any_power), (2, self._cut_all_power)]
         elif self.plan.power:
             acts.append((3, self._cut_power))
+        acts += self.faults.acts()
         acts += [act for work in self.works for act in work.acts()]
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
 
@@ -316,24 +373,37 @@ class ClusterLife:
 
     def _may_lose_power(self, host: ClusterHost) -> bool:
         """Whether others have all that it has, and go on until it is out of the in-sync sets."""
-        if self._leaving or any(each.broker is None or each.process.stands_still for each in self.hosts.values()):
+        if self._leaving or any(not each.is_member or each.process.stands_still for each in self.hosts.values()):
+            return False
+        if len(self.ensemble.children("/brokers/ids")) < len(self.hosts):
             return False
         self.network.cuts.heal_all()
-        for _, _, state in self._states():
-            others = [node for node in state["isr"] if node != host.node_id and self.hosts[node].broker is not None]
+        for topic, index, state in self._states():
+            others = [node for node in state["isr"] if node != host.node_id and self._has_role(node, topic, index, state)]
             if host.node_id in state["isr"] and not others:
                 return False
         return True
 
+    def _has_role(self, node_id: int, topic: str, index: str, state: Any) -> bool:
+        """Whether a broker leads or follows as the registry says: the controller knows this life of it, and has told it."""
+        broker = self.hosts[node_id].broker
+        held = None if broker is None else broker.partitions.get(topic, int(index))
+        return (
+            held is not None and held.offline is None and held.replicas is not None and held.leader_epoch == state["leader_epoch"]
+        )
+
     def _start(self, host: ClusterHost) -> None:
+        """Begin its next life, as soon as nobody counts on what it has lost."""
         if host.broker is not None:
             return
         if host.node_id in self._lost_power:
-            if any(host.node_id in state["isr"] for _, _, state in self._states()):
+            leaving = self.ensemble.children("/admin/delete_topics")
+            if any(host.node_id in state["isr"] and topic not in leaving for topic, _, state in self._states()):
                 self.world.after(500, partial(self._start, host))
                 return
             self._lost_power.discard(host.node_id)
         self._say(f"{host.name} starts")
+        self.faults.starts(host)
         host.start()
 
     def _stand_still(self) -> None:
@@ -381,10 +451,13 @@ class ClusterLife:
         self._is_over = True
         self._say("peace")
         self.network.cuts.heal_all()
+        if self.operator is not None:
+            self.operator.tidy()
         for weather in (self.plan.weather, self.plan.links, self.plan.registry):
             weather.clear_up()
         if self.ensemble.is_down:
             self.ensemble.come_back()
+        self.faults.make_peace()
         for host in self.hosts.values():
             self._start(host)
         for work in self.works:
@@ -418,51 +491,68 @@ class ClusterLife:
                 if entry is not None:
                     yield topic, index, json.loads(entry.value)
 
-    def _leading(self, place: TopicPartition) -> Partition | None:
-        """The replica that leads, if the registry says so too."""
-        for topic, index, state in self._states():
-            if (topic, index) == (place.topic, str(place.partition)) and state["leader"] in self.hosts:
-                broker = self.hosts[state["leader"]].broker
-                partition = None if broker is None else broker.partitions.get(place.topic, place.partition)
-                if partition is not None and partition.role is LEADER and partition.leader_epoch == state["leader_epoch"]:
-                    return partition
-        return None
+    def _staying(self) -> list[TopicPartition]:
+        """The partitions that are there in the end."""
+        return [*(place for place in self.places if not self._is_leaving(place.topic)), *self._other_places]
+
+    def _replicas_of(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """How many replicas partitions have, as the registry says."""
+        found: dict[TopicPartition, int] = {}
+        for place in places:
+            entry = self.ensemble.get(f"/brokers/topics/{place.topic}")
+            told = {} if entry is None else json.loads(entry.value)["partitions"]
+            found[place] = len(told.get(str(place.partition), ()))
+        return found
 
     def _is_led(self) -> bool:
         return self.view.partitions().keys() >= {*self.places, *self._other_places}
 
     def _is_well(self) -> bool:
+        if self.world.now_ms < self._next_question_ms:
+            return False
+        self._next_question_ms = self.world.now_ms + QUESTION_MS
         return not self._what_is_not_well()
 
     def _what_is_not_well(self) -> list[str]:
         found = [f"{host.name} is not registered" for host in self.hosts.values() if not host.is_member]
         found += [f"{self.hosts[node_id].name} stops" for node_id in self._leaving]
+        found += [f"{self.hosts[node_id].name} has lost what others count on" for node_id in self._lost_power]
         found += [f"{each.name} goes on" for each in self.appenders if each.alive]
-        isrs = {(topic, index): state["isr"] for topic, index, state in self._states()}
-        for place in self.places:
-            leading = self._leading(place)
-            isr = isrs.get((place.topic, str(place.partition)), [])
-            if leading is None:
-                found.append(f"{place.topic}-{place.partition} has no leader")
-            elif len(isr) < REPLICAS:
-                found.append(f"in sync of {place.topic}-{place.partition} are {isr}")
+        found += [] if self.operator is None else self.operator.undone()
+        if found:
+            return found
+        states = {(topic, int(index)): state for topic, index, state in self._states()}
+        leading, readers = self.view.partitions(), {reader.place: reader for reader in self.readers}
+        for place, replicas in self._replicas_of(self._staying()).items():
+            topic, index = place
+            if place not in leading:
+                found.append(f"{topic}-{index} has no leader")
+                continue
+            state = states[topic, index]
+            if len(state["isr"]) < replicas:
+                found.append(f"in sync of {topic}-{index} are {state['isr']}")
+            elif not all(self._has_role(node, topic, str(index), state) for node in state["isr"]):
+                found.append(f"not all in sync know their role in {topic}-{index}")
             else:
-                found += self._unread(place, leading)
+                found += _unread(leading[place], readers.get(place))
         return found
-
-    def _unread(self, place: TopicPartition, leading: Partition) -> list[str]:
-        reader = next(each for each in self.readers if each.place == place)
-        end = leading.log.log_end_offset
-        if leading.high_watermark < end:
-            return [f"the high watermark of {place.topic}-{place.partition} is {leading.high_watermark}, and its end {end}"]
-        return [f"{reader.name} is at {reader.position} of {end}"] if reader.position < end else []
 
     def _check_all(self) -> None:
         self.ledger.look()
-        self.ledger.check_replicas(dict.fromkeys([*self.places, *self._other_places], REPLICAS))
-        for reader in self.readers:
-            leading = self._leading(reader.place)
-            if leading is None:
-                raise Violation(f"heals: {reader.place} has no leader any more")
-            self.ledger.check_log(reader.place, leading)
-            self.ledger.check_read(reader.place, reader.read, leading)
+        staying, leading = self._staying(), self.view.partitions()
+        self.ledger.check_replicas(self._replicas_of(staying))
+        read = {reader.place: reader.read for reader in self.readers}
+        for place in staying:
+            if place not in leading:
+                raise Violation(f"heals: {place} has no leader any more")
+            if place not in self._other_places:
+                self.ledger.check_log(place, leading[place])
+            if place in read:
+                self.ledger.check_read(place, read[place], leading[place])
+
+
+def _unread(leading: Partition, reader: SimFollowingReader | None) -> list[str]:
+    end = leading.log.log_end_offset
+    if leading.high_watermark < end:
+        return [f"the high watermark of {leading} is {leading.high_watermark}, and its end {end}"]
+    return [f"{reader.name} is at {reader.position} of {end}"] if reader is not None and reader.position < end else []

@@ -20,7 +20,7 @@ from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.schema import Message, Struct
 
-PRODUCE, FETCH, METADATA, FIND_COORDINATOR = 0, 1, 3, 10
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR, DELETE_RECORDS = 0, 1, 3, 10, 21
 METADATA_VERSION, FIND_VERSION = 9, 1
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 OF_TRANSACTIONS = frozenset((22, 24, 25, 26))
@@ -62,6 +62,8 @@ class RoutedLink:
         self._links: dict[int, ClientLink] = {}
         self._opened: list[ClientLink] = []
         self._found: dict[Target, int] = {}
+        self._epochs: dict[Target, int] = {}
+        """The leader epochs that came with leaders: who is not of that epoch must not answer (KIP-320)."""
         self._is_cut = False
         self.cuts_given_up = False
 
@@ -111,7 +113,8 @@ class RoutedLink:
                 self._found.pop(target, None)
             answered(response)
 
-        self.to(node_id).ask(key, version, body, heard, timeout_ms, watch)
+        told = _in_epoch(body, self._epochs.get(target, -1)) if isinstance(body, FetchRequest) else body
+        self.to(node_id).ask(key, version, told, heard, timeout_ms, watch)
 
     def _give_up(self, node_id: int) -> None:
         """The connection is of no use any more: the next request goes over another one."""
@@ -153,6 +156,7 @@ class RoutedLink:
                 node_id = -1 if response is None else _answer(target, response)
                 if node_id in self._hosts:
                     self._found[target] = node_id
+                    self._epochs[target] = _leader_epoch(target, response)
                 found(node_id if node_id in self._hosts else -1)
 
             asked = self._anybody()
@@ -168,6 +172,8 @@ def target_of(key: int, body: Any) -> Target:
         return body.topic_data[0].name, body.topic_data[0].partition_data[0].index
     if key == FETCH and body.topics:
         return body.topics[0].topic, body.topics[0].partitions[0].partition
+    if key == DELETE_RECORDS:
+        return body.topics[0].name, body.topics[0].partitions[0].partition_index
     if key in OF_TRANSACTIONS:
         name = getattr(body, "transactional_id", None) or getattr(body, "v3_and_below_transactional_id", None)
         return (TRANSACTION_KEY, name) if name else ANYBODY
@@ -194,6 +200,25 @@ def _question(target: Target) -> tuple[int, int, Message]:
         return FIND_COORDINATOR, FIND_VERSION, FindCoordinatorRequest(key=str(rest[0]), key_type=first)
     topics = [] if target == CONTROLLER else [MetadataRequest.MetadataRequestTopic(name=str(first))]
     return METADATA, METADATA_VERSION, MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+
+def _in_epoch(body: FetchRequest, leader_epoch: int) -> FetchRequest:
+    """A fetch of one partition, by who knows its leader's epoch."""
+    topics = [
+        dataclasses.replace(
+            topic, partitions=[dataclasses.replace(part, current_leader_epoch=leader_epoch) for part in topic.partitions]
+        )
+        for topic in body.topics
+    ]
+    return dataclasses.replace(body, topics=topics)
+
+
+def _leader_epoch(target: Target, response: Any) -> int:
+    first, *rest = target
+    if isinstance(first, int) or target == CONTROLLER:
+        return -1
+    epochs = (part.leader_epoch for topic in response.topics for part in topic.partitions if part.partition_index == rest[0])
+    return next(epochs, -1)
 
 
 def _answer(target: Target, response: Any) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import sys
 
+from ottla.sim.cluster_faults import is_of_a_disk
 from ottla.sim.cluster_life import ClusterLife, ClusterLifeResult
 from ottla.sim.error_lines import error_lines
 from ottla.sim.seeds import Violation, live_seeds, seeds_parser
@@ -20,7 +21,7 @@ from ottla.sim.seeds import Violation, live_seeds, seeds_parser
 def live(seed: int, *, tell: bool = False) -> ClusterLifeResult:
     """Live one seed. Raises `Violation`, or any other fault, with the command that repeats it."""
     try:
-        with error_lines() as said:
+        with error_lines(is_of_a_disk) as said:
             lived = ClusterLife(seed, tell=tell).live()
             if said.lines:
                 raise Violation(f"nothing at ERROR: {'; '.join(said.lines)}")

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import random
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.sim.storage import Folder, Inode
@@ -217,6 +218,15 @@ class SimDisk:
         """Cancel the failures that were ordered and have not happened yet."""
         self._failing.clear()
         self._failing_names = None
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Let what is done within meet no fault that was ordered, and use none up: somebody looks who is not there."""
+        failing, operations, self._failing = self._failing, self.operations, {}
+        try:
+            yield
+        finally:
+            self._failing, self.operations = failing, operations
 
     def crash(self, random: random.Random) -> None:
         """Cut the power: what was not synced is lost, in any part; open files are dead."""

@@ -1,14 +1,17 @@
 """The servers of a simulated shared registry: entries, sessions that end when they are not heard, and watches, in one place.
 
 It behaves as ZooKeeper does as far as the port can tell: transactions are numbered, a session outlives its connections, watches are
-told once. Knows sessions by what they give to be called back; knows no brokers.
+told once. A session may be served by one that lags: it reads what was there some time ago, never older than what it has read, been
+told or written. Knows sessions by what they give to be called back; knows no brokers.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from ottla.ports import Change, Condition, Entry, NoEntry, StorageFailed
 from ottla.sim.entry_versions import check_version
@@ -39,11 +42,27 @@ class SharedNode:
         return Entry(self.value, self.version, self.created)
 
 
+class PastNode(NamedTuple):
+    """What an entry was until a transaction changed it; without an entry it was not there."""
+
+    until: int
+    entry: Entry | None
+    children: list[str]
+
+
+class Missed(NamedTuple):
+    """A transaction that the server of a session has not heard of yet."""
+
+    number: int
+    touched: Sequence[Watched]
+
+
 @dataclass(slots=True)
 class ServedSession:
     """A session as the servers see it. `told(watched)` is called for each watch, `over()` when it ends.
 
-    Requests are obeyed if they come over its last `connection`.
+    Requests are obeyed if they come over its last `connection`. While its server lags, `seen` is the last transaction that this one
+    knows, and `missed` are those that it has still to hear of.
     """
 
     number: int
@@ -52,6 +71,8 @@ class ServedSession:
     over: Callable[[], None] = lambda: None
     watches: set[Watched] = field(default_factory=set)
     connection: object = None
+    seen: int | None = None
+    missed: deque[Missed] = field(default_factory=deque)
 
 
 class SimEnsemble:
@@ -71,6 +92,8 @@ class SimEnsemble:
         """What happens just before the next commits of any session, one for each: a rival that is quicker."""
         self._begun = 0
         self._nodes = {"/": SharedNode(b"", 0, 0, None)}
+        self._past: dict[str, list[PastNode]] = {}
+        """What was there before, by path, as long as the server of some session lags."""
 
     # For tests, and for those who look at what brokers have agreed on
 
@@ -118,25 +141,62 @@ class SimEnsemble:
         if own:
             self._commit([Change(path, None) for path in own], None)
         session.over()
+        session.missed.clear()
+        session.seen = None
+        self._forget_past()
+
+    # Servers that lag
+
+    def lag(self, session: ServedSession, ms: int) -> None:
+        """Let the server of a session hear of nothing for so long, unless the session itself writes."""
+        if session.seen is None and session.number in self.sessions:
+            session.seen = self.transactions
+            self.world.after(ms, partial(self.catch_up, session))
+
+    def catch_up(self, session: ServedSession) -> None:
+        """The server of a session hears of all that it has missed, and tells what was watched in the order in which it changed."""
+        if session.seen is None:
+            return
+        missed, session.missed, session.seen = session.missed, deque(), None
+        for each in missed:
+            for watched in each.touched:
+                self._tell(session, watched)
+        self._forget_past()
+
+    def _forget_past(self) -> None:
+        if all(each.seen is None for each in self.sessions.values()):
+            self._past.clear()
+
+    def _was(self, session: ServedSession, path: str) -> PastNode:
+        """What the server of a session knows of a path."""
+        if session.seen is not None:
+            for past in self._past.get(path, ()):
+                if past.until > session.seen:
+                    return past
+        node = self._nodes.get(path)
+        return PastNode(self.transactions + 1, *((None, []) if node is None else (node.entry(), sorted(node.children))))
 
     # What a session asks for
 
     def read(self, session: ServedSession, path: str, *, watch: bool) -> Entry | None:
         if watch:
             session.watches.add((DATA, path))
-        return self.get(path)
+        return self._was(session, path).entry
 
     def list(self, session: ServedSession, path: str, *, watch: bool) -> list[str] | None:
-        node = self._nodes.get(path)
         if watch:
             session.watches.add((CHILDREN, path))
-        return None if node is None else sorted(node.children)
+        was = self._was(session, path)
+        return None if was.entry is None else was.children
 
     def commit(self, session: ServedSession, changes: Sequence[Change | Condition]) -> None:
         """Make all changes or none. Raises what `SharedRegistry.commit` raises."""
         if self.before_commit:
             self.before_commit.pop(0)()
-        self._commit(changes, session.number)
+        try:
+            self._commit(changes, session.number)
+        finally:
+            self.catch_up(session)
 
     def _commit(self, changes: Sequence[Change | Condition], owner: int | None) -> None:
         size = sum(len(each.path) + len(each.value or b"") for each in changes if isinstance(each, Change))
@@ -146,19 +206,30 @@ class SimEnsemble:
         for each in changes:
             draft.take(each)
         self.transactions += 1
+        lagging = [session for session in self.sessions.values() if session.seen is not None]
         for path, node in draft.nodes.items():
+            if lagging:
+                self._remember(path)
             if node is None:
                 self._nodes.pop(path, None)  # it may have been made by the same commit
             else:
                 self._nodes[path] = node
+        for session in lagging:
+            session.missed.append(Missed(self.transactions, tuple(draft.touched)))
         for watched in draft.touched:
-            self._tell(watched)
+            for session in list(self.sessions.values()):
+                if session.seen is None:
+                    self._tell(session, watched)
 
-    def _tell(self, watched: Watched) -> None:
-        for session in list(self.sessions.values()):
-            if watched in session.watches:
-                session.watches.discard(watched)
-                session.told(watched)
+    def _remember(self, path: str) -> None:
+        node = self._nodes.get(path)
+        was = (None, []) if node is None else (node.entry(), sorted(node.children))
+        self._past.setdefault(path, []).append(PastNode(self.transactions, *was))
+
+    def _tell(self, session: ServedSession, watched: Watched) -> None:
+        if watched in session.watches:
+            session.watches.discard(watched)
+            session.told(watched)
 
 
 class _Draft:

@@ -25,14 +25,26 @@ class DriftingClock:
     def __init__(self, world: World, drift: float = 0.0, wall_ahead_ms: int = 0) -> None:
         self._world = world
         self._rate = 1 + drift
-        self.wall_ahead_ms = wall_ahead_ms
+        self._wall_ahead_ms = wall_ahead_ms
+        self._true: Now | None = None
+        self._shown = Now(0, 0)
 
     def now(self) -> Now:
         true = self._world.clock.now()
-        return Now(true.wall_ms + self.wall_ahead_ms, int(true.mono_ms * self._rate))
+        if true is not self._true:
+            self._true = true
+            self._shown = Now(true.wall_ms + self._wall_ahead_ms, int(true.mono_ms * self._rate))
+        return self._shown
+
+    def jump(self, ms: int) -> None:
+        """Move the wall clock, as a time server does; the monotonic one goes on."""
+        self._wall_ahead_ms += ms
+        self._true = None
 
     def true_ms(self, mono_ms: int) -> int:
         """When, by the world's clock, this one will show `mono_ms`."""
+        if self._rate == 1:
+            return mono_ms
         true_ms = int(mono_ms / self._rate)
         while int(true_ms * self._rate) < mono_ms:
             true_ms += 1

@@ -151,6 +151,11 @@ class SimSharedRegistry:
         if self._session is not None:
             self.ensemble.end(self._session)
 
+    def lag(self, ms: int) -> None:
+        """Have the server that this client is connected to lag behind the others for so long."""
+        if self._session is not None:
+            self.ensemble.lag(self._session, ms)
+
     # Asking
 
     def _look(

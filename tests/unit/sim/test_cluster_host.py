@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.serving.request import Peer
 from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
 from ottla.cluster.controller.entries import LOG_DIR_EVENTS, state, topic_value
 from ottla.ports import Change, StorageFailed
@@ -131,3 +132,11 @@ def test_a_broker_whose_disk_fails_a_partition_leads_it_no_more(cluster: Cluster
     cluster.world.run(1_000)
     assert [(one.leader, one.isr) for one in cluster.states("t")] == [(3, (3,)), (2, (2, 3))]
     assert cluster.ensemble.children(LOG_DIR_EVENTS) == []
+
+
+def test_a_broker_that_is_started_while_it_runs_goes_on_serving_its_clients(cluster: Cluster) -> None:
+    heard: list[Any] = []
+    cluster.hosts[0].start()
+    cluster.hosts[0].receive(18, 0, ApiVersionsRequest(), Peer(1, "10.0.0.1", 40_000, "broker-1", PORT), heard.append)
+    assert heard[0] is not None
+    assert heard[0].error_code == 0

@@ -179,3 +179,38 @@ def test_a_rival_can_be_quicker(client: Client, ensemble: SimEnsemble) -> None:
     ensemble.before_commit.append(lambda: ensemble.put(Change("/controller", b"2", NEW)))
     with pytest.raises(EntryExists):
         client.commit(Change("/controller", b"1", NEW, ephemeral=True))
+
+
+def test_a_server_that_lags_shows_what_was_and_tells_of_the_rest_in_order_when_it_catches_up(
+    client: Client, ensemble: SimEnsemble
+) -> None:
+    ensemble.put(Change("/d/a", b"1"))
+    client.registry.lag(1_000)
+    ensemble.put(Change("/d/a", b"2"))
+    ensemble.put(Change("/d/b", b"new"))
+    ensemble.put(Change("/d/a", None))
+    (known, unknown) = client.read("/d/a", "/d/b", watch=True)
+    assert (known.value, unknown) == (b"1", None)
+    assert client.list("/d", watch=True) == [["a"]]
+    assert client.changed == []
+    client.world.run(1_000)
+    assert client.changed == ["/d/a", "/d/b", "/d"]
+    assert client.list("/d") == [["b"]]
+    assert client.read("/d/a") == [None]
+
+
+def test_who_writes_sees_all_that_went_before_it(client: Client, ensemble: SimEnsemble) -> None:
+    client.registry.lag(60_000)
+    ensemble.put(Change("/a", b"1"))
+    assert client.read("/a", watch=True) == [None]
+    client.commit(Change("/b", b"2"))
+    assert client.changed == ["/a"]
+    assert client.read("/a")[0].value == b"1"
+
+
+def test_who_is_refused_sees_why(client: Client, ensemble: SimEnsemble) -> None:
+    client.registry.lag(60_000)
+    ensemble.put(Change("/a", b"1"))
+    with pytest.raises(EntryExists):
+        client.commit(Change("/a", b"2", NEW))
+    assert client.read("/a")[0].value == b"1"

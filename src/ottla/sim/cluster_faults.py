@@ -1,0 +1,144 @@
+"""What else goes wrong in a simulated cluster: disks fail or run full, wall clocks jump, servers of the registry lag behind.
+
+Brokers of a seed may also speak two protocol versions, until each has started again. Knows hosts, and who may lose what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import NamedTuple
+
+from ottla.sim.cluster_host import ClusterHost
+from ottla.sim.disk import IO_ERROR, NO_SPACE
+from ottla.sim.world import World
+
+Act = tuple[float, Callable[[], None]]
+"""How often something happens beside other things, and what."""
+
+JUMPS_MS = (-3_600_000, -60_000, -1_000, 1_000, 60_000, 3_600_000)
+VERSIONS = (("2.2", "3.9"), ("2.7", "2.8"), ("2.8", "3.9"), ("3.2", "3.9"))
+"""Protocol versions before and after an upgrade. Before 2.0 followers could lose what was acknowledged."""
+BROKEN_MS = 5_000
+"""So long a broker goes on with a disk that has failed."""
+
+
+class FaultsPlan(NamedTuple):
+    """Which of these faults a seed has. `versions`: that of all brokers at first, and that of those that start again."""
+
+    disks: bool
+    jumps: bool
+    lags: bool
+    versions: tuple[str, str] | None
+
+
+NO_FAULTS = FaultsPlan(disks=False, jumps=False, lags=False, versions=None)
+
+
+def faults_plan(random: Random, *, calm: bool) -> FaultsPlan:
+    """Choose."""
+    return FaultsPlan(
+        disks=not calm and random.random() < 0.4,
+        jumps=not calm and random.random() < 0.3,
+        lags=not calm and random.random() < 0.5,
+        versions=random.choice(VERSIONS) if random.random() < 0.3 else None,
+    )
+
+
+def is_of_a_disk(message: str) -> bool:
+    """Whether a line tells of a fault that was ordered here: nothing else makes disks fail."""
+    return IO_ERROR in message or NO_SPACE in message
+
+
+class Losing(NamedTuple):
+    """Who may lose what is on a disk: `may(host)` if others have it; those that are `lost` start when nobody counts on them."""
+
+    may: Callable[[ClusterHost], bool]
+    lost: set[int]
+    start: Callable[[ClusterHost], None]
+
+
+class ClusterFaults:
+    """The faults of one seed."""
+
+    def __init__(
+        self, world: World, hosts: Mapping[int, ClusterHost], plan: FaultsPlan, losing: Losing, say: Callable[[str], None]
+    ) -> None:
+        self._world = world
+        self._hosts = hosts
+        self._plan = plan
+        self._losing = losing
+        self._say = say
+
+    def acts(self) -> Sequence[Act]:
+        """What may happen."""
+        acts: list[Act] = []
+        if self._plan.disks:
+            acts += [(2, self._fail_disk), (2, self._fill_disk)]
+        if self._plan.jumps:
+            acts.append((2, self._jump))
+        if self._plan.lags:
+            acts.append((4, self._lag))
+        return acts
+
+    def starts(self, host: ClusterHost) -> None:
+        """A broker is about to start: perhaps it speaks the later version from now on."""
+        if self._plan.versions is not None and host.protocol_version != self._plan.versions[1] and self._world.chance(0.6):
+            self._say(f"{host.name} speaks {self._plan.versions[1]} from now on")
+            host.speak(self._plan.versions[1])
+
+    def make_peace(self) -> None:
+        """All disks have room."""
+        for host in self._hosts.values():
+            host.disk.capacity_bytes = None
+
+    def _somebody(self) -> ClusterHost | None:
+        up = [host for host in self._hosts.values() if host.broker is not None]
+        return self._world.random.choice(up) if up else None
+
+    def _fail_disk(self) -> None:
+        """Some operations fail; some time later the broker ends, and it starts again when nobody counts on what it has."""
+        host = self._somebody()
+        if host is None or not self._losing.may(host):
+            return
+        random = self._world.random
+        after, failures = random.randrange(20), random.choice((1, 3, 30))
+        self._say(f"{failures} operations of the disk of {host.name} fail after the next {after}")
+        self._losing.lost.add(host.node_id)
+        host.disk.fail(after, count=failures)
+        self._world.after(BROKEN_MS, partial(self._replace_disk, host, host.lives))
+
+    def _replace_disk(self, host: ClusterHost, life: int) -> None:
+        host.disk.heal()
+        if host.broker is not None and host.lives == life:
+            power_cut = self._world.chance(0.5)
+            self._say(f"{host.name} ends, and its disk is mended{', not without losses' if power_cut else ''}")
+            host.die(power_cut=power_cut)
+        self._world.after(0, partial(self._losing.start, host))
+
+    def _fill_disk(self) -> None:
+        host = self._somebody()
+        if host is None:
+            return
+        random = self._world.random
+        ms = random.choice((1_000, 5_000, 12_000))
+        self._say(f"the disk of {host.name} is full for {ms} ms")
+        host.disk.capacity_bytes = host.disk.used_bytes + random.choice((0, 300, 3_000))
+        self._world.after(ms, partial(_make_room, host))
+
+    def _jump(self) -> None:
+        host, ms = self._world.random.choice(list(self._hosts.values())), self._world.random.choice(JUMPS_MS)
+        self._say(f"the wall clock of {host.name} jumps by {ms} ms")
+        host.jump(ms)
+
+    def _lag(self) -> None:
+        host = self._somebody()
+        if host is not None:
+            ms = self._world.random.choice((200, 1_000, 3_000))
+            self._say(f"the server of {host.name} lags behind the registry for {ms} ms")
+            host.session.lag(ms)
+
+
+def _make_room(host: ClusterHost) -> None:
+    host.disk.capacity_bytes = None
