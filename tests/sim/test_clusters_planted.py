@@ -18,6 +18,7 @@ from ottla.cluster.controller.context import LeaderAndIsr
 from ottla.cluster.replication.leader import LeaderState
 from ottla.cluster.replication.truncation import Cut, EpochEnd
 from ottla.sim import cluster_life, clusters
+from ottla.sim.cluster_faults import NO_FAULTS
 from ottla.wire.errors import NONE
 from tests.support.planted import Mistake, found
 
@@ -68,12 +69,12 @@ def take_refused_markers_for_written(sender: MarkerSender, ending: Ending, error
 
 
 MISTAKES = {
-    "acknowledges what the leader alone has": (PLAIN, Mistake("once and in order", Replica, "when_committed", tell_at_once, 3)),
+    "acknowledges what the leader alone has": (PLAIN, Mistake("acknowledged stays", Replica, "when_committed", tell_at_once)),
     "shows readers what the leader alone has": (PLAIN, Mistake("acknowledged stays", LeaderState, "high_watermark", see_all)),
     "shows readers what any follower has": (
-        PLAIN, Mistake("what is read stays", LeaderState, "high_watermark", see_what_any_follower_has, 3),
+        PLAIN, Mistake("acknowledged stays", LeaderState, "high_watermark", see_what_any_follower_has),
     ),
-    "flushes nothing where all may lose power at once": (PLAIN, Mistake("what is read stays", cluster_life, "FLUSHED", {}, 104)),
+    "flushes nothing where all may lose power at once": (PLAIN, Mistake("what is read stays", cluster_life, "FLUSHED", {}, 134)),
     "never wakes up": (PLAIN, Mistake("heals", BrokerMembership, "_wake_up", lambda membership, now: None, 13)),
     "does not truncate": (PLAIN, Mistake("heals", taking, "cut", cut_nothing)),
     "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
@@ -94,5 +95,7 @@ def test_a_planted_mistake_is_found(planted: tuple[tuple[float, float], Mistake]
     (copying, groups), mistake = planted
     monkeypatch.setattr(cluster_life, "COPYING", copying)
     monkeypatch.setattr(cluster_life, "GROUPS", groups)
+    monkeypatch.setattr(cluster_life, "OPERATED", 0.0)
+    monkeypatch.setattr(cluster_life, "faults_plan", lambda random, calm: NO_FAULTS)
     monkeypatch.setattr(mistake.owner, mistake.attribute, mistake.wrong)
     assert mistake.name in found(mistake.name, clusters.live, range(mistake.seed, mistake.seed + MOST_SEEDS))

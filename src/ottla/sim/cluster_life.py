@@ -63,6 +63,7 @@ SETTINGS = {
     "unclean.leader.election.enable": "false",
     "auto.create.topics.enable": "false",
     "log.segment.delete.delay.ms": "1000",
+    "log.message.timestamp.after.max.ms": str((1 << 63) - 1),
     "group.initial.rebalance.delay.ms": "0",
     **cluster_copying.SETTINGS,
     **cluster_groups.SETTINGS,

@@ -63,7 +63,14 @@ EXPECTED: Mapping[int, frozenset[int]] = {
     CREATE_PARTITIONS: frozenset(
         (codes.INVALID_PARTITIONS, codes.REASSIGNMENT_IN_PROGRESS, codes.INVALID_REPLICATION_FACTOR, codes.INVALID_TOPIC_EXCEPTION)
     ),
-    ELECT: frozenset((codes.ELECTION_NOT_NEEDED, codes.PREFERRED_LEADER_NOT_AVAILABLE, codes.ELIGIBLE_LEADERS_NOT_AVAILABLE)),
+    ELECT: frozenset(
+        (
+            codes.ELECTION_NOT_NEEDED,
+            codes.INVALID_TOPIC_EXCEPTION,
+            codes.PREFERRED_LEADER_NOT_AVAILABLE,
+            codes.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        )
+    ),
     ALTER_CONFIGS: frozenset(),
     REASSIGN: frozenset((codes.NO_REASSIGNMENT_IN_PROGRESS, codes.INVALID_REPLICA_ASSIGNMENT)),
 }
