@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ottla.broker.partitions.partition import Partition
 from ottla.client.types import TopicPartition
+from ottla.cluster.controller import entries
 from ottla.ports import Change
 from ottla.sim import cluster_copying, cluster_groups
 from ottla.sim.cluster_clients import SimAppender, SimFollowingReader
@@ -243,12 +244,12 @@ class ClusterLife:
         self.ensemble.put(Change(f"/brokers/topics/{topic}", json.dumps({"version": 1, "partitions": replicas}).encode()))
 
     def _begin_works(self) -> None:
-        ids = {
-            name: topic.topic_id
-            for host in self.hosts.values()
-            if host.broker is not None
-            for name, topic in host.broker.image.topics.items()
-        }
+        ids: dict[str, bytes] = {}
+        for name in self.ensemble.children("/brokers/topics"):  # not of a broker: it may not have heard of all yet
+            entry = self.ensemble.get(f"/brokers/topics/{name}")
+            topic_id = None if entry is None else entries.topic(entry).topic_id
+            if topic_id is not None:
+                ids[name] = topic_id
         for work in self.works:
             work.begin(ClusterAround(self.world, self.view, self._link, self.plan.weather, ids, self.ids, self._say))
 
