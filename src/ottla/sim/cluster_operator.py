@@ -360,11 +360,15 @@ class ClusterOperator(SimClient):
         return found
 
     def _held_in_vain(self, host: ClusterHost, gone: Iterable[str]) -> Iterable[str]:
-        """What a broker has of topics that are gone, and replicas that it serves though they are elsewhere."""
+        """What a broker has of topics that are gone, and replicas that it serves though they are elsewhere.
+
+        Files of a replica that moved away while its broker was cut off stay, as those of Kafka's brokers do.
+        """
         yield from (name for name in host.disk.list("") if name.startswith(tuple(f"{topic}-" for topic in gone)))
         if host.broker is None:
             return
         for topic in (self._shared, *self._staying()):
             for index, replicas in self._assignment(topic.name).items():
-                if host.node_id not in replicas and host.broker.partitions.get(topic.name, int(index)) is not None:
+                held = None if host.node_id in replicas else host.broker.partitions.get(topic.name, int(index))
+                if held is not None and held.replicas is not None:
                     yield f"{topic.name}-{index}"
