@@ -175,7 +175,10 @@ class ClusterLedger:
         """All replicas of these partitions (so many each) are the same to the byte, from where all of them begin."""
         for place, count in wanted.items():
             held = {
-                host.name: partition for host in self._hosts.values() for there, partition in self._replicas(host) if there == place
+                host.name: partition
+                for host in self._hosts.values()
+                for there, partition in self._replicas(host)
+                if there == place and partition.replicas is not None
             }
             start = max((partition.log.log_start_offset for partition in held.values()), default=0)
             found = {name: [bytes(batch) for batch in stored_batches(each.log, start)] for name, each in held.items()}
