@@ -538,8 +538,9 @@ class BrokerLife:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Capture the broker's log; it is shown only when this seed is told."""
-        logger = logging.getLogger("ottla")
+        """Capture the broker's log, even where logging is disabled otherwise; it is shown only when this seed is told."""
+        logger, disabled = logging.getLogger("ottla"), logging.root.manager.disable
+        logging.disable(min(disabled, logging.INFO))
         propagated, logger.propagate = logger.propagate, self.tell
         logger.addHandler(self._entries)
         try:
@@ -547,6 +548,7 @@ class BrokerLife:
         finally:
             logger.removeHandler(self._entries)
             logger.propagate = propagated
+            logging.disable(disabled)
 
 
 def escaped(failure: Exception) -> str:
