@@ -48,8 +48,8 @@ def cluster(brokers: Cluster) -> Cluster:
     return brokers
 
 
-def write(cluster: Cluster, topic: str, *values: bytes) -> None:
-    with Producer(cluster.address, acks="all", delivery_timeout_ms=PATIENCE_S * 1000) as producer:
+def write(cluster: Cluster, topic: str, *values: bytes, address: str = "") -> None:
+    with Producer(address or cluster.address, acks="all", delivery_timeout_ms=PATIENCE_S * 1000) as producer:
         for value in values:
             producer.send(topic, value).result(PATIENCE_S)
 
@@ -101,7 +101,8 @@ def test_a_follower_that_is_cut_off_leaves_the_replicas_in_sync_until_the_cut_is
     follower = next(node_id for node_id in cluster.members if node_id not in (leader, controller))
     cluster.cut(follower, 0)
     cluster.wait_until(lambda: follower not in in_sync(cluster, leader, "cut"), timeout_s=PATIENCE_S)
-    write(cluster, "cut", b"without it")
+    by_way_of_it = f"{cluster.members[follower].address},{cluster.members[leader].address}"
+    write(cluster, "cut", b"without it", address=by_way_of_it)  # it has no producer ids to give: another broker is asked
     cluster.mend()
     cluster.wait_in_sync("cut", timeout_s=PATIENCE_S)
     assert sorted(in_sync(cluster, leader, "cut")) == sorted(cluster.members)

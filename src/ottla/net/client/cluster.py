@@ -55,7 +55,11 @@ class ClusterLinks:
         self._security = Security.of(settings)
         self._bootstrap = parse_servers(settings.bootstrap_servers)
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
-        self._first: asyncio.Future[Link] | None = None
+        self._firsts: list[asyncio.Future[Link]] = []
+        """To brokers whose ids nobody asked for."""
+        self._asked_last: Link | None = None
+        self._unhelpful: set[str] = set()
+        """Where brokers are that had no answer when any was asked: cut off from the others, they may have none for long."""
         self._backoff: dict[tuple[str, int], int] = {}
         self._tasks = tasks
         self._whole_tries = whole_tries
@@ -65,9 +69,9 @@ class ClusterLinks:
 
     async def close(self) -> None:
         self._closed = True
-        openings = [*self._links.values(), *((self._first,) if self._first else ())]
+        openings = [*self._links.values(), *self._firsts]
         self._links.clear()
-        self._first = None
+        self._firsts.clear()
         for opening in openings:
             if opening.cancel():
                 await asyncio.gather(opening, return_exceptions=True)
@@ -104,25 +108,38 @@ class ClusterLinks:
             raise Closed("The client is closed: make a new one.")
 
     async def any_link(self) -> Link:
-        """A link to some broker. Raises `ConnectionFailed` when none can be reached."""
+        """A link to some broker; to one that had no answer before only if no other is reached. Raises `ConnectionFailed`."""
         self._check_open()
-        for opening in self._links.values():
-            if (link := _opened(opening)) is not None:
-                return link
-        if self._first is None or (self._first.done() and _opened(self._first) is None):
-            self._first = asyncio.ensure_future(self._open_first())
-        return await asyncio.shield(self._first)
+        link = self._open_link()
+        if link is None:
+            self._firsts = [opening for opening in self._firsts if not opening.done() or _opened(opening) is not None]
+            opening = next((opening for opening in self._firsts if not opening.done()), None)
+            if opening is None:
+                opening = asyncio.ensure_future(self._open_first())
+                self._firsts.append(opening)
+            link = await asyncio.shield(opening)
+        self._asked_last = link
+        return link
+
+    def _open_link(self) -> Link | None:
+        opened = (_opened(opening) for opening in (*self._links.values(), *self._firsts))
+        return next((link for link in opened if link is not None and link.where not in self._unhelpful), None)
 
     async def _open_first(self) -> Link:
         known = [(node.host, node.port) for node in self.metadata.nodes.values()]
         failures = []
         for host, port in dict.fromkeys(self._bootstrap + known):
+            if f"{host}:{port}" in self._unhelpful:
+                continue
             try:
                 return await self._link_to(host, port)
             except AuthenticationFailed:
                 raise
             except KafkaError as error:
                 failures.append(str(error))
+        if self._unhelpful:
+            self._unhelpful.clear()
+            return self._open_link() or await self._open_first()
         raise none_reached(self.settings.bootstrap_servers, failures)
 
     def _link_to(self, host: str, port: int) -> Coroutine[object, None, Link]:
@@ -217,6 +234,8 @@ class ClusterLinks:
                 if missing or not error.retriable or now_ms() + pause > deadline:
                     raise
                 before = error
+                if self._asked_last is not None:
+                    self._unhelpful.add(self._asked_last.where)
             except TimeoutError:
                 why = "" if before is None else f" The try before: {before}"
                 raise TimedOut(f"There was no answer within {allowed_ms} ms.{why}") from before
