@@ -27,10 +27,10 @@ class LeaderChanges:
     def settle(self, partitions: Iterable[TopicPartition], *, is_unclean: bool = False) -> Steps[list[TopicPartition]]:
         """Elect a leader where there is none, and let replicas that are offline leave the in-sync ones; returns what changed.
 
-        Topics that are to be deleted are left alone. `is_unclean` lets any replica lead, whatever the topics say.
+        What is to be deleted is left alone. `is_unclean` lets any replica lead, whatever the topics say.
         """
-        deletions, leaders = self._term.deletions, self._context.leaders
-        wanted = yield from chosen(partitions, lambda one: one[0] not in deletions)
+        leaders = self._context.leaders
+        wanted = yield from chosen(partitions, self._is_to_stay)
         new = set((yield from chosen(wanted, lambda one: one not in leaders)))
         unclean = {name for name, _ in wanted} if is_unclean else (yield from self._unclean_topics(wanted))
         tells_recovery = self._term.protocol.has(Switch.LEADER_RECOVERY)
@@ -64,12 +64,16 @@ class LeaderChanges:
 
     def is_there(self, partition: TopicPartition) -> bool:
         """Whether a partition has, or had, a leader, and is to stay."""
-        return partition in self._context.leaders and partition[0] not in self._term.deletions
+        return partition in self._context.leaders and self._is_to_stay(partition)
+
+    def _is_to_stay(self, partition: TopicPartition) -> bool:
+        """What is on the move stays until it has arrived, which takes a leader: its topic is not deleted before."""
+        return partition[0] not in self._term.deletions or partition in self._context.reassigning
 
     def without_leader(self) -> Steps[list[TopicPartition]]:
         """The partitions that nobody leads, topics that are to be deleted left out."""
-        context, deletions = self._context, self._term.deletions
-        return chosen(context.partitions(), lambda one: one[0] not in deletions and context.needs_leader(one))
+        context = self._context
+        return chosen(context.partitions(), lambda one: self._is_to_stay(one) and context.needs_leader(one))
 
     def _unclean_topics(self, partitions: Iterable[TopicPartition]) -> Steps[set[str]]:
         """The topics, of those where nobody in sync is online, that rather lose records than wait."""

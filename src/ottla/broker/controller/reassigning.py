@@ -123,7 +123,6 @@ class Reassignments:
             if not (yield from self._note(some)):
                 faults |= dict.fromkeys(some, (UNKNOWN_SERVER_ERROR, ALTERED))
                 continue
-            self._term.deletions.halt({name for name, _ in some})
             yield from each(before.items(), self._stop_unneeded)
             yield from self._go_on(list(some))
             faults |= dict.fromkeys(some, (NONE, ""))

@@ -113,7 +113,6 @@ class TopicChanges:
         wanted = [name for name in noted if name not in void]
         self._tell_deleted([name for name in wanted if name not in self._term.deletions])
         self._term.deletions.queue(wanted)
-        self._term.deletions.halt({name for name, _ in self._context.reassigning})
         yield from self.go_on()
 
     def _tell_deleted(self, names: Iterable[str]) -> None:

@@ -39,14 +39,8 @@ class TopicDeletions:
         for name in topics:
             self._deletions.setdefault(name, Deletion())
 
-    def halt(self, topics: Iterable[str]) -> None:
-        """Leave these alone until they are resumed."""
-        for name in topics:
-            if name in self._deletions:
-                self._deletions[name].is_halted = True
-
     def resume(self, topics: Iterable[str]) -> None:
-        """Try again: a broker is back, or a reassignment is over."""
+        """Try again: a broker is back."""
         for name in topics:
             if name in self._deletions:
                 self._deletions[name].is_halted = False
@@ -63,11 +57,12 @@ class TopicDeletions:
     def begin(self, topic: str) -> Generator[None, None, dict[TopicPartition, list[int]]]:
         """The replicas of a topic that are to be deleted now, unless something holds it up, with pauses. They count as asked.
 
-        A topic with a replica that is offline is halted: the others are deleted all the same.
+        A topic with a replica that is offline is halted: the others are deleted all the same. Nothing of one that is on the move is
+        deleted: replicas that are told to come would be made again.
         """
         beginning: dict[TopicPartition, list[int]] = {}
         deletion = self._deletions[topic]
-        if deletion.asked or deletion.is_halted:
+        if deletion.asked or deletion.is_halted or self._is_on_the_move(topic):
             return beginning
         for number, (index, node) in enumerate(self._left(topic, deletion), 1):
             if number % AT_ONCE == 0:
@@ -78,6 +73,10 @@ class TopicDeletions:
             else:
                 deletion.is_halted = True
         return beginning
+
+    def _is_on_the_move(self, topic: str) -> bool:
+        reassigning = self._context.reassigning
+        return bool(reassigning) and any((topic, index) in reassigning for index in self._context.topics.get(topic, ()))
 
     def deleted(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
         """A broker has deleted its replicas of these."""

@@ -58,10 +58,13 @@ def test_a_broker_that_refuses_or_dies_is_asked_again() -> None:
     assert begin(deletions) == {("t", 0): [2], ("t", 1): [2]}
 
 
-def test_a_topic_that_is_being_reassigned_waits() -> None:
-    deletions = TopicDeletions(two_partitions(1, 2))
+def test_a_topic_that_is_being_reassigned_waits_until_that_is_over_whoever_comes_back() -> None:
+    context = two_partitions(1, 2)
+    deletions = TopicDeletions(context)
     deletions.queue(["t"])
-    deletions.halt(["t"])
+    context.assign(("t", 1), ReplicaAssignment((1, 2), adding=(2,)))
     assert begin(deletions) == {}
     deletions.resume(["t"])
-    assert begin(deletions)
+    assert begin(deletions) == {}
+    context.assign(("t", 1), ReplicaAssignment((1, 2)))
+    assert begin(deletions) == {("t", 0): [1, 2], ("t", 1): [1, 2]}
