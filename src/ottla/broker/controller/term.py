@@ -82,7 +82,7 @@ class ControllerTerm:
 
     def send(self) -> Steps[None]:
         """Have brokers told what has been gathered in `requests`."""
-        for request in self.requests.take(self.deletions.topics):
+        for request in self.requests.take(self.deletions.forgotten):
             if request is not None and request.node_id in self._ways:
                 self._ways[request.node_id].send(request)
             yield None

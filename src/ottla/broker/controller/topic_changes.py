@@ -123,7 +123,9 @@ class TopicChanges:
 
     def resume(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Something that held deletions up is over for these: a broker is back, or a reassignment is done."""
-        self._term.deletions.resume({name for name, _ in partitions})
+        names = {name for name, _ in partitions if name in self._term.deletions}
+        self._term.deletions.resume(names)
+        self._tell_deleted(names)
         yield from self.go_on()
 
     def go_on(self) -> Steps[None]:

@@ -31,6 +31,11 @@ class TopicDeletions:
     def topics(self) -> frozenset[str]:
         return frozenset(self._deletions)
 
+    @property
+    def forgotten(self) -> frozenset[str]:
+        """Those of which brokers hear that they are to be deleted: all but what is on the move, which a leader has to know."""
+        return self.topics.difference(name for name, _ in self._context.reassigning)
+
     def __contains__(self, topic: str) -> bool:
         return topic in self._deletions
 

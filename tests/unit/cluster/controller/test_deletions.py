@@ -64,7 +64,9 @@ def test_a_topic_that_is_being_reassigned_waits_until_that_is_over_whoever_comes
     deletions.queue(["t"])
     context.assign(("t", 1), ReplicaAssignment((1, 2), adding=(2,)))
     assert begin(deletions) == {}
+    assert deletions.forgotten == set()
     deletions.resume(["t"])
     assert begin(deletions) == {}
     context.assign(("t", 1), ReplicaAssignment((1, 2)))
+    assert deletions.forgotten == {"t"}
     assert begin(deletions) == {("t", 0): [1, 2], ("t", 1): [1, 2]}
