@@ -183,6 +183,7 @@ def test_all_that_is_agreed_on_survives_from_a_directory_to_zookeeper_and_back(z
     address = f"zookeeper://{zookeeper.address}/copying/{next(CHROOTS)}"
     journey.carry(str(journey.data), address)
     journey.carry(address, str(journey.data))
+    assert len({*journey.ids}) == 3, "no producer id is given twice"
 
 
 # Refusals
