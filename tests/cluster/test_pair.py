@@ -267,6 +267,8 @@ def test_a_user_made_at_one_side_logs_in_on_the_other(pair: Pair, asked: int) ->
             consumer.close()
 
     pair.wait(logged_in, f"{name} can't log in at broker {OTHER[asked]}")
+    login["sasl.password"] = "another"
+    assert not logged_in()
 
 
 @pytest.mark.parametrize("leader", SIDES)
