@@ -401,6 +401,9 @@ def _reply(
         return _too_few_replicas(response, request)
     if not unsynced and kept is None:
         return response
+    for topic in body.topic_data:
+        for data in topic.partition_data:
+            data.records = None  # they are in the logs: what waits holds the frame no longer
     if body.acks not in (ACKS_NONE, ACKS_LEADER) and any(partition.replicas is not None for partition, _, _ in unsynced):
         until_ms = request.now.mono_ms + max(0, body.timeout_ms)
         acks = Acknowledgements(response, partial(_set_error, request.version), later)

@@ -106,11 +106,13 @@ class Promise:
     def fulfil(self, reply: Ready) -> None:
         """The reply can leave."""
         if self._instead is not None:
+            self._finish = None
             self._instead.fulfil(reply)
             return
         assert self._encode is not None, NOT_KEPT
         self.answer = self._encode(reply)
         self.done = True
+        self._encode = self._finish = None  # they hold the request, and what makes the reply may hold this promise
         if self.ready is not None:
             self.ready()
 
