@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ottla.testing import BrokerProcess
@@ -64,3 +66,26 @@ def test_a_broker_that_is_paused_keeps_its_session(client: KazooClient, broker: 
     broker.resume()
     (_, after) = client.get(f"/{tmp_path.name}/brokers/ids/1")
     assert after.ephemeralOwner == before.ephemeralOwner
+
+
+def test_a_process_that_takes_little_memory_waits_for_the_end_of_a_broker(broker: BrokerProcess) -> None:
+    beside = psutil.Process(broker.pid).children(recursive=True)
+    assert len(beside) == 1
+    assert beside[0].memory_info().rss < 4_000_000
+
+
+def test_a_broker_that_is_stopped_leaves_no_process_behind(broker: BrokerProcess) -> None:
+    beside = psutil.Process(broker.pid).children(recursive=True)
+    assert broker.stop() == 0
+    psutil.wait_procs(beside, PATIENCE_S)
+    assert not [process for process in beside if process.is_running()]
+
+
+def test_what_interrupts_a_terminal_does_not_end_the_process_beside_a_broker(
+    client: KazooClient, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for process in psutil.Process(broker.pid).children(recursive=True):
+            process.send_signal(number)
+    broker.kill()
+    wait_gone(client, f"/{tmp_path.name}/brokers/ids/1")

@@ -16,6 +16,8 @@ KEPT_BUFFERS = 3
 """A reader still holds two frames when the next begins to arrive."""
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 STEP_BYTES = 256 * 1024
+RARE_AFTER = 32
+"""After so many small frames in a row, large ones are rare: no room is kept for them."""
 
 
 class LargeBuffers:
@@ -37,6 +39,10 @@ class LargeBuffers:
             self._kept = [buffer, *self._kept[: KEPT_BUFFERS - 1]]
         return memoryview(buffer)[:size]
 
+    def forget(self) -> None:
+        """Keep nothing for the next."""
+        self._kept = []
+
 
 def _is_unused(buffer: bytearray) -> bool:
     """Whether no view of it is left: only then does Python let a bytearray change its size."""
@@ -57,6 +63,7 @@ class FrameReader:
         self._large: memoryview | None = None
         self._buffers = LargeBuffers()
         self._large_filled = 0
+        self._small_in_a_row = RARE_AFTER
         self._max_frame_bytes = max_frame_bytes
 
     def buffer(self) -> memoryview:
@@ -79,6 +86,10 @@ class FrameReader:
         while self._cut(frames):
             pass
         self._make_room()
+        if self._small_in_a_row < RARE_AFTER and self._large is None:
+            self._small_in_a_row += len(frames)
+            if self._small_in_a_row >= RARE_AFTER:
+                self._buffers.forget()
         return frames
 
     def _filled_large(self, large: memoryview, count: int) -> list[Buffer]:
@@ -105,6 +116,7 @@ class FrameReader:
 
     def _begin_large(self, body: int, size: int) -> None:
         self._large = self._buffers.take(size)
+        self._small_in_a_row = 0
         self._large_filled = self._end - body
         self._large[: self._large_filled] = memoryview(self._staging)[body : self._end]
         self._start = self._end = 0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.errors import ConnectionFailed
-from ottla.client.frames import STAGING_BYTES, FrameReader, LargeBuffers
+from ottla.client.frames import RARE_AFTER, STAGING_BYTES, FrameReader, LargeBuffers
 from ottla.ports import Buffer
 
+OURS = 2
+"""References to what has one name in a test: that, and the one of who counts."""
 sizes = st.one_of(st.integers(4, 200), st.integers(STAGING_BYTES - 8, 3 * STAGING_BYTES))
 
 
@@ -86,3 +90,34 @@ def test_a_frame_that_is_still_held_keeps_its_bytes_when_others_arrive() -> None
             held += reader.filled(len(part))
             data = data[len(part) :]
     assert [bytes(frame) for frame in held] == [bytes([number]) * 200_000 for number in range(5)]
+
+
+def received(reader: FrameReader, size: int) -> memoryview:
+    """The frame of so many bytes, once it was received."""
+    data, frames = bytearray(size.to_bytes(4, "big") + bytes(size)), list[Buffer]()
+    while data:
+        room = reader.buffer()
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        del data[:count]
+        frames += reader.filled(count)
+    assert len(frames) == 1
+    return memoryview(frames[0])
+
+
+def test_the_room_of_large_frames_is_given_back_when_only_small_ones_come() -> None:
+    reader = FrameReader()
+    buffer = received(reader, 500_000).obj
+    assert sys.getrefcount(buffer) > OURS
+    for _ in range(RARE_AFTER):
+        received(reader, 100)
+    assert sys.getrefcount(buffer) == OURS
+    received(reader, 500_000)
+
+
+def test_the_room_of_large_frames_is_kept_over_a_few_small_ones() -> None:
+    reader = FrameReader()
+    before = id(received(reader, 500_000).obj)
+    for _ in range(RARE_AFTER - 1):
+        received(reader, 100)
+    assert id(received(reader, 500_000).obj) == before

@@ -125,8 +125,8 @@ class ReplicaFetcher:
             if request is None:
                 yield self._wait
                 continue
-            answer = yield from self.asked(request, self._version())
-            yield from self._heard(answer)
+            # No name for the answer: it would hold its buffer while the next one comes in.
+            yield from self._heard((yield from self.asked(request, self._version())))
 
     def _heard(self, answer: FetchResponse | None) -> Steps[None]:
         session = self._session

@@ -1,36 +1,23 @@
-"""A process beside a broker that ends the broker's session with ZooKeeper should the broker be killed: `LastWill` starts it.
+"""Ends a broker's session with ZooKeeper, which is told on standard input: `LastWill` has this run when the broker was killed.
 
-ZooKeeper itself waits for the session's timeout, because a client that it does not hear may be alive. This process knows better:
-its standard input ends with the broker, however that ends. Each line there is a session, the last one counts, and an empty one says
-that there is none to be ended. Knows only the few bytes of ZooKeeper's protocol that this takes, and imports the rest when it is
-needed: it is to be small.
+Knows only the few bytes of ZooKeeper's protocol that this takes.
 """
 
 from __future__ import annotations
 
-import signal
+import json
+import socket
+import struct
 import sys
 from collections.abc import Callable
+from typing import Any
 
 CONNECT_S = 3.0
 CLOSE_SESSION = -11
 
 
-def main() -> None:
-    """Wait for the end of the broker."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the broker, which ends its session by itself
-        signal.signal(number, signal.SIG_IGN)
-    session = b""
-    for line in sys.stdin.buffer:
-        session = line.strip()
-    if session:
-        execute(session.decode())
-
-
 def execute(session: str) -> None:
     """End a session that is told as `LastWill` does: at the first server that is reached."""
-    import json
-
     told = json.loads(session)
     secured = _secured(told["tls"])
     for host, port in told["hosts"]:
@@ -43,10 +30,6 @@ def execute(session: str) -> None:
 
 def end(host: str, port: int, session_id: int, password: bytes, timeout_ms: int, secured: Callable[..., object] | None) -> None:
     """Take a session over at a server, and end it. Raises OSError, and EOFError where the server ends the connection."""
-    import socket
-    import struct
-    from typing import Any
-
     with socket.create_connection((host, port), CONNECT_S) as plain:
         connection: Any = plain if secured is None else secured(plain, server_hostname=host)
         connect = struct.pack("!iqiqi", 0, 0, timeout_ms, session_id, len(password)) + password + b"\0"
@@ -72,4 +55,4 @@ def _secured(settings: dict[str, str]) -> Callable[..., object] | None:
 
 
 if __name__ == "__main__":
-    main()
+    execute(sys.stdin.read())

@@ -1,4 +1,8 @@
-"""What is to become of a broker's session if the broker is killed: it ends at once, and its partitions get other leaders."""
+"""What is to become of a broker's session if the broker is killed: it ends at once, and its partitions get other leaders.
+
+ZooKeeper itself waits for the session's timeout, because a client that it does not hear may be alive. A process beside the broker
+knows better: its standard input ends with the broker, however that ends.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,17 @@ from ottla.net.zookeeper.address import ZooKeeperAddress
 log = logging.getLogger("ottla.net")
 
 LEAVE_S: Final = 1.0
-EXECUTOR: Final = (sys.executable, "-m", "ottla.net.zookeeper.executor")
+WAITING: Final = """
+trap '' INT TERM
+while IFS= read -r line; do session=$line; done
+[ -z "$session" ] || printf %s "$session" | "$@"
+"""
+"""Waits for the end of its input. A shell takes a tenth of the memory that Python does, for as long as the broker lives.
+
+It ignores what is meant for the broker, which ends its session by itself. The last whole line counts, and an empty one says that
+there is no session to be ended. No other user sees a line: it is no argument of a process.
+"""
+EXECUTOR: Final = ("/bin/sh", "-c", WAITING, "will", sys.executable, "-m", "ottla.net.zookeeper.executor")
 
 
 class LastWill:
