@@ -11,6 +11,7 @@ from setuptools import Extension, setup
 KERNELS = (
     "net.kernel_sync",
     "records.kernel",
+    "records.kernel_07",
     "records.kernel_build",
     "records.kernel_arrow",
     "records.kernel_compact",

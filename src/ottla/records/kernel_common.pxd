@@ -84,3 +84,34 @@ cdef inline void copy(
     unsigned char[::1] out, Py_ssize_t pos, const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t size
 ) noexcept nogil:
     memcpy(&out[pos], &data[at], size)
+
+# What each byte adds to a CRC-32, for each of eight places that it can be before the end of a word: 2048 numbers.
+cdef inline void tabulate(unsigned int *remainders) noexcept nogil:
+    cdef unsigned int number
+    cdef int index, bit
+    for index in range(256):
+        number = index
+        for bit in range(8):
+            number = (number >> 1) ^ (0xEDB88320U if number & 1 else 0)
+        remainders[index] = number
+    for index in range(256, 2048):
+        number = remainders[index - 256]
+        remainders[index] = (number >> 8) ^ remainders[number & 0xFF]
+
+# The CRC-32 of a range that is inside.
+cdef inline unsigned int crc32_of(
+    const unsigned int *remainders, const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t end
+) noexcept nogil:
+    cdef unsigned int crc = 0xFFFFFFFFU
+    cdef unsigned int low, high
+    while end - pos >= 8:
+        low = crc ^ (buf[pos] | (buf[pos + 1] << 8) | (buf[pos + 2] << 16) | (<unsigned int>buf[pos + 3] << 24))
+        high = buf[pos + 4] | (buf[pos + 5] << 8) | (buf[pos + 6] << 16) | (<unsigned int>buf[pos + 7] << 24)
+        crc = remainders[1792 + (low & 0xFF)] ^ remainders[1536 + (low >> 8 & 0xFF)] ^ remainders[1280 + (low >> 16 & 0xFF)]
+        crc ^= remainders[1024 + (low >> 24)] ^ remainders[768 + (high & 0xFF)] ^ remainders[512 + (high >> 8 & 0xFF)]
+        crc ^= remainders[256 + (high >> 16 & 0xFF)] ^ remainders[high >> 24]
+        pos += 8
+    while pos < end:
+        crc = (crc >> 8) ^ remainders[(crc ^ buf[pos]) & 0xFF]
+        pos += 1
+    return ~crc

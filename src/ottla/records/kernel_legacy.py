@@ -15,7 +15,7 @@ except ImportError:
     from ottla.records import plain as cython
 
 if cython.compiled:
-    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, copy, inside
+    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, copy, crc32_of, inside, tabulate
 else:
     from ottla.records.kernel_common import SPAN_COLUMNS, copy, inside
 
@@ -24,30 +24,9 @@ COMPILED = cython.compiled
 KIND_MASK = 0x0F
 """The attributes that make messages differ in kind: the codec and the type of the timestamp."""
 
-CRC_POLYNOMIAL = 0xEDB88320
-
 if cython.compiled:
     _remainders = cython.declare(cython.uint[2048])
-
-
-@cython.cfunc
-def _tabulate() -> cython.void:
-    """What each byte adds to a CRC-32, for each of eight places that it can be before the end of a word."""
-    number: cython.uint
-    index: cython.int
-    polynomial: cython.uint = CRC_POLYNOMIAL
-    for index in range(256):
-        number = index
-        for _ in range(8):
-            number = (number >> 1) ^ (polynomial if number & 1 else 0)
-        _remainders[index] = number
-    for index in range(256, 2048):
-        number = _remainders[index - 256]
-        _remainders[index] = (number >> 8) ^ _remainders[number & 0xFF]
-
-
-if cython.compiled:
-    _tabulate()
+    tabulate(_remainders)
 
 
 @cython.cfunc
@@ -57,20 +36,7 @@ def _crc32(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cy
     """The CRC-32 of a range that is inside. Most messages are short: for one, a call of zlib's takes longer than its work."""
     if not cython.compiled or end - pos > 4096:
         return crc32(memoryview(buf)[pos:end])
-    crc: cython.uint = 0xFFFFFFFF
-    low: cython.uint
-    high: cython.uint
-    while end - pos >= 8:
-        low = crc ^ (buf[pos] | (buf[pos + 1] << 8) | (buf[pos + 2] << 16) | (cython.cast(cython.uint, buf[pos + 3]) << 24))
-        high = buf[pos + 4] | (buf[pos + 5] << 8) | (buf[pos + 6] << 16) | (cython.cast(cython.uint, buf[pos + 7]) << 24)
-        crc = _remainders[1792 + (low & 0xFF)] ^ _remainders[1536 + (low >> 8 & 0xFF)] ^ _remainders[1280 + (low >> 16 & 0xFF)]
-        crc ^= _remainders[1024 + (low >> 24)] ^ _remainders[768 + (high & 0xFF)] ^ _remainders[512 + (high >> 8 & 0xFF)]
-        crc ^= _remainders[256 + (high >> 16 & 0xFF)] ^ _remainders[high >> 24]
-        pos += 8
-    while pos < end:
-        crc = (crc >> 8) ^ _remainders[(crc ^ buf[pos]) & 0xFF]
-        pos += 1
-    return crc ^ 0xFFFFFFFF
+    return crc32_of(_remainders, buf, pos, end)
 
 
 @cython.cfunc

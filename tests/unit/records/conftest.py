@@ -11,14 +11,14 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from hypothesis import settings
 
-from ottla.records import arrow, build, columns, convert, kernel, legacy, opening, verify
+from ottla.records import arrivals07, arrow, build, columns, convert, kernel, legacy, opening, rendered07, verify
 from ottla.records.uncompiled import say_once
 
 settings.register_profile("records", deadline=None)  # a first call imports, and machines are shared
 settings.load_profile("records")
 
-KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy", "kernel_record")
-USERS = (arrow, build, columns, convert, legacy, opening, verify)
+KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy", "kernel_record", "kernel_07")
+USERS = (arrivals07, arrow, build, columns, convert, legacy, opening, rendered07, verify)
 
 
 def uncompiled(name: str) -> ModuleType:
