@@ -62,7 +62,18 @@ class BrokerChanges:
             for some in in_pieces(held[node]):
                 self._term.deletions.failed(node, some)
                 yield None
-        yield from self.lose_replicas(dict.fromkeys(chain(*held.values())))
+        partitions = dict.fromkeys(chain(*held.values()))
+        yield from self._look_who_let_in(lost, partitions)
+        yield from self.lose_replicas(partitions)
+
+    def _look_who_let_in(self, lost: set[int], partitions: Iterable[TopicPartition]) -> Steps[None]:
+        """Read again what nothing would change in: leaders of before 2.7 write in-sync sets, and tell of it seconds later."""
+        leaders = self._context.leaders
+        sure = yield from chosen(
+            partitions, lambda one: one in leaders and lost.isdisjoint((leaders[one].leader, *leaders[one].isr))
+        )
+        for some in in_pieces(sure):
+            yield from self._term.states.read_again(some)
 
     def lose_replicas(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         """Replicas of these partitions are offline: others lead, and all brokers hear of it, even if nothing is left to change."""

@@ -37,6 +37,7 @@ class IsrChanges:
         found = yield from self._term.reader.notifications(ISR_CHANGES, names, changed_isrs)
         partitions = list({one: None for some in found for one in some if self._context.assignment(one).replicas})
         yield from self._term.states.read_again(partitions)
+        yield from self._leaders.settle(partitions)  # a replica may have been let in while its broker was lost
         self._term.requests.tell_all(partitions)
         yield from self._term.send()
         yield from self._term.commit([Change(f"{ISR_CHANGES}/{name}", None) for name in names])

@@ -251,6 +251,42 @@ def test_a_leader_that_wrote_its_in_sync_replicas_wins_the_race_and_is_read_agai
     assert cluster.state("t") == LeaderAndIsr(1, 1, (1,), 0, 1, 2)
 
 
+def test_a_broker_that_is_lost_leaves_the_in_sync_replicas_that_its_leader_wrote_and_nobody_has_told_of_yet(
+    cluster: ControlledCluster,
+) -> None:
+    cluster.create("t", (1, 2, 3))
+    cluster.settle()
+    cluster.nodes[3].end()
+    cluster.settle(GONE_MS)
+    cluster.join(3)
+    cluster.settle()
+    state = cluster.state("t")
+    assert state is not None
+    assert state.isr == (1, 2)
+    cluster.ensemble.put(Change(layout.state_path("t", 0), entries.state_value(state._replace(isr=(1, 2, 3)))))
+    cluster.nodes[3].end()
+    cluster.settle(GONE_MS)
+    state = cluster.state("t")
+    assert state is not None
+    assert state.isr == (1, 2)
+
+
+def test_a_replica_that_was_let_in_after_its_broker_was_lost_leaves_again(cluster: ControlledCluster) -> None:
+    cluster.create("t", (1, 2))
+    cluster.settle()
+    cluster.nodes[2].end()
+    cluster.settle(GONE_MS)
+    state = cluster.state("t")
+    assert state is not None
+    assert state.isr == (1,)
+    cluster.ensemble.put(Change(layout.state_path("t", 0), entries.state_value(state._replace(isr=(1, 2)))))
+    cluster.ensemble.put(_notification(ISR_CHANGES, b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'))
+    cluster.settle()
+    state = cluster.state("t")
+    assert state is not None
+    assert state.isr == (1,)
+
+
 def test_notified_changes_of_in_sync_replicas_reach_all_brokers_and_the_notes_go(cluster: ControlledCluster) -> None:
     cluster.create("t", (1, 2))
     cluster.settle()
