@@ -22,7 +22,7 @@ SETTINGS = {
     "zookeeper.session.timeout.ms": SESSION_MS,
     "min.insync.replicas": 2,
     "offsets.topic.num.partitions": 1,
-    "offsets.topic.replication.factor": 2,
+    "offsets.topic.replication.factor": 3,
     "group.initial.rebalance.delay.ms": 0,
     "controlled.shutdown.retry.backoff.ms": 100,
 }
@@ -54,12 +54,11 @@ def write(cluster: Cluster, topic: str, *values: bytes, address: str = "") -> No
             producer.send(topic, value).result(PATIENCE_S)
 
 
-def read(cluster: Cluster, topic: str, count: int) -> list[bytes | None]:
-    """So many values of a topic of one partition, read as a group of its own."""
+def read(cluster: Cluster, topic: str, count: int, group_id: str = "") -> list[bytes | None]:
+    """So many values of a topic of one partition, read as a group of its own unless one is named."""
     found: list[bytes | None] = []
-    with Consumer(
-        topic, bootstrap_servers=cluster.address, group_id=f"readers-of-{topic}", auto_offset_reset="earliest"
-    ) as consumer:
+    group_id = group_id or f"readers-of-{topic}"
+    with Consumer(topic, bootstrap_servers=cluster.address, group_id=group_id, auto_offset_reset="earliest") as consumer:
         while len(found) < count:
             found += [record.value for record in consumer.poll(PATIENCE_S * 1000)]
         consumer.commit()
@@ -71,11 +70,13 @@ def test_what_a_dead_leader_acknowledged_is_read_from_its_successor(cluster: Clu
         admin.create_topic("kept", 1, 3)
     cluster.wait_in_sync("kept", timeout_s=PATIENCE_S)
     write(cluster, "kept", b"before")
+    assert read(cluster, "kept", 1, "early readers") == [b"before"]
     dead = cluster.leader("kept", 0)
     cluster.kill(dead)
     cluster.wait_until(lambda: cluster.leader("kept", 0) not in (-1, dead), timeout_s=PATIENCE_S)
     write(cluster, "kept", b"meanwhile")
     assert read(cluster, "kept", 2) == [b"before", b"meanwhile"]
+    assert read(cluster, "kept", 1, "early readers") == [b"meanwhile"]
     cluster.start(dead)
     cluster.wait_in_sync("kept", timeout_s=PATIENCE_S)
 
@@ -129,7 +130,7 @@ def test_a_broker_is_drained_of_topics_that_are_made_meanwhile_too(
 
     monkeypatch.setattr(cluster_moves, "follow", followed)
     with cluster.admin() as admin:
-        admin.delete_topics(*admin.list_topics())  # those that all brokers hold cannot leave one
+        admin.delete_topics(*admin.list_topics(internal=True))  # those that all brokers hold cannot leave one
         admin.create_topic("before", 4, 2)
         cluster.wait_in_sync("before", timeout_s=PATIENCE_S)
         assert main(["cluster", "drain", "3", "--bootstrap-server", cluster.address]) == 0

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeVar
 
 from ottla.testing.process import BrokerProcess
 from ottla.testing.wiring import LOCALHOST, REGISTRY, Ways, Wiring
@@ -22,6 +22,8 @@ from ottla.testing.wiring import LOCALHOST, REGISTRY, Ways, Wiring
 if TYPE_CHECKING:
     from ottla import Admin
     from ottla.client.metadata import PartitionInfo
+
+T = TypeVar("T")
 
 INTERNAL: Final = "INTERNAL"
 """The name of the listener that brokers use among themselves."""
@@ -131,6 +133,7 @@ class Cluster:
         self._wiring = wiring or Wiring()
         self._stack = ExitStack()
         self._cuts: set[tuple[int, int]] = set()
+        self._paused: set[int] = set()
 
     # ------------------------------------------------------------------ its life
 
@@ -204,10 +207,12 @@ class Cluster:
     def pause(self, node_id: int) -> None:
         """SIGSTOP a broker: it neither answers nor closes anything, and its session runs out meanwhile."""
         self.members[node_id].pause()
+        self._paused.add(node_id)
 
     def resume(self, node_id: int) -> None:
         """Let a paused broker go on."""
         self.members[node_id].resume()
+        self._paused.discard(node_id)
 
     def cut(self, source: int, target: int, *, both: bool = True) -> None:
         """Let nothing of what one broker sends arrive at another, and unless `both` is false, nothing the other way either.
@@ -251,24 +256,33 @@ class Cluster:
 
         return ottla.Admin([member.address for member in self.members.values() if member.is_running])
 
+    def _asked_each(self, ask: Callable[[Admin], T]) -> Iterator[T]:
+        """What each broker that runs, and is not paused, says: one that was cut off may not know yet what it has missed."""
+        import ottla
+
+        for node_id, member in self.members.items():
+            if member.is_running and node_id not in self._paused:
+                with ottla.Admin(member.address) as admin:
+                    yield ask(admin)
+
     def wait_joined(self, timeout_s: float = 60.0) -> None:
-        """Return once there is a controller that knows all brokers that run. Raises `NotYet`."""
+        """Return once all brokers that run know of each other, and of a controller. Raises `NotYet`."""
 
         def joined() -> bool:
-            with self.admin() as admin:
-                found = admin.describe_cluster()
             running = {node_id for node_id, member in self.members.items() if member.is_running}
-            return found.controller_id in running and {node.node_id for node in found.nodes} >= running
+            return all(
+                found.controller_id in running and {node.node_id for node in found.nodes} >= running
+                for found in self._asked_each(lambda admin: admin.describe_cluster())
+            )
 
         self.wait_until(joined, lambda: "not all brokers are known to a controller", timeout_s)
 
     def wait_in_sync(self, *topics: str, timeout_s: float = 60.0) -> None:
-        """Return once every replica of these topics is in sync, and every partition has a leader. Raises `NotYet`."""
+        """Return once every replica of these topics is in sync, every partition has a leader, and all brokers know. Raises `NotYet`."""
 
         def all_in_sync() -> str:
-            with self.admin() as admin:
-                found = admin.describe_topics(*topics)
-            return ", ".join(f"{name}-{part.partition} {part.leader} {part.isr}" for name, part in lagging(found))
+            found = [part for told in self._asked_each(lambda admin: admin.describe_topics(*topics)) for part in lagging(told)]
+            return ", ".join(dict.fromkeys(f"{name}-{part.partition} {part.leader} {part.isr}" for name, part in found))
 
         self.wait_until(lambda: not all_in_sync(), lambda: f"not in sync: {all_in_sync()}", timeout_s)
 
