@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
+from ottla.coord.transactions.transaction import PREPARED
 from ottla.sim.cluster_work import Act, ClusterAround, ClusterWork
 from ottla.sim.network import ClientLink, Weather
 from ottla.sim.seeds import Violation
@@ -22,6 +23,8 @@ INTERVAL_MS = 1_000
 TIMEOUTS_MS = (2_000, 6_000)
 FILL_MS = 20_000
 """So long may it take until what is to be copied is there."""
+LONGEST_END_MS = 40_000
+"""So long may markers take in peace: a request may take 30 s to fail (request.timeout.ms)."""
 RETRY_MS = 100
 SETTINGS = {
     "transaction.two.phase.commit.enable": "true",
@@ -119,8 +122,23 @@ class ClusterCopying(ClusterWork):
         return self._programs.undone(self._around.view)
 
     def check(self) -> None:
-        """Once all has been copied, what anybody has left open ends by its timeout."""
+        """Once all has been copied, what anybody has left open ends by its timeout.
+
+        An end may be on its way to a leader by a connection of which the network has lost all: it is sent again when nothing was
+        answered for so long as a request may take.
+        """
+        world = self._around.world
         self.ledger.broker_started()
-        self._around.world.run(max(TIMEOUTS_MS) + 2 * INTERVAL_MS)
+        world.run(max(TIMEOUTS_MS) + 2 * INTERVAL_MS)
+        if not world.run(LONGEST_END_MS, self._has_ended_all):
+            raise Violation(f"ended in time: {', '.join(self._ending())} not in {LONGEST_END_MS} ms")
+        self.ledger.broker_started()
         self.ledger.look()
         self._programs.check(self._good_link)
+
+    def _has_ended_all(self) -> bool:
+        return self._around.world.happened % 20 == 0 and not self._ending()
+
+    def _ending(self) -> list[str]:
+        """What is decided, and not written everywhere."""
+        return [known.transactional_id for known in self._around.view.transactions() if known.status in PREPARED]

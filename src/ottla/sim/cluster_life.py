@@ -481,6 +481,8 @@ class ClusterLife:
 
     def _look(self) -> None:
         self.ledger.look()
+        if self.operator is not None:
+            self.operator.look()
         for work in self.works:
             work.look()
         self.world.after(LOOK_MS, self._look)

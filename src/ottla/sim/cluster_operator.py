@@ -94,7 +94,10 @@ class OperatorLink(RoutedLink):
 
 @dataclass(slots=True)
 class OperatedTopic:
-    """A topic of the operator's. `count` is how many partitions it has been asked to have; `known` is for whom it is there."""
+    """A topic of the operator's. `count` is how many partitions it has been asked to have; `known` is for whom it is there.
+
+    `homes` are the brokers that held each of its partitions when it was last seen: those of which its deletion waits.
+    """
 
     name: str
     count: int
@@ -102,6 +105,7 @@ class OperatedTopic:
     is_unclean: bool
     is_leaving: bool = False
     known: list[TopicPartition] = field(default_factory=list)
+    homes: dict[int, set[int]] = field(default_factory=dict)
 
 
 class ClusterOperator(SimClient):
@@ -136,6 +140,12 @@ class ClusterOperator(SimClient):
     def tidy(self) -> None:
         """Have all that was begun brought to an end."""
         self._is_over = True
+
+    def look(self) -> None:
+        """Note who holds what is about to be deleted."""
+        for topic in self._topics.values():
+            if topic.is_leaving:
+                self._note_homes(topic)
 
     def is_leaving(self, topic: str) -> bool:
         """Whether nobody needs to be served any more who writes there."""
@@ -196,6 +206,7 @@ class ClusterOperator(SimClient):
             yield from self._ask_to_delete(topic)
 
     def _ask_to_delete(self, topic: OperatedTopic) -> Script:
+        self._note_homes(topic)
         body = DeleteTopicsRequest(topic_names=[topic.name], timeout_ms=TIMEOUT_MS)
         return (yield from self._ask(DELETE_TOPICS, 5, body, lambda response: [each.error_code for each in response.responses]))
 
@@ -311,6 +322,14 @@ class ClusterOperator(SimClient):
                     topic.known.append(place)
                     self._grown(place, loses=topic.is_unclean)
 
+    def _note_homes(self, topic: OperatedTopic) -> None:
+        entry = self._ensemble.get(f"/brokers/topics/{topic.name}")
+        if entry is not None:
+            told = json.loads(entry.value)
+            leaving = told.get("removing_replicas", {})
+            for index, replicas in told["partitions"].items():
+                topic.homes[int(index)] = set(replicas).difference(leaving.get(index, ()))
+
     def _assignment(self, topic: str) -> Mapping[str, list[int]]:
         entry = self._ensemble.get(f"/brokers/topics/{topic}")
         return {} if entry is None else json.loads(entry.value)["partitions"]
@@ -351,24 +370,31 @@ class ClusterOperator(SimClient):
             told = {} if entry is None else json.loads(entry.value)
             if told.get("adding_replicas") or told.get("removing_replicas"):
                 found.append(f"{name} moves")
-        gone = [topic.name for topic in self._topics.values() if topic.is_leaving]
-        for name in gone:
+        gone = [topic for topic in self._topics.values() if topic.is_leaving]
+        for name in (topic.name for topic in gone):
             if self._ensemble.get(f"/brokers/topics/{name}") or self._ensemble.get(f"/config/topics/{name}"):
                 found.append(f"the registry still has {name}")
         for host in self._hosts.values():
             found += [f"{host.name} still has {held}" for held in self._held_in_vain(host, gone)]
         return found
 
-    def _held_in_vain(self, host: ClusterHost, gone: Iterable[str]) -> Iterable[str]:
+    def _held_in_vain(self, host: ClusterHost, gone: Iterable[OperatedTopic]) -> Iterable[str]:
         """What a broker has of topics that are gone, and replicas that it serves though they are elsewhere.
 
-        Files of a replica that moved away while its broker was cut off stay, as those of Kafka's brokers do.
+        Files of a replica that moved away while its broker was dead or cut off stay, as those of Kafka's brokers do, also when the
+        topic is deleted then: that waits for those alone that hold it.
         """
-        yield from (name for name in host.disk.list("") if name.startswith(tuple(f"{topic}-" for topic in gone)))
-        if host.broker is None:
-            return
+        files = host.disk.list("")
+        for topic in gone:
+            for name in (name for name in files if name.startswith(f"{topic.name}-")):
+                index = int(name.removeprefix(f"{topic.name}-").partition(".")[0])
+                if host.node_id in topic.homes.get(index, {host.node_id}) or self._serves(host, topic.name, index):
+                    yield name
         for topic in (self._shared, *self._staying()):
             for index, replicas in self._assignment(topic.name).items():
-                held = None if host.node_id in replicas else host.broker.partitions.get(topic.name, int(index))
-                if held is not None and held.replicas is not None:
+                if host.node_id not in replicas and self._serves(host, topic.name, int(index)):
                     yield f"{topic.name}-{index}"
+
+    def _serves(self, host: ClusterHost, topic: str, index: int) -> bool:
+        held = None if host.broker is None else host.broker.partitions.get(topic, index)
+        return held is not None and held.replicas is not None

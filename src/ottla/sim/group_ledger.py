@@ -2,7 +2,7 @@
 
 one owner            no partition is held by two live members that the coordinator both knows
 commits stay         what was acknowledged is what is read, or something younger; also after a power cut
-commits grow         acknowledged offsets of a partition never go back
+commits grow         acknowledged offsets of a partition never go back, but by a commit that its sender's next has overtaken
 the fenced are deaf  nothing is committed for a member that was told it is no member any more
 all are read         when things are quiet, every partition has one member, and it is alive
 soon settled         a group is quiet within a bounded number of heartbeats once nothing disturbs it any more
@@ -11,6 +11,7 @@ soon settled         a group is quiet within a bounded number of heartbeats once
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from ottla.client.types import TopicPartition
@@ -59,12 +60,17 @@ class Seat(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """An offset sent to be committed; tickets grow in the order in which the broker receives them."""
+    """An offset sent to be committed; tickets grow in the order in which the broker receives them.
+
+    One that is `overtaken` came to the broker after what its sender sent later: over another connection, as nothing but a
+    connection has an order. The broker cannot know.
+    """
 
     seat: Seat
     where: TopicPartition
     ticket: int
     offset: int
+    overtaken: bool
 
 
 class OffsetHistory:
@@ -90,6 +96,8 @@ class GroupLedger:
         self._offsets: dict[tuple[str, TopicPartition], OffsetHistory] = {}
         self._gone: dict[Seat, bool] = {}
         self._tickets = 0
+        self._sent = 0
+        self._newest: dict[tuple[str, str], int] = {}
         self.commits = 0
         self.refused = 0
         self.taken = 0
@@ -127,12 +135,20 @@ class GroupLedger:
     def _is_known(self, reader: GroupReader) -> bool:
         return any(knows(machine, reader) for machine in self._brokers.coordinators())
 
-    def committing(self, reader: GroupReader, body: OffsetCommitRequest) -> Any:
-        """Note a commit that the broker received; the returned function takes its answer."""
+    def sending(self, reader: GroupReader) -> Callable[[OffsetCommitRequest], Any]:
+        """Note a commit that leaves its sender; the returned function takes it when a broker receives it, as `committing` does."""
+        self._sent += 1
+        return partial(self.committing, reader, sent=self._sent)
+
+    def committing(self, reader: GroupReader, body: OffsetCommitRequest, *, sent: int = 0) -> Any:
+        """Note a commit that the broker received, the `sent`-th of all; the returned function takes its answer."""
         lasting = reader.generation is None
         self._tickets += 1
         ticket = self._tickets
         seat = Seat(body.group_id, body.member_id, body.generation_id_or_member_epoch)
+        newest = self._newest.get(seat[:2], 0)
+        self._newest[seat[:2]] = max(newest, sent)
+        overtaken = sent < newest
         offered = {
             TopicPartition(topic.name, part.partition_index): part.committed_offset
             for topic in body.topics
@@ -146,7 +162,7 @@ class GroupLedger:
                 for topic in response.topics:
                     for part in topic.partitions:
                         where = TopicPartition(topic.name, part.partition_index)
-                        self._answered(Commit(seat, where, ticket, offered[where]), part.error_code, lasting)
+                        self._answered(Commit(seat, where, ticket, offered[where], overtaken), part.error_code, lasting)
 
         return answered
 
@@ -161,14 +177,14 @@ class GroupLedger:
             self.told_gone(commit.seat, lasting=lasting)
 
     def _committed(self, commit: Commit) -> None:
-        seat, where, ticket, offset = commit
+        seat, where, ticket, offset, overtaken = commit
         found = self._offsets[seat.group_id, where]
         self.commits += 1
         if seat in self._gone:
             raise Violation(f"the fenced are deaf: {seat} was fenced, and yet committed {offset} for {named(where)}")
         if ticket < found.ticket:  # a broker stood still with the answer, and another has taken its place
             return
-        if offset < found.acknowledged:
+        if offset < found.acknowledged and not overtaken:
             raise Violation(
                 f"commits grow: {named(where)} of {seat.group_id} had {found.acknowledged} and has {offset} by {seat.member_id}"
             )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Any, Protocol
 
 from ottla.client.offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
@@ -115,7 +114,7 @@ class SimMember(ABC):
 
     def ask(self, key: int, version: int, body: Any, answered: Callable[[Any], None], timeout_ms: int) -> None:
         """Send a request; `answered` gets the response, or None after the timeout, unless it is dead by then."""
-        watch = partial(self.ledger.committing, self) if key == OFFSET_COMMIT else None
+        watch = self.ledger.sending(self) if key == OFFSET_COMMIT else None
         self.link.ask(key, version, body, lambda response: self.soon(0, lambda: answered(response)), timeout_ms, watch)
 
     def take(self, partitions: Iterable[TopicPartition]) -> None:
