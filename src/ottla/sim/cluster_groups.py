@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ottla.sim.cluster_work import Act, ClusterAround, ClusterWork
 from ottla.sim.group_crowd import KINDS, SimCrowd
+from ottla.sim.group_crowd import SESSION_MS as CLASSIC_SESSION_MS
 from ottla.sim.group_ledger import GroupLedger
 from ottla.sim.network import ClientLink
 from ottla.sim.seeds import Violation
@@ -53,6 +54,7 @@ class ClusterGroups(ClusterWork):
         self._around: ClusterAround
         self._crowd: SimCrowd
         self.ledger: GroupLedger
+        self._missed_by_ms = 0
 
     @property
     def topics(self) -> Mapping[str, int]:
@@ -82,12 +84,16 @@ class ClusterGroups(ClusterWork):
 
     def go_on(self) -> None:
         self._crowd.go_on()
+        self._missed_by_ms = self._around.world.now_ms + max(SESSION_MS, CLASSIC_SESSION_MS)
 
     def look(self) -> None:
         self.ledger.check()
         self.ledger.read_all(self._around.view.has_coordinator)
 
     def undone(self) -> list[str]:
+        """Who has stood still may have been silent for so long that it is missed when it goes on."""
+        if self._around.world.now_ms < self._missed_by_ms:
+            return ["members may be missed yet"]
         return [] if self._crowd.is_quiet() else [self._crowd.unsettled()]
 
     def insist(self) -> bool:

@@ -387,8 +387,8 @@ class ClusterOperator(SimClient):
         files = host.disk.list("")
         for topic in gone:
             for name in (name for name in files if name.startswith(f"{topic.name}-")):
-                index = int(name.removeprefix(f"{topic.name}-").partition(".")[0])
-                if host.node_id in topic.homes.get(index, {host.node_id}) or self._serves(host, topic.name, index):
+                number = int(name.removeprefix(f"{topic.name}-").partition(".")[0])
+                if host.node_id in topic.homes.get(number, {host.node_id}) or self._serves(host, topic.name, number):
                     yield name
         for topic in (self._shared, *self._staying()):
             for index, replicas in self._assignment(topic.name).items():

@@ -135,7 +135,7 @@ class GroupLedger:
     def _is_known(self, reader: GroupReader) -> bool:
         return any(knows(machine, reader) for machine in self._brokers.coordinators())
 
-    def sending(self, reader: GroupReader) -> Callable[[OffsetCommitRequest], Any]:
+    def sending(self, reader: GroupReader) -> Callable[[Any], Any]:
         """Note a commit that leaves its sender; the returned function takes it when a broker receives it, as `committing` does."""
         self._sent += 1
         return partial(self.committing, reader, sent=self._sent)

@@ -278,7 +278,7 @@ class Cluster:
         self.wait_until(joined, lambda: "not all brokers are known to a controller", timeout_s)
 
     def wait_in_sync(self, *topics: str, timeout_s: float = 60.0) -> None:
-        """Return once every replica of these topics is in sync, every partition has a leader, and all brokers know. Raises `NotYet`."""
+        """Return once all brokers know each partition of these topics to be led, and all its replicas in sync. Raises `NotYet`."""
 
         def all_in_sync() -> str:
             found = [part for told in self._asked_each(lambda admin: admin.describe_topics(*topics)) for part in lagging(told)]

@@ -79,6 +79,7 @@ def _answer(draft: ClassicDraft, member_id: str) -> None:
     if member_id in draft.group.unsynced:
         draft.happen(SyncGroupSeen(draft.group.group_id, member_id))
     draft.answer(_assignment(draft, member_id))
+    draft.expect(member_id)
 
 
 def _wait(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
