@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -28,6 +31,19 @@ def test_these_seeds_meet_every_kind_of_trouble() -> None:
 
 def test_a_seed_is_lived_the_same_way_every_time() -> None:
     assert clusters.live(2) == clusters.live(2)
+
+
+def test_the_command_lives_a_seed_the_same_way_in_every_process() -> None:
+    told = {
+        subprocess.run(
+            [sys.executable, "-m", "ottla.sim.clusters", "--seed", "10"],
+            env=os.environ | {"PYTHONHASHSEED": hashes},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for hashes in ("1", "2")
+    }
+    assert len(told) == 1
 
 
 def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:

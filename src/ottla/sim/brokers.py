@@ -21,7 +21,7 @@ import sys
 from functools import partial
 
 from ottla.sim.broker_life import BrokerLife, BrokerLifeResult, escaped
-from ottla.sim.seeds import Violation, live_seeds, seeds_parser
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser, settle_hashes
 
 WEEKS = 2.0
 
@@ -65,4 +65,5 @@ def _summary(lived: list[BrokerLifeResult], took_s: float) -> str:
 
 
 if __name__ == "__main__":
+    settle_hashes()
     sys.exit(main())

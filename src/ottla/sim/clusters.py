@@ -15,7 +15,7 @@ import sys
 from ottla.sim.cluster_faults import is_of_a_disk
 from ottla.sim.cluster_life import ClusterLife, ClusterLifeResult
 from ottla.sim.error_lines import error_lines
-from ottla.sim.seeds import Violation, live_seeds, seeds_parser
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser, settle_hashes
 
 
 def live(seed: int, *, tell: bool = False) -> ClusterLifeResult:
@@ -60,4 +60,5 @@ def _summary(lived: list[ClusterLifeResult], took_s: float) -> str:
 
 
 if __name__ == "__main__":
+    settle_hashes()
     sys.exit(main())

@@ -15,7 +15,7 @@ from functools import partial
 
 from ottla.sim.group_crowd import KINDS
 from ottla.sim.group_life import GroupLife, GroupLifeResult
-from ottla.sim.seeds import Violation, live_seeds, seeds_parser
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser, settle_hashes
 
 
 def live(seed: int, *, kind: str | None = None, tell: bool = False) -> GroupLifeResult:
@@ -58,4 +58,5 @@ def _summary(lived: list[GroupLifeResult], took_s: float) -> str:
 
 
 if __name__ == "__main__":
+    settle_hashes()
     sys.exit(main())

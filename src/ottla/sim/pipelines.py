@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 
 from ottla.sim.pipeline_life import PipelineLife, PipelineResult
-from ottla.sim.seeds import Violation, live_seeds, seeds_parser
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser, settle_hashes
 
 
 def live(seed: int, *, tell: bool = False) -> PipelineResult:
@@ -52,4 +52,5 @@ def _summary(lived: list[PipelineResult], took_s: float) -> str:
 
 
 if __name__ == "__main__":
+    settle_hashes()
     sys.exit(main())

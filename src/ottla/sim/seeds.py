@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -16,6 +18,12 @@ CHUNK = 40
 
 class Violation(AssertionError):
     """Something that must be true is not."""
+
+
+def settle_hashes() -> None:
+    """Begin this process anew, unless strings have the same hashes in every process: sets of them have no other order."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {"PYTHONHASHSEED": "0"})
 
 
 def seeds_parser(module: str, description: str, *, seeds: int, seconds: float = 1_200) -> argparse.ArgumentParser:

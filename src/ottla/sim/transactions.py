@@ -15,7 +15,7 @@ import logging
 import sys
 from functools import partial
 
-from ottla.sim.seeds import Violation, live_seeds, seeds_parser
+from ottla.sim.seeds import Violation, live_seeds, seeds_parser, settle_hashes
 from ottla.sim.transaction_life import PROTOCOLS, TransactionLife, TransactionLifeResult
 
 
@@ -60,4 +60,5 @@ def _summary(lived: list[TransactionLifeResult], took_s: float) -> str:
 
 
 if __name__ == "__main__":
+    settle_hashes()
     sys.exit(main())
