@@ -10,7 +10,6 @@ FILES: dict[str, int] = {}
 
 FOR_TESTS: dict[str, str] = {
     "src/ottla/records/arrivals07.py::arrive": "what a listener of Kafka 0.7 does with what it is sent",
-    "src/ottla/records/kafka07.py::message_set": "what clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
     "src/ottla/records/rendered07.py::Rendering07.position_of": "where a log that is cut goes on for readers of Kafka 0.7",
     "src/ottla/records/rendered07.py::size_of": "where the next batch begins for readers of Kafka 0.7",
@@ -18,8 +17,6 @@ FOR_TESTS: dict[str, str] = {
     "src/ottla/sim/registry.py::MemoryRegistry.lose_race": "a fault that tests order of the simulated registry",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what is used, for tests of both",
     "src/ottla/wire/kafka07.py::decode_request": "the inverse of what is used, for tests of both",
-    "src/ottla/wire/kafka07.py::decode_response": "clients of Kafka 0.7 are what tests play",
-    "src/ottla/wire/kafka07.py::encode_request": "clients of Kafka 0.7 are what tests play",
     "src/ottla/wire/kafka07.py::encode_response": "the inverse of what is used, for tests of both",
 }
 """path::name -> why it is there though only tests, benchmarks and examples use it."""

@@ -74,6 +74,15 @@ class ClientConnection:
         """Whether a first request after ApiVersions waits for its answer."""
         return self._next_id <= 2 and bool(self._sent) and self._sent[0].api_key != API_VERSIONS
 
+    @property
+    def why_closed(self) -> str:
+        """What may be the matter if the other end closes the connection; empty if nothing is known of that."""
+        return ""
+
+    def failure(self, sent: InFlight, error: BaseException) -> BaseException:
+        """What whoever asked is told when the connection ends by `error` before the answer."""
+        return error
+
     def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
         """The first request on every connection. Its answer goes to `greeted`."""
         body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)

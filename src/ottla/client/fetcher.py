@@ -23,7 +23,9 @@ from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
 UNKNOWN_OFFSET = -1
 SHORT_WAIT_MS = 2
+FIRST_PAUSE_MS = 5
 UNREADABLE = "The broker cannot read what it stored here: its log names the file and the way out. Seek behind it to read on."
+UNREADABLE_07 = "No message begins there, or it is damaged: seek to where one begins, such as the start."
 
 
 class Chunk(NamedTuple):
@@ -50,6 +52,7 @@ class Reading:
     last_stable_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
     not_before_ms: int = 0
+    pause_ms: int = 0
     buffered: int = 0
 
 
@@ -72,6 +75,10 @@ class Fetcher:
     retry_backoff_ms: int = 100
     missing_patience_ms: int = 60_000
     """How long brokers may not know a partition before that is an error: new topics take time to spread."""
+    longest_pause_ms: int = 0
+    """How long to leave a partition alone that had nothing new, at most: for brokers that do not wait themselves (Kafka 0.7)."""
+    unreadable: str = UNREADABLE
+    """What to do about messages that cannot be read."""
     wants_metadata: set[str] = field(default_factory=set)
     failure: KafkaError | None = None
     _readings: dict[TopicPartition, Reading] = field(default_factory=dict)
@@ -267,7 +274,10 @@ class Fetcher:
             return
         self._recovered(reading.where)
         if seen.next_offset is None or seen.next_offset <= reading.fetch_offset:
+            reading.pause_ms = min(max(FIRST_PAUSE_MS, 2 * reading.pause_ms), self.longest_pause_ms)
+            reading.not_before_ms = max(reading.not_before_ms, now_ms + reading.pause_ms)
             return
+        reading.pause_ms = 0
         chunk = Chunk(reading.where, seen.pieces, reading.fetch_offset, seen.next_offset)
         reading.fetch_offset = seen.next_offset
         reading.buffered += 1
@@ -281,7 +291,7 @@ class Fetcher:
         self.fail(reading.where, error)
 
     def _refused(self, reading: Reading, code: int, now_ms: int) -> None:
-        sentence = UNREADABLE if code == codes.CORRUPT_MESSAGE else None
+        sentence = self.unreadable if code == codes.CORRUPT_MESSAGE else None
         context = f"Fetching {reading.where.topic}-{reading.where.partition} from offset {reading.fetch_offset}"
         error = broker_error(code, context, sentence)
         reading.not_before_ms = now_ms + self.retry_backoff_ms

@@ -57,14 +57,14 @@ class FrameReader:
     """Give `buffer()` to the socket to write into, then say `filled(count)`: it returns the frames now complete, without their
     sizes."""
 
-    def __init__(self, max_frame_bytes: int = 1 << 30) -> None:
+    def __init__(self, max_frame_bytes: int = 1 << 30, *, least_frame_bytes: int = SIZE_BYTES) -> None:
         self._staging = bytearray(STAGING_BYTES)
         self._start = self._end = 0
         self._large: memoryview | None = None
         self._buffers = LargeBuffers()
         self._large_filled = 0
         self._small_in_a_row = RARE_AFTER
-        self._max_frame_bytes = max_frame_bytes
+        self._least_frame_bytes, self._max_frame_bytes = least_frame_bytes, max_frame_bytes
 
     def buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -104,7 +104,7 @@ class FrameReader:
         if self._end < body:
             return False
         size = int.from_bytes(self._staging[self._start : body], "big", signed=True)
-        if not SIZE_BYTES <= size <= self._max_frame_bytes:
+        if not self._least_frame_bytes <= size <= self._max_frame_bytes:
             raise ConnectionFailed(f"The other end sent a frame of {size} bytes: it does not seem to speak Kafka's protocol.")
         if self._end < body + size:
             if SIZE_BYTES + size > STAGING_BYTES:

@@ -113,6 +113,17 @@ class Metadata:
         known = self.topics.get(topic)
         return [TopicPartition(topic, index) for index in sorted(known.partitions)] if known else []
 
+    def has(self, topic: str, partition: int) -> bool:
+        """Whether a known topic has a partition."""
+        known = self.topics.get(topic)
+        return known is not None and partition in known.partitions
+
+    def numbers(self, topic: str) -> str:
+        """The partitions of a known topic, for people: "0 to 5"."""
+        found = [where.partition for where in self.partitions(topic)]
+        is_run = found == list(range(len(found)))
+        return f"0 to {len(found) - 1}" if is_run else ", ".join(map(str, found))
+
     def missing(self, topics: Iterable[str]) -> list[str]:
         """Those of `topics` about which nothing usable is known."""
         return [topic for topic in topics if not self.partition_count(topic)]

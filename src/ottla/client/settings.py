@@ -19,8 +19,12 @@ from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from ottla.wire import releases
 
 COMPRESSIONS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+COMPRESSIONS_OF_0_7 = ("none", "gzip", "snappy")
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
+KAFKA07 = "0.7"
+FIRST_RELEASES = ("0.6", KAFKA07, "0.7.0", "0.7.1", "0.7.2")
+"""Before there were versions; to a client they are one."""
 IDEMPOTENCE, ZSTD_SINCE = "0.11.0", "2.1"
 LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
 """Until that release a broker refuses sessions longer than this."""
@@ -42,6 +46,8 @@ def _strategies(name: str, value: object) -> tuple[str, ...]:
 def _release(name: str, value: object) -> str | None:
     if value is None:
         return None
+    if str(value) in FIRST_RELEASES:
+        return KAFKA07
     try:
         return releases.named(str(value))
     except releases.UnknownRelease as error:
@@ -75,13 +81,32 @@ class ClientSettings(SecureSettings):
         None, _release, "The Kafka release of the brokers, such as 0.9.0; needed before 0.10, where brokers cannot be asked."
     )
 
+    @property
+    def is_of_0_7(self) -> bool:
+        return self.api_version == KAFKA07
+
     def consistent(self, given: Collection[str]) -> Self:
         """These settings with defaults that fit those `given`. Raises `SettingError` where two of them contradict each other."""
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProducerSettings(ClientSettings):
+class DiscoverySettings(ClientSettings):
+    """What clients that read and write need beside that, to find brokers of Kafka 0.7."""
+
+    def check_discovery(self, given: Collection[str], never: Mapping[str, object]) -> None:
+        """Raise `SettingError` for what 0.7 has not. `never`: settings, and the one value that each may have."""
+        if not self.is_of_0_7:
+            return
+        for name, value in never.items():
+            if getattr(self, name) != value and name in given:
+                raise SettingError(f"Kafka 0.7 has no {name}={getattr(self, name)}: leave it out.")
+        if self.security_protocol != "PLAINTEXT":
+            raise SettingError(f"Kafka 0.7 has no security_protocol={self.security_protocol}: leave it out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerSettings(DiscoverySettings):
     """A producer's settings. `batch_size` is larger than Kafka's 16384: a batch costs more here than a record."""
 
     acks: str = setting(
@@ -115,6 +140,9 @@ class ProducerSettings(ClientSettings):
 
     def consistent(self, given: Collection[str]) -> Self:
         """Idempotence is switched off where other settings rule it out, unless it was asked for."""
+        self.check_discovery(given, {"transactional_id": None})
+        if self.is_of_0_7 and self.compression_type not in COMPRESSIONS_OF_0_7:
+            raise SettingError(f"Kafka 0.7 has no compression_type={self.compression_type}: choose gzip or snappy.")
         if self.compression_type == "zstd" and _before(self.api_version, ZSTD_SINCE):
             raise SettingError(f"compression_type=zstd needs Kafka {ZSTD_SINCE}, and api_version={self.api_version}: choose lz4.")
         if self.transactional_id is not None and not self.enable_idempotence:
@@ -132,7 +160,7 @@ class ProducerSettings(ClientSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsumerSettings(ClientSettings):
+class ConsumerSettings(DiscoverySettings):
     """A consumer's settings."""
 
     group_id: str | None = setting(
@@ -176,6 +204,7 @@ class ConsumerSettings(ClientSettings):
 
     def consistent(self, given: Collection[str]) -> Self:
         """Brokers before 0.10.1 refuse sessions as long as today's default."""
+        self.check_discovery(given, {"isolation_level": "read_uncommitted", "group_id": None, "group_instance_id": None})
         if _before(self.api_version, LONG_SESSIONS) and "session_timeout_ms" not in given:
             return replace(self, session_timeout_ms=LONGEST_SESSION_MS)
         return self
@@ -184,6 +213,11 @@ class ConsumerSettings(ClientSettings):
 @dataclass(frozen=True, kw_only=True)
 class AdminSettings(ClientSettings):
     """An admin client's settings."""
+
+    def consistent(self, given: Collection[str]) -> Self:
+        if self.is_of_0_7:
+            raise SettingError("Kafka 0.7 has no requests for admins: only Producer and Consumer take api_version='0.7'.")
+        return self
 
 
 def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
@@ -206,4 +240,4 @@ def _unknown(kind: type[ClientSettings], known: Iterable[str], name: str) -> str
 
 
 def _before(release: str | None, other: str) -> bool:
-    return release is not None and releases.NAMES.index(release) < releases.NAMES.index(other)
+    return release == KAFKA07 or (release is not None and releases.NAMES.index(release) < releases.NAMES.index(other))

@@ -87,7 +87,14 @@ def negotiate(served: Iterable[tuple[int, int, int]]) -> dict[int, int]:
 
 
 def versions_of(release: str) -> dict[int, int]:
-    """The highest version that a release of Kafka and this client both speak, by api key. `release` is one of `releases.NAMES`."""
+    """The highest version that a release of Kafka and this client both speak, by api key. `release` is one of `releases.NAMES`.
+
+    Raises `NotSupported` for 0.7, which has no versions.
+    """
+    if release not in releases.NAMES:
+        raise NotSupported(
+            f"Brokers of Kafka {release} are spoken to by Producer and Consumer alone: use those, or a newer broker."
+        )
     return negotiate((key, served.start, served.stop - 1) for key, served in releases.served(release).items())
 
 

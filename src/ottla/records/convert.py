@@ -51,7 +51,8 @@ OUT_BYTES: Final = 192 << 10
 
 
 def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | None = None, level: int | None = None) -> bytearray:
-    """All rows, of any format, as one batch. Offsets are new ones from 0, unless `keep_offsets`. No `codec`: the last one met."""
+    """All rows, of any format, as one batch. Offsets are new ones from 0, unless `keep_offsets`: then it ends where the next
+    begins. No `codec`: the last one met."""
     base_offset = columns.offsets[0] if keep_offsets else 0
     base_timestamp = newest = columns.timestamps[0]
     deltas = _deltas(columns, base_offset, keep_offsets)
@@ -71,7 +72,7 @@ def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | Non
         magic=MAGIC,
         crc=0,
         attributes=_attributes(columns, codec),
-        last_offset_delta=deltas[columns.end - 1] if deltas else len(columns) - 1,
+        last_offset_delta=columns.next_offset - 1 - base_offset if keep_offsets else len(columns) - 1,
         base_timestamp=base_timestamp,
         max_timestamp=newest,
         producer_id=NO_PRODUCER_ID,

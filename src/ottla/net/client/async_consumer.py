@@ -28,8 +28,9 @@ from ottla.client.types import (
     Place,
     TopicPartition,
 )
-from ottla.net.client.cluster import ClusterLinks, now_ms
+from ottla.net.client.cluster import now_ms
 from ottla.net.client.fetch_driver import RESETS, FetchDriver
+from ottla.net.client.kafka07.links import links_to
 from ottla.net.client.membership_driver import MembershipDriver
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
@@ -78,7 +79,7 @@ class AsyncConsumer:
     async def start(self) -> Self:
         """Begin, without a `with` statement, and subscribe to the topics given. If that fails, everything is closed."""
         self._tasks = Tasks(self._broke)
-        self._cluster = ClusterLinks(self._settings, self._tasks)
+        self._cluster = links_to(self._settings, self._tasks)
         self._reader = FetchDriver(self._cluster, self._settings, self._tasks)
         self._progress = Progress(self._reader.fetcher)
         self._settled = asyncio.Event()

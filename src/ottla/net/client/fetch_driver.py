@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 from ottla.client.errors import KafkaError
-from ottla.client.fetcher import Chunk, Fetch, Fetcher
+from ottla.client.fetcher import UNREADABLE, UNREADABLE_07, Chunk, Fetch, Fetcher
 from ottla.client.fetching import FetchLimits
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.settings import ConsumerSettings
@@ -37,6 +37,8 @@ class FetchDriver:
             check_crcs=settings.check_crcs,
             retry_backoff_ms=settings.retry_backoff_ms,
             missing_patience_ms=settings.default_api_timeout_ms,
+            longest_pause_ms=settings.fetch_max_wait_ms if settings.is_of_0_7 else 0,
+            unreadable=UNREADABLE_07 if settings.is_of_0_7 else UNREADABLE,
         )
         self._cluster = cluster
         self._settings = settings

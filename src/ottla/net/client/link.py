@@ -22,10 +22,10 @@ from ottla.wire.schema import Message
 class Link(asyncio.BufferedProtocol):
     """Pipelines requests; an answer resolves the future of its request. Once broken, a link stays so, and every future says why."""
 
-    def __init__(self, client_id: str | None, where: str, release: str | None = None) -> None:
+    def __init__(self, where: str, connection: ClientConnection) -> None:
         self.where = where
         self.closed = False
-        self._connection = ClientConnection(client_id, release)
+        self._connection = connection
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
         self._writable = asyncio.Event()
@@ -42,12 +42,14 @@ class Link(asyncio.BufferedProtocol):
         timeout_ms: int,
         release: str | None = None,
         security: Security | None = None,
+        connection: ClientConnection | None = None,
     ) -> Link:
         """Connect, ask which versions the broker serves unless its `release` is given, and log in where `security` says so.
 
+        `connection` is the machine of that release, where it is none of today's.
         Raises `ConnectionFailed`, `TimedOut`, `AuthenticationFailed`, `BrokerError`.
         """
-        link = cls(client_id, f"{host}:{port}", release)
+        link = cls(f"{host}:{port}", connection or ClientConnection(client_id, release))
         link._security = security
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -224,7 +226,8 @@ class Link(asyncio.BufferedProtocol):
         if isinstance(exc, ssl.SSLError):
             self._fail(not_secured(self.where, exc))
         elif exc is None or isinstance(exc, OSError):
-            hint = PERHAPS_SASL if self._security is None and self._connection.has_only_greeted else ""
+            perhaps_sasl = self._security is None and self._connection.has_only_greeted
+            hint = PERHAPS_SASL if perhaps_sasl else self._connection.why_closed
             self._fail(ConnectionFailed(f"The connection to {self.where} broke: {exc or 'the other end closed it'}.{hint}"))
         else:
             self._fail(exc)
@@ -237,7 +240,7 @@ class Link(asyncio.BufferedProtocol):
         for sent in self._connection.unanswered:
             answer = cast("asyncio.Future[AnswerBody]", sent.token)
             if not answer.done():
-                answer.set_exception(error)
+                answer.set_exception(self._connection.failure(sent, error))
                 answer.exception()  # keeps asyncio from logging it where nobody waits any more
         if self._session is not None:
             self._session.end(error)

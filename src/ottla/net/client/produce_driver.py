@@ -15,14 +15,16 @@ from contextlib import ExitStack, suppress
 
 from ottla.client.accumulator import BYTES, Accumulator, Headers, PendingBatch, check_record
 from ottla.client.errors import Closed, KafkaError, SettingError, TimedOut
+from ottla.client.kafka07.partitioner import Partitioner07
 from ottla.client.lane import Outgoing
 from ottla.client.partitioner import Partitioner
 from ottla.client.settings import COMPRESSIONS, ProducerSettings
 from ottla.client.transactions import ProducerTransactions
 from ottla.client.types import TopicPartition
 from ottla.net.client.batch_sender import BatchSender
-from ottla.net.client.cluster import ClusterLinks, now_ms
+from ottla.net.client.cluster import now_ms
 from ottla.net.client.delivery import Delivery, arrival
+from ottla.net.client.kafka07.links import links_to
 from ottla.net.client.tasks import Tasks
 from ottla.net.client.transaction_driver import TransactionDriver
 from ottla.records.columns import build
@@ -45,7 +47,7 @@ class ProduceDriver:
         name = settings.transactional_id
         self._machine = ProducerTransactions(name, settings.transaction_timeout_ms) if name is not None else None
         self._lock = threading.Lock()
-        self._codec = COMPRESSIONS[settings.compression_type]
+        self._codec = COMPRESSIONS["none" if settings.is_of_0_7 else settings.compression_type]  # 0.7's links compress themselves
         self._closed = self._closing = False
 
     async def start(self) -> None:
@@ -53,7 +55,9 @@ class ProduceDriver:
         settings = self.settings
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks(self._give_up)
-        self._cluster = ClusterLinks(settings, self._tasks)
+        self._cluster = links_to(settings, self._tasks)
+        if settings.is_of_0_7:
+            self.accumulator.partitioner = Partitioner07(random.randrange, self._cluster.metadata)
         self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump, self._machine)
         self._transactions = self._new_transactions(self._machine) if self._machine is not None else None
         self._waiting_for_room: list[asyncio.Future[None]] = []
@@ -103,8 +107,8 @@ class ProduceDriver:
                 return None
             if partition is None:
                 partition = self.accumulator.partitioner.partition(topic, key, count)
-            elif not 0 <= partition < count:
-                raise SettingError(f"Topic {topic} has partitions 0 to {count - 1}, not {partition}.")
+            elif not self._cluster.metadata.has(topic, partition):
+                raise SettingError(f"Topic {topic} has partitions {self._cluster.metadata.numbers(topic)}, not {partition}.")
             batch = self.accumulator.append(topic, partition, key, value, headers, stamp, int(time.monotonic() * 1000))
             return Delivery(batch, len(batch.values) - 1)
 

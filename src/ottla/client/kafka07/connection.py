@@ -1,0 +1,128 @@
+"""The client's end of one connection to a broker of Kafka 0.7, as a machine that takes today's requests and gives today's answers.
+
+Its requests have no numbers: answers come in the order of the requests, and what produces has none. So a question is sent behind
+what is produced, whose answer says that the broker has taken it in.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ottla.client.connection import PASSED_ON, Answer, ClientConnection, InFlight
+from ottla.client.errors import ConnectionFailed, NotSupported
+from ottla.client.frames import FrameReader
+from ottla.client.kafka07 import requests
+from ottla.client.kafka07.requests import Translation
+from ottla.client.versions import FETCH, LIST_OFFSETS, PRODUCE, not_shared
+from ottla.ports import Buffer, Part
+from ottla.wire import Malformed, Unencodable, kafka07
+from ottla.wire.api.fetch import FetchRequest
+from ottla.wire.api.list_offsets import ListOffsetsRequest
+from ottla.wire.api.produce import ProduceRequest
+from ottla.wire.schema import Message
+
+LEAST_FRAME_BYTES: Final = 2
+"""An error code and nothing more."""
+
+CLOSED: Final = " Brokers of Kafka 0.7 close it at what they refuse, such as a broken message, or a topic that they do not serve."
+UNCONFIRMED: Final = (
+    "Brokers of Kafka 0.7 answer nothing to what is produced, and the connection ended before it was seen to have been taken in: "
+    "send it again if it may be there twice. The cause: "
+)
+
+
+@dataclass(slots=True)
+class Expected:
+    """A request of today with answers still to come. Without `asked` it was given as a frame, and its answer is one."""
+
+    about: InFlight
+    asked: Translation | None
+    heard: list[Any] = field(default_factory=list)
+
+    def hear(self, frame: Buffer) -> Answer | None:
+        """Take in an answer; return today's once that was the last. Raises `Malformed`."""
+        if self.asked is None:
+            return Answer(self.about.token, frame)
+        self.heard.append(kafka07.decode_response(self.asked.answers[len(self.heard)], frame))
+        if len(self.heard) < len(self.asked.answers):
+            return None
+        return Answer(self.about.token, self.asked.read(self.heard))
+
+
+class Connection07(ClientConnection):
+    """The machine. `codec` is that of what is produced."""
+
+    def __init__(self, codec: int = 0) -> None:
+        super().__init__(None)
+        self.versions = {PRODUCE: 0, FETCH: 0, LIST_OFFSETS: 0}
+        self._reader = FrameReader(least_frame_bytes=LEAST_FRAME_BYTES)
+        self._codec = codec
+        self._expected: deque[Expected] = deque()
+
+    @property
+    def unanswered(self) -> Sequence[InFlight]:
+        return [each.about for each in self._expected]
+
+    @property
+    def has_only_greeted(self) -> bool:
+        return False
+
+    @property
+    def why_closed(self) -> str:
+        return CLOSED
+
+    def failure(self, sent: InFlight, error: BaseException) -> BaseException:
+        """What was produced may be there or not: it is not sent again unless its owner wants that."""
+        if sent.api_key != PRODUCE:
+            return error
+        unconfirmed = ConnectionFailed(f"{UNCONFIRMED}{error}")
+        unconfirmed.retriable = False
+        unconfirmed.__cause__ = error
+        return unconfirmed
+
+    def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
+        """The buffers of a request of today. Raises `NotSupported` for one that 0.7 has nothing like."""
+        if isinstance(body, FetchRequest):
+            asked = requests.fetches(body)
+        elif isinstance(body, ProduceRequest):
+            asked = requests.produces(body, self._codec, is_confirmed=expect)
+        elif isinstance(body, ListOffsetsRequest):
+            asked = requests.lookups(body)
+        else:
+            raise not_shared(api_key)
+        try:
+            parts: list[Part] = [framed(request) for request in asked.requests]
+        except Unencodable as error:
+            raise NotSupported(f"Kafka 0.7 cannot be asked so: {error}") from error
+        if asked.answers:
+            self._expected.append(Expected(InFlight(0, api_key, 0, token), asked))
+        return parts
+
+    def pass_on(self, token: object) -> None:
+        self._expected.append(Expected(InFlight(0, PASSED_ON, 0, token), None))
+
+    def filled(self, count: int) -> list[Answer]:
+        answers = (self._hear(frame) for frame in self._reader.filled(count))
+        return [answer for answer in answers if answer is not None]
+
+    def _hear(self, frame: Buffer) -> Answer | None:
+        if not self._expected:
+            raise ConnectionFailed("The broker sent an answer without a request; the connection cannot be used any longer.")
+        try:
+            answer = self._expected[0].hear(frame)
+        except Malformed as error:
+            raise ConnectionFailed(
+                f"The broker's answer could not be read ({error}): it does not seem to be one of Kafka 0.7; leave out api_version."
+            ) from error
+        if answer is not None:
+            self._expected.popleft()
+        return answer
+
+
+def framed(request: kafka07.Request) -> bytes:
+    """A request as a whole frame, its size included. Raises `Unencodable`."""
+    data = kafka07.encode_request(request)
+    return len(data).to_bytes(4, "big") + data

@@ -1,0 +1,40 @@
+"""Which partition a message goes to by Kafka 0.7's own choice: that of its key's hash, or without a key any.
+
+Randomness comes in as an argument. A message of 0.7 holds no key: it is used for this alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.client.metadata import Metadata
+from ottla.client.partitioner import Partitioner
+
+
+class Partitioner07(Partitioner):
+    """Chooses from all partitions of all brokers, by broker and number. Without a key, messages of one batch stay together."""
+
+    def __init__(self, choose: Callable[[int], int], metadata: Metadata) -> None:
+        super().__init__(choose)
+        self._metadata = metadata
+
+    def partition(self, topic: str, key: bytes | None, count: int) -> int:
+        index = super().partition(topic, None, count) if key is None else abs(java_hash(key)) % count
+        return self._metadata.partitions(topic)[index].partition
+
+    def leave(self, topic: str, partition: int) -> None:
+        numbers = [where.partition for where in self._metadata.partitions(topic)]
+        if partition in numbers:
+            super().leave(topic, numbers.index(partition))
+
+
+def java_hash(key: bytes) -> int:
+    """What Java's `String.hashCode` makes of the key as text; of bytes that are no UTF-8, each counts as one character."""
+    try:
+        units = memoryview(key.decode().encode("utf-16-le")).cast("H").tolist()
+    except UnicodeDecodeError:
+        units = list(key)
+    number = 0
+    for unit in units:
+        number = (31 * number + unit) & 0xFFFFFFFF
+    return number - (1 << 32) if number >> 31 else number

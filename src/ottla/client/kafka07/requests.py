@@ -1,0 +1,216 @@
+"""Today's requests as Kafka 0.7 understands them, and its answers as today's.
+
+So the machines of producer and consumer serve its brokers too. Knows both kinds of messages, and no connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from ottla.client.errors import NotSupported
+from ottla.client.kafka07.partitions import BrokerPartition
+from ottla.client.types import LATEST_TIMESTAMP
+from ottla.ports import Buffer
+from ottla.records.batch import BadBatch
+from ottla.records.codecs import CodecFailed
+from ottla.records.columns import open_batches
+from ottla.records.fetched07 import as_batch
+from ottla.records.kafka07 import message_set
+from ottla.wire import errors as codes
+from ottla.wire import kafka07
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+from ottla.wire.kafka07 import (
+    FetchRequest07,
+    FetchResponse07,
+    MultiFetchRequest07,
+    MultiFetchResponse07,
+    MultiProduceRequest07,
+    OffsetsRequest07,
+    OffsetsResponse07,
+    ProduceRequest07,
+)
+from ottla.wire.schema import Message
+
+MOST_FETCHES: Final = 0x7FFF
+"""So many partitions fit into one request."""
+
+NO_OFFSET: Final = -1
+
+TORN: Final = memoryview(bytes(8) + b"\x7f\x00\x00\x00" + bytes(5))
+"""What stands for messages of which not even the first came whole: the beginning of one in the format of Kafka 0.8."""
+
+CODES: Final = {
+    kafka07.NONE: codes.NONE,
+    kafka07.OFFSET_OUT_OF_RANGE: codes.OFFSET_OUT_OF_RANGE,
+    kafka07.INVALID_MESSAGE: codes.CORRUPT_MESSAGE,
+    kafka07.WRONG_PARTITION: codes.UNKNOWN_TOPIC_OR_PARTITION,
+}
+"""Kafka 0.7's error codes as today's. Any other is UNKNOWN_SERVER_ERROR: the broker does not serve the topic."""
+
+
+def today(code: int) -> int:
+    """The code of today for one of 0.7's."""
+    return CODES.get(code, codes.UNKNOWN_SERVER_ERROR)
+
+
+class Translation(NamedTuple):
+    """What a request becomes: 0.7's requests, sent one behind another, the classes of the answers that come in turn, and what
+    makes today's answer of those."""
+
+    requests: list[kafka07.Request]
+    answers: list[type[kafka07.Response]]
+    read: Callable[[list[Any]], Message]
+
+
+# --- reading
+
+
+def fetches(body: FetchRequest) -> Translation:
+    """One request for all partitions. Raises `NotSupported` for more of them than 0.7 can name."""
+    wanted = [
+        FetchRequest07(topic.topic, BrokerPartition.of(part.partition).partition, part.fetch_offset, part.partition_max_bytes)
+        for topic in body.topics
+        for part in topic.partitions
+    ]
+    if len(wanted) > MOST_FETCHES:
+        raise NotSupported(f"Kafka 0.7 reads at most {MOST_FETCHES} partitions of a broker at once, not {len(wanted)}.")
+    return Translation([MultiFetchRequest07(wanted)], [MultiFetchResponse07], partial(fetched, body))
+
+
+def fetched(body: FetchRequest, answers: Sequence[MultiFetchResponse07]) -> FetchResponse:
+    """The messages of each partition as one batch, which begins where it was asked for."""
+    parts = iter(answers[0].responses)
+    responses = [
+        FetchResponse.FetchableTopicResponse(
+            topic=topic.topic, partitions=[_partition(part, next(parts, None)) for part in topic.partitions]
+        )
+        for topic in body.topics
+    ]
+    return FetchResponse(responses=responses)
+
+
+def _partition(part: FetchRequest.FetchPartition, found: FetchResponse07 | None) -> FetchResponse.PartitionData:
+    code, records = codes.UNKNOWN_SERVER_ERROR, memoryview(b"")
+    if found is not None:
+        code = today(found.error_code)
+    if found is not None and not code and len(found.messages):
+        try:
+            records = memoryview(as_batch(found.messages, part.fetch_offset)) or TORN
+        except (BadBatch, CodecFailed):
+            code = codes.CORRUPT_MESSAGE
+    known = part.fetch_offset if not code and not len(records) else NO_OFFSET
+    return FetchResponse.PartitionData(
+        partition_index=part.partition,
+        error_code=code,
+        high_watermark=known,
+        records=records,
+    )
+
+
+# --- writing
+
+
+def produces(body: ProduceRequest, codec: int, *, is_confirmed: bool) -> Translation:
+    """Each partition's batch as a set of messages, compressed together with `codec`.
+
+    With `is_confirmed` a question follows that the broker answers once it has taken in what came before. Raises `NotSupported` for
+    what messages of 0.7 have no place for.
+    """
+    found = [
+        ProduceRequest07(topic.name, BrokerPartition.of(part.index).partition, messages(part.records or b"", codec))
+        for topic in body.topic_data
+        for part in topic.partition_data
+    ]
+    request: kafka07.Request = found[0] if len(found) == 1 else MultiProduceRequest07(found)
+    if not is_confirmed:
+        return Translation([request], [], partial(produced, body))
+    return Translation([request, question(found)], [OffsetsResponse07], partial(produced, body))
+
+
+def question(produced: Sequence[ProduceRequest07]) -> OffsetsRequest07:
+    """What a broker answers behind what was produced: it does one thing after another, and closes the connection at a fault."""
+    last = produced[-1]
+    return OffsetsRequest07(last.topic, last.partition, LATEST_TIMESTAMP, 1)
+
+
+def messages(batch: Buffer, codec: int) -> bytes:
+    """A batch as a set of messages. Raises `NotSupported`."""
+    payloads: list[bytes] = []
+    for record in open_batches(batch).records():
+        if record.headers:
+            raise NotSupported("Messages of Kafka 0.7 have no headers: leave them out, or use a newer broker.")
+        if record.value is None:
+            raise NotSupported("Messages of Kafka 0.7 cannot be null: send b'' in its place, or use a newer broker.")
+        payloads.append(record.value)
+    return message_set(payloads, codec=codec)
+
+
+def produced(body: ProduceRequest, answers: Sequence[object]) -> ProduceResponse:
+    """All was taken in. Where it stands, 0.7 tells nobody."""
+    part = ProduceResponse.PartitionProduceResponse
+    responses = [
+        ProduceResponse.TopicProduceResponse(
+            name=topic.name,
+            partition_responses=[
+                part(index=each.index, error_code=codes.NONE, base_offset=NO_OFFSET) for each in topic.partition_data
+            ],
+        )
+        for topic in body.topic_data
+    ]
+    return ProduceResponse(responses=responses)
+
+
+# --- places
+
+
+def lookups(body: ListOffsetsRequest) -> Translation:
+    """One request for each partition: 0.7 cannot ask about several at once."""
+    wanted: list[kafka07.Request] = [
+        OffsetsRequest07(topic.name, BrokerPartition.of(part.partition_index).partition, part.timestamp, 1)
+        for topic in body.topics
+        for part in topic.partitions
+    ]
+    return Translation(wanted, [OffsetsResponse07] * len(wanted), partial(looked_up, body))
+
+
+def looked_up(body: ListOffsetsRequest, answers: Sequence[OffsetsResponse07]) -> ListOffsetsResponse:
+    """The newest of the offsets that each was answered with, -1 for none."""
+    parts = iter(answers)
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                name=topic.name, partitions=[_offset(part, next(parts)) for part in topic.partitions]
+            )
+            for topic in body.topics
+        ]
+    )
+
+
+def _offset(
+    part: ListOffsetsRequest.ListOffsetsPartition, answer: OffsetsResponse07
+) -> ListOffsetsResponse.ListOffsetsPartitionResponse:
+    offset = next(iter(answer.offsets), NO_OFFSET)
+    return ListOffsetsResponse.ListOffsetsPartitionResponse(
+        partition_index=part.partition_index, error_code=today(answer.error_code), offset=offset
+    )
+
+
+# --- which partitions a broker has
+
+
+def probe(topics: Sequence[str], first: int, count: int) -> MultiFetchRequest07:
+    """Fetches of nothing from `count` partitions of each topic: those that the broker has not are refused."""
+    return MultiFetchRequest07([FetchRequest07(topic, first + each, 0, 0) for topic in topics for each in range(count)])
+
+
+def probed(topics: Sequence[str], count: int, answer: MultiFetchResponse07) -> Iterator[tuple[str, int, int]]:
+    """(topic, how many of the partitions asked for are there, error code of today for a topic that is not served)."""
+    for index, topic in enumerate(topics):
+        found = [part.error_code for part in answer.responses[index * count : (index + 1) * count]]
+        is_refused = kafka07.UNKNOWN in found
+        there = next((at for at, code in enumerate(found) if code == kafka07.WRONG_PARTITION), len(found))
+        yield topic, 0 if is_refused else there, codes.UNKNOWN_SERVER_ERROR if is_refused else codes.NONE

@@ -1,0 +1,1 @@
+"""Drives the machines of `ottla.client.kafka07` over sockets and ZooKeeper."""

@@ -1,0 +1,102 @@
+"""A cluster of Kafka 0.7: which brokers there are and which partitions they have, from a list or from ZooKeeper.
+
+A broker of 0.7 tells of neither. With a static list each is asked for nothing of partition 0, 1, 2 … of a topic: it refuses those
+that it has not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Coroutine
+
+from ottla.client.errors import KafkaError, NotSupported
+from ottla.client.kafka07 import requests
+from ottla.client.kafka07.addresses import parse_brokers
+from ottla.client.kafka07.connection import Connection07, framed
+from ottla.client.kafka07.metadata import described
+from ottla.client.settings import COMPRESSIONS, KAFKA07, DiscoverySettings, ProducerSettings
+from ottla.client.types import Node
+from ottla.net.client.cluster import ClusterLinks
+from ottla.net.client.failures import none_reached
+from ottla.net.client.link import Link
+from ottla.net.client.tasks import Tasks
+from ottla.ports import Buffer
+from ottla.wire import Malformed, kafka07
+
+PROBED = 16
+"""So many partitions of a topic are asked for at once."""
+TOPICS_AT_ONCE = 1_000
+
+log = logging.getLogger("ottla.client")
+
+
+def links_to(settings: DiscoverySettings, tasks: Tasks) -> ClusterLinks:
+    """The cluster of a producer's or consumer's settings, of whichever release it is."""
+    return ClusterLinks07(settings, tasks) if settings.is_of_0_7 else ClusterLinks(settings, tasks)
+
+
+class ClusterLinks07(ClusterLinks):
+    """Links to brokers of 0.7. `metadata` knows each partition by its number (`client.kafka07.partitions`)."""
+
+    def __init__(self, settings: DiscoverySettings, tasks: Tasks | None = None) -> None:
+        super().__init__(settings, tasks)
+        self._codec = COMPRESSIONS[settings.compression_type] if isinstance(settings, ProducerSettings) else 0
+        self._brokers = parse_brokers(settings.bootstrap_servers)
+
+    def _link_to(self, host: str, port: int) -> Coroutine[object, None, Link]:
+        connection = Connection07(self._codec)
+        return Link.open(host, port, None, self.settings.request_timeout_ms, KAFKA07, self._security, connection)
+
+    async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
+        """Find out which partitions of these topics there are. Raises `ConnectionFailed` if no broker is reached."""
+        if topics is None:
+            raise NotSupported("Brokers of Kafka 0.7 do not tell which topics there are: name them.")
+        self.metadata.nodes = {broker.node_id: broker for broker in self._brokers}
+        found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
+        refused: dict[str, int] = {}
+        failures: list[str] = []
+        for broker in self._brokers:
+            try:
+                for topic, count, code in await self._probed(broker, sorted(topics)):
+                    found[topic][broker.node_id] = count
+                    if code:
+                        refused[topic] = code
+            except KafkaError as error:
+                failures.append(str(error))
+                self._keep(found, broker)
+        if len(failures) == len(self._brokers):
+            raise none_reached(self.settings.bootstrap_servers, failures)
+        for failure in failures:
+            log.warning("its partitions are left out unless they are known: %s", failure)
+        self.metadata.update(described(self._brokers, found, refused))
+
+    def _keep(self, found: dict[str, dict[int, int]], broker: Node) -> None:
+        """Go by what was known of a broker that is not reached."""
+        for topic, counts in found.items():
+            known = [where for where in self.metadata.partitions(topic) if self.metadata.leader(*where) == broker.node_id]
+            counts[broker.node_id] = len(known)
+
+    async def _probed(self, broker: Node, topics: list[str]) -> list[tuple[str, int, int]]:
+        """(topic, how many partitions the broker has, why it is not served) of each topic."""
+        link = await self.link(broker.node_id)
+        counts = dict.fromkeys(topics, 0)
+        refused = dict.fromkeys(topics, 0)
+        for start in range(0, len(topics), TOPICS_AT_ONCE):
+            asked, first = topics[start : start + TOPICS_AT_ONCE], 0
+            while asked:
+                answer = await self._answer(link, requests.probe(asked, first, PROBED))
+                more = []
+                for topic, there, code in requests.probed(asked, PROBED, answer):
+                    counts[topic] += there
+                    refused[topic] = code
+                    if there == PROBED:
+                        more.append(topic)
+                asked, first = more, first + PROBED
+        return [(topic, counts[topic], refused[topic]) for topic in topics]
+
+    async def _answer(self, link: Link, request: kafka07.MultiFetchRequest07) -> kafka07.MultiFetchResponse07:
+        frame: Buffer = await link.answer(link.pass_on([framed(request)]), self.settings.request_timeout_ms)
+        try:
+            return kafka07.decode_response(kafka07.MultiFetchResponse07, frame)
+        except Malformed as error:
+            raise NotSupported(f"{link.where} does not seem to speak Kafka 0.7 ({error}): leave out api_version.") from error
