@@ -300,3 +300,10 @@ def test_brokers_of_one_process_share_their_topics(ensemble: Ensemble) -> None:
             assert producer.send("shared", value=b"1").result(20).offset == 0
         with Consumer("shared", bootstrap_servers=second.address, auto_offset_reset="earliest") as consumer:
             assert next(iter(consumer)).value == b"1"
+
+
+def test_a_broker_that_does_not_serve_what_the_cluster_has_finalized_does_not_join(ensemble: Ensemble) -> None:
+    ensemble.user.commit(Change(layout.FEATURES, layout.features_json({"transaction.version": 3, "transport.version": 1}), NEW))
+    with pytest.raises(NotAMember, match=r"does not serve \(transaction\.version=3, transport\.version=1\): start a newer one"):
+        ensemble.broker("1", node_id=1).start()
+    assert ensemble.registered(1) is None

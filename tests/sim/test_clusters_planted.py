@@ -79,7 +79,7 @@ MISTAKES = {
     "does not truncate": (PLAIN, Mistake("heals", taking, "cut", cut_nothing)),
     "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
     "coordinates on after a move": (
-        GROUPS, Mistake("commits stay", MovingCoordinators, "leads_no_more", lambda coordinators, index: None, 29),
+        GROUPS, Mistake("commits stay", MovingCoordinators, "leads_no_more", lambda coordinators, index: None),
     ),
     "gives all brokers the same producer ids": (PLAIN, Mistake("ids once", ProducerIdBlocks, "taken", take_the_first_block)),
     "knows no transactions after a move": (COPYING, Mistake("nothing hangs", MovingCoordinators, "_loaded_slowly", load_nothing)),

@@ -178,7 +178,7 @@ class BrokerMachine:
         return RegistryOffsets(entries, self.image, self.settings_in_force, self.changes, self.later)
 
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
-        return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler)
+        return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler, lambda: self.image.features)
 
     def _ways(self, cluster: ClusterPorts | None, membership: BrokerMembership | None) -> tuple[Channels | None, Controller | None]:
         """How a broker of a cluster speaks to others, and what it is to them as the controller; a lone one has nothing of it."""

@@ -38,6 +38,39 @@ OFFERED: Final = {feature.name: feature for feature in (GROUP_VERSION, TRANSACTI
 NEWEST: Final = {feature.name: feature.highest for feature in OFFERED.values()}
 """The levels of a cluster for which nobody ever asked for others."""
 
+ENABLED: Final = 1
+"""The status of an entry whose levels count."""
+
+
+def levels_in(value: bytes) -> dict[str, int]:
+    """The finalized levels that the registry's entry tells of. Raises ValueError, LookupError, TypeError or AttributeError."""
+    stored = layout.read(value)
+    if stored.get("status", ENABLED) != ENABLED:
+        return {}
+    return {str(name): int(levels["max_version_level"]) for name, levels in stored["features"].items()}
+
+
+def served(features: Iterable[tuple[str, int, int]]) -> dict[str, Feature]:
+    """What a broker says it serves, by name: (name, lowest level, highest level) each."""
+    return {name: Feature(name, lowest, highest) for name, lowest, highest in features}
+
+
+def unserved(levels: Mapping[str, int], offered: Mapping[str, Feature]) -> dict[str, int]:
+    """Of the finalized levels those that a broker which offers these features does not serve (KIP-584)."""
+    return {
+        name: level
+        for name, level in levels.items()
+        if (found := offered.get(name)) is None or not found.lowest <= level <= found.highest
+    }
+
+
+def served_by_all(offered: Mapping[str, Feature], brokers: Iterable[Mapping[str, Feature]]) -> dict[str, Feature]:
+    """These features, up to the levels that each broker serves; what one of them does not know is off."""
+    highest = [{name: feature.highest for name, feature in each.items()} for each in brokers]
+    return {
+        name: one._replace(highest=min([one.highest, *(each.get(name, OFF) for each in highest)])) for name, one in offered.items()
+    }
+
 
 def update(present: Mapping[str, int], offered: Mapping[str, Feature], updates: Iterable[FeatureUpdate]) -> Decision:
     """Let features have these levels, all of them or none. Of several updates of one feature the last one counts.

@@ -16,7 +16,6 @@ from ottla.ports import Change, Entries, RegistryDamaged
 
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
-FEATURES_ENABLED = 1
 READ_AT_ONCE = 500
 """Partitions that are read from an entry between two pauses."""
 
@@ -171,7 +170,7 @@ class ClusterImage:
     def _apply_of_all(self, entry: str, value: bytes | None) -> None:
         match entry:
             case "feature":
-                self.features = _levels(value)
+                self.features = dict(features.NEWEST) if value is None else features.levels_in(value)
             case "controller":
                 self.controller_id = -1 if value is None else layout.read(value)["brokerid"]
             case "controller_epoch":
@@ -300,15 +299,6 @@ class ClusterImage:
 
 def _configs(value: bytes | None) -> dict[str, str]:
     return {str(name): str(text) for name, text in layout.read(value)["config"].items()} if value else {}
-
-
-def _levels(value: bytes | None) -> dict[str, int]:
-    if value is None:
-        return dict(features.NEWEST)
-    stored = layout.read(value)
-    if stored.get("status", FEATURES_ENABLED) != FEATURES_ENABLED:
-        return {}
-    return {str(name): int(levels["max_version_level"]) for name, levels in stored["features"].items()}
 
 
 def _endpoint(text: str) -> tuple[str, str, int]:

@@ -25,7 +25,7 @@ from ottla.broker.interbroker.versions import Switch
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster import features, layout
-from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
+from ottla.cluster.controller.context import LiveBroker, ReplicaAssignment, TopicPartition
 from ottla.cluster.controller.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
 from ottla.cluster.controller.requests import ControlRequest
 from ottla.cluster.features import Feature
@@ -43,6 +43,10 @@ T = TypeVar("T")
 PROTOCOL: Final = "inter.broker.protocol.version"
 FEATURES_IN_2_FROM: Final = "3.3-IV0"
 """Since this release the entry of features has version 2."""
+UNSUITABLE: Final = (
+    "broker %d is passed over: it does not serve what the cluster has finalized (%s); start a newer release there, or lower these "
+    "with `ottla features downgrade`"
+)
 BALANCE: Final = "balance of leaders"
 BALANCED_FIRST_MS: Final = 5_000
 """So long after an election the controller looks for the first time whether leaders are in balance."""
@@ -94,6 +98,8 @@ class Controller:
         self._new_id = new_id
         self._reign: Reign | None = None
         self._is_candidate = False
+        self._unsuitable: set[tuple[int, int]] = set()
+        """Numbers and epochs of brokers that are passed over, which is said once of each."""
         self._events = ControllerEvents(scheduler, self._resign, self._look_again)
         self._election = ControllerElection(registry, node_id, scheduler, self._may_have_moved)
 
@@ -140,12 +146,7 @@ class Controller:
 
         def narrowed(reign: Reign) -> Steps[dict[str, Feature] | None]:
             yield None
-            brokers = reign.term.context.brokers.values()
-            highest = [{name: most for name, _, most in broker.features} for broker in brokers]
-            return {
-                name: one._replace(highest=min([one.highest, *(each.get(name, features.OFF) for each in highest)]))
-                for name, one in offered.items()
-            }
+            return features.served_by_all(offered, [features.served(one.features) for one in reign.term.context.brokers.values()])
 
         return self.asked(narrowed, None)
 
@@ -202,11 +203,12 @@ class Controller:
         node_id, registry, settings = self._node_id, self._registry, self._settings
         term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, self._answered)
         watches = Watches(self._topic_changed, self._reassignments_wanted, self._elections_wanted, self._isrs_altered)
-        yield from self._note_features(term)
         reign = self._reign = Reign(term, self._new_id, watches)
         yield from self._forget(reign, LOG_DIR_EVENTS, self._log_dir_failed)
         yield from self._forget(reign, ISR_CHANGES, self._isr_changed)
-        term.context.brokers.update((yield from term.reader.brokers(self._brokers_changed, each=self._brokers_changed)))
+        registered = yield from term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
+        yield from self._note_features(term, registered.values())
+        term.context.brokers.update((yield from self._suitable(term, registered)))
         yield from reign.topics.read((yield from term.reader.names(layout.TOPICS, self._topics_changed)))
         partitions = list(term.context.partitions())
         term.context.leaders.update((yield from term.reader.states(partitions)))
@@ -227,16 +229,35 @@ class Controller:
         yield from reign.elections.written()
         self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
 
-    def _note_features(self, term: ControllerTerm) -> Steps[None]:
-        """Note the levels of a new cluster: the newest, or none where inter.broker.protocol.version is given for older brokers."""
+    def _note_features(self, term: ControllerTerm, brokers: Iterable[LiveBroker]) -> Steps[None]:
+        """Note the levels of a new cluster: the newest that all serve, or none where inter.broker.protocol.version is given."""
         if not term.protocol.has(Switch.FEATURES) or (yield from term.reader.value(layout.FEATURES)) is not None:
             return
-        levels = {} if PROTOCOL in term.settings.given else features.NEWEST
+        offered = {} if PROTOCOL in term.settings.given else features.OFFERED
+        newest = features.served_by_all(offered, [features.served(one.features) for one in brokers])
+        levels = {name: one.highest for name, one in newest.items() if one.highest != features.OFF}
         value = layout.features_json(levels, 2 if term.protocol.is_at_least(FEATURES_IN_2_FROM) else 1)
         try:
             yield from term.commit([Change(layout.FEATURES, value, NEW)])
         except CONFLICTS:
             log.info("another broker has noted the levels of features")
+
+    def _suitable(self, term: ControllerTerm, brokers: Mapping[int, LiveBroker]) -> Steps[dict[int, LiveBroker]]:
+        """Those of the registered brokers that serve what is finalized; the others are told nothing, as if they were not there."""
+        found, unsuitable, levels = dict[int, LiveBroker](), set[tuple[int, int]](), dict[str, int]()
+        offered = {node_id: features.served(broker.features) for node_id, broker in brokers.items()}
+        if term.protocol.has(Switch.FEATURES) and any(features.unserved(features.NEWEST, each) for each in offered.values()):
+            levels = yield from term.reader.finalized()
+        for node_id, broker in brokers.items():
+            unserved = features.unserved(levels, offered[node_id])
+            if not unserved:
+                found[node_id] = broker
+                continue
+            unsuitable.add((node_id, broker.epoch))
+            if (node_id, broker.epoch) not in self._unsuitable:
+                log.warning(UNSUITABLE, node_id, ", ".join(f"{name}={level}" for name, level in unserved.items()))
+        self._unsuitable = unsuitable
+        return found
 
     def _forget(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
         """Remove notifications that were meant for a former controller: all is about to be read."""
@@ -258,7 +279,7 @@ class Controller:
 
     def _see_to_brokers(self, reign: Reign) -> Steps[None]:
         there = yield from reign.term.reader.brokers(self._brokers_changed, each=self._brokers_changed)
-        joined = yield from reign.brokers.changed(there)
+        joined = yield from reign.brokers.changed((yield from self._suitable(reign.term, there)))
         yield from reign.topics.resume(reign.term.context.held_by(joined))
         yield from reign.reassignments.joined(joined)
 

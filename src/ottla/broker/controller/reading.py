@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from ottla.broker.scheduler import Steps
-from ottla.cluster import layout
+from ottla.cluster import features, layout
 from ottla.cluster.controller import entries
 from ottla.cluster.controller.context import LeaderAndIsr, LiveBroker, TopicPartition
 from ottla.ports import Entry, SharedRegistry
@@ -38,6 +38,12 @@ class ControllerReader:
         """What an entry says; None if it is not there."""
         (entry,) = yield from self._registry.read([path], changed=changed)
         return None if entry is None else entry.value
+
+    def finalized(self) -> Steps[dict[str, int]]:
+        """The finalized levels of features; none where the entry can't be understood, which is logged."""
+        found = dict[str, int]()
+        yield from self._each([layout.FEATURES], [None], None, lambda _, entry: found.update(features.levels_in(entry.value)))
+        return found
 
     def names(self, path: str, changed: Changed | None = None) -> Steps[list[str]]:
         """The children of an entry; none if it is not there."""

@@ -7,7 +7,7 @@ is told of each registration (`entered`) and of each end (`left`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from ottla.broker.failures import CONFLICTS
@@ -16,9 +16,8 @@ from ottla.broker.interbroker.versions import Switch
 from ottla.broker.membership.event import Event
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce
-from ottla.cluster import layout
+from ottla.cluster import features, layout
 from ottla.cluster.brokers import address_in
-from ottla.cluster.features import NEWEST
 from ottla.ports import NEW, Change, Entry, Now, RegistryAway, SessionEvent, SharedRegistry
 
 log = logging.getLogger("ottla.broker")
@@ -47,7 +46,15 @@ class BrokerMembership:
     and `woken` when they may again.
     """
 
-    def __init__(self, registry: SharedRegistry, settings: SettingsInForce, identity: BrokerIdentity, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        registry: SharedRegistry,
+        settings: SettingsInForce,
+        identity: BrokerIdentity,
+        scheduler: Scheduler,
+        levels: Callable[[], Mapping[str, int]],
+    ) -> None:
+        """`levels` tells what the cluster has finalized of its features, as far as this broker has heard."""
         self.broker_epoch = NO_EPOCH
         """The number of the transaction that made this broker's entry (KIP-380): it grows with each registration."""
         self.entered: list[Callable[[Now], None]] = []
@@ -59,9 +66,12 @@ class BrokerMembership:
         self._settings = settings
         self._identity = identity
         self._scheduler = scheduler
+        self._levels = levels
         self._listeners: Sequence[Listener] = ()
         self._value = b""
         self._joined: Callable[[NotAMember | None], None] | None = None
+        self._refused_for = ""
+        """Why the last registration was refused, which is said once."""
 
     def join(self, listeners: Sequence[Listener], joined: Callable[[NotAMember | None], None]) -> None:
         """Register at these addresses, now and in each later session. `joined` is called once, when it is done or refused."""
@@ -147,10 +157,20 @@ class BrokerMembership:
     def _again(self) -> None:
         self._scheduler.at("registration", self._scheduler.now().mono_ms + RETRY_MS, self._register)
 
-    def _ended(self, entry: Entry) -> None:
-        """The entry is this broker's, or another one's that did not go away."""
+    def _ended(self, outcome: Entry | NotAMember) -> None:
+        """The entry is this broker's, or another one's that did not go away; or none was made."""
         joined, self._joined = self._joined, None
-        refusal = None
+        refusal = outcome if isinstance(outcome, NotAMember) else self._taken(outcome)
+        if refusal is not None and joined is None:
+            if str(refusal) != self._refused_for:
+                log.error("%s", refusal)
+            self._again()
+        self._refused_for = "" if refusal is None else str(refusal)
+        if joined is not None:
+            joined(refusal)
+
+    def _taken(self, entry: Entry) -> NotAMember | None:
+        """Go on as a member, or say who is one with this broker's number."""
         if entry.value == self._value:
             now = self._scheduler.now()
             self.broker_epoch = entry.created
@@ -159,19 +179,30 @@ class BrokerMembership:
             self._watch_session(now)
             for tell in self.entered:
                 tell(now)
-        else:
-            refusal = NotAMember(
-                f"Broker {self._identity.node_id} is in the cluster already, at {address_in(entry.value)}: stop it, or give this "
-                "one another number with --node-id."
-            )
-            if joined is None:
-                log.error("%s", refusal)
-                self._again()
-        if joined is not None:
-            joined(refusal)
+            return None
+        return NotAMember(
+            f"Broker {self._identity.node_id} is in the cluster already, at {address_in(entry.value)}: stop it, or give this "
+            "one another number with --node-id."
+        )
 
-    def _registered(self, deadline_ms: int) -> Steps[Entry]:
+    def _unsuitable(self) -> NotAMember | None:
+        """Why this broker can't serve what the cluster has finalized (KIP-584), if so. Older protocols know no levels."""
+        if not self._settings.value.inter_broker_protocol_version.has(Switch.FEATURES):
+            return None
+        unserved = features.unserved(self._levels(), features.OFFERED)
+        if not unserved:
+            return None
+        levels = ", ".join(f"{name}={level}" for name, level in unserved.items())
+        return NotAMember(
+            f"The cluster has finalized levels of features that this release does not serve ({levels}): start a newer one, or "
+            "lower them with `ottla features downgrade`."
+        )
+
+    def _registered(self, deadline_ms: int) -> Steps[Entry | NotAMember]:
         """Make the entry. One that is there is most likely of this broker's life before, whose session is about to end."""
+        refusal = self._unsuitable()
+        if refusal is not None:
+            return refusal
         path = layout.broker_path(self._identity.node_id)
         while True:
             gone = Event()
@@ -195,4 +226,4 @@ class BrokerMembership:
             (name, host, port, (settings.security_of(name) or SecurityProtocol.PLAINTEXT).value)
             for name, host, port in self._listeners
         ]
-        return layout.member_json(endpoints, settings.broker_rack, self._scheduler.now().wall_ms, version, NEWEST)
+        return layout.member_json(endpoints, settings.broker_rack, self._scheduler.now().wall_ms, version, features.NEWEST)
