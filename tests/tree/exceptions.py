@@ -11,8 +11,6 @@ FILES: dict[str, int] = {}
 FOR_TESTS: dict[str, str] = {
     "src/ottla/records/arrivals07.py::arrive": "what a listener of Kafka 0.7 does with what it is sent",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
-    "src/ottla/records/rendered07.py::Rendering07.position_of": "where a log that is cut goes on for readers of Kafka 0.7",
-    "src/ottla/records/rendered07.py::size_of": "where the next batch begins for readers of Kafka 0.7",
     "src/ottla/sim/registry.py::MemoryRegistry": "a registry for tests of several brokers, and of commits that lose a race",
     "src/ottla/sim/registry.py::MemoryRegistry.lose_race": "a fault that tests order of the simulated registry",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what is used, for tests of both",

@@ -9,15 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 from ottla.log import copies, retention, swap
+from ottla.log.appended import NO_TIMESTAMP, Appended, refused
 from ottla.log.compacted import note_copied, note_none
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged, Vanished
 from ottla.log.joints import check_joints
 from ottla.log.names import DELETING, LEADER_EPOCHS, LOG, TRANSACTION_INDEX, set_aside_name
-from ottla.log.producers import ProducerBatch, Producers
+from ottla.log.positions07 import NO_POSITIONS, Positions07
+from ottla.log.producers import Producers
 from ottla.log.readable import ReadableLog
 from ottla.log.reading import PLACES, LogReader
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
@@ -35,20 +36,8 @@ __all__ = ["Appended", "Damaged", "Log", "LogConfig"]
 
 log = logging.getLogger("ottla.log")
 
-NO_OFFSET = -1
-NO_TIMESTAMP = -1
 SNAPSHOT_BYTES = 1 << 20
 """How much may be written to a segment before a checkpoint saves the producers' state again."""
-
-
-class Appended(NamedTuple):
-    """The outcome of an append. Offsets are -1 if `error_code` is not 0; `duplicate`: the batch had been written before."""
-
-    error_code: int
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    duplicate: bool
 
 
 class Log(ReadableLog):
@@ -72,6 +61,7 @@ class Log(ReadableLog):
         "_unsynced",
         "config",
         "noted_start",
+        "positions_07",
         "producers",
         "size_bytes",
         "synced_offset",
@@ -102,6 +92,9 @@ class Log(ReadableLog):
         self.noted_start = ENDLESS
         self._swap: swap.Swap | None = None
         self._swap_step = 0
+        self.positions_07 = NO_POSITIONS
+        if opened.positions_07:
+            self.positions_07 = Positions07(disk, path, self, opened.positions_07)
 
     @classmethod
     def open(
@@ -172,9 +165,9 @@ class Log(ReadableLog):
         idempotent = headers[0].producer_id >= 0
         marker = None
         if idempotent:
-            refused, marker = self._check_producer(view, headers, origin_client)
-            if refused is not None:
-                return refused
+            answer, marker = self._check_producer(view, headers, origin_client)
+            if answer is not None:
+                return answer
         append_time = NO_TIMESTAMP
         if config.message_timestamp_type == LOG_APPEND_TIME:
             append_time = now.wall_ms
@@ -184,7 +177,7 @@ class Log(ReadableLog):
         segment = self._active
         if segment.must_roll(position, next_offset - 1, newest, config):
             if position > config.segment_bytes:
-                return _refused(RECORD_LIST_TOO_LARGE)
+                return refused(RECORD_LIST_TOO_LARGE)
             self.roll()
             segment = self._active
         if leader_epoch > self.epochs.latest:
@@ -267,6 +260,8 @@ class Log(ReadableLog):
             if len(places) >= PLACES:
                 del places[next(iter(places))]
             places[self.log_end_offset] = (self._active, self._active.size)
+        if self.positions_07 is not NO_POSITIONS:
+            files += self.positions_07.dirty_files()
         return files
 
     @property
@@ -283,6 +278,15 @@ class Log(ReadableLog):
             left = self._unsynced[segment] = [(end, file) for end, file in unsynced if end > offset]
             if not left:
                 del self._unsynced[segment]
+        if self.positions_07 is not NO_POSITIONS:
+            self.positions_07.mark_synced()
+
+    def find_positions_07(self) -> Positions07:
+        """Return the positions for clients of Kafka 0.7, which begin with the first who asks."""
+        found = self.positions_07
+        if not isinstance(found, Positions07):
+            found = self.positions_07 = Positions07(self._disk, self.path, self)
+        return found
 
     def check_place(self) -> None:
         """Raise `StorageFailed` if somebody removed the log's directory or its newest file: what is appended would be nowhere."""
@@ -304,6 +308,7 @@ class Log(ReadableLog):
         first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
         if first < 0 or self.segments[first : first + len(old)] != list(old) or old[-1] is self._active:
             return False
+        self.positions_07.compacted(self._reader.end_offset(old[-1], self.log_end_offset))
         swap.decide(self._disk, new)
         self._leave(old)
         self._aborted.replaced(old)
@@ -366,6 +371,7 @@ class Log(ReadableLog):
             raise
         except StorageFailed as failure:
             log.error("%s: old segments could not be deleted: %s", self.path, failure, extra={"cause": "retention"})
+        self.positions_07.drop_before(self.segments[0].base_offset)
         return len(self._removed) - before
 
     def names_are_synced(self) -> None:
@@ -405,6 +411,7 @@ class Log(ReadableLog):
         if self.epochs.truncate_end(self.log_end_offset):
             self._write_epochs()
         self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, self.log_end_offset)
+        self.positions_07.truncated()
 
     def restart_at(self, offset: int) -> None:
         """Drop the whole log and begin it anew at `offset`, beyond its end (a follower left behind). Raises `StorageFailed`.
@@ -422,6 +429,7 @@ class Log(ReadableLog):
         if self.epochs.truncate_end(0):
             self._write_epochs()
         self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, offset)
+        self.positions_07.give_up(offset)
 
     def checkpoint(self) -> int:
         """Write indexes, epochs and producers' state to disk, so that little is read after a crash.
@@ -479,6 +487,7 @@ class Log(ReadableLog):
         self._removed = retention.remove_expired(self._disk, self._removed, None, self.noted_start)
         for segment in self.segments:
             segment.close()
+        self.positions_07.close()
 
     def delete(self) -> None:
         """Remove the partition's directory; slices handed out stay readable while their files are open."""
@@ -503,9 +512,9 @@ class Log(ReadableLog):
         if headers[0].is_control:
             marker = read_marker(view)
             error_code = self.producers.check_marker(headers[0], marker.coordinator_epoch) if marker else NONE
-            return (_refused(error_code) if error_code else None), marker
+            return (refused(error_code) if error_code else None), marker
         known = self.producers.check(headers) if origin_client else self.producers.check_epoch(headers[0])
-        return (_refused(known) if known else None), None
+        return (refused(known) if known else None), None
 
     def _note_producers(self, headers: Sequence[BatchHeader], base_offset: int, now: Now, marker: Marker | None) -> None:
         if marker is not None:
@@ -587,10 +596,3 @@ class Log(ReadableLog):
         self.log_start_offset = offset
         if self.epochs.truncate_start(offset):
             self._epochs_saved = False  # the next checkpoint writes them
-
-
-def _refused(why: int | ProducerBatch) -> Appended:
-    """Return the answer to a batch that is not written: with its earlier offsets, or with an error code."""
-    if isinstance(why, ProducerBatch):
-        return Appended(NONE, why.base_offset, why.last_offset, why.timestamp, True)
-    return Appended(why, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, False)

@@ -33,14 +33,22 @@ class ReadableLog:
     _reader: LogReader
 
     def read(
-        self, offset: int, max_bytes: int, *, until_offset: int, min_one_batch: bool = False, may_check: bool = True
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        until_offset: int,
+        min_one_batch: bool = False,
+        may_check: bool = True,
+        deleted_too: bool = False,
     ) -> FileSlice | None:
         """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
 
         With `min_one_batch` the first is returned whatever its size (KIP-74). What was not read since the start is checked, about a
-        millisecond's work in each call, none unless `may_check`: then this is a `FirstPart`, perhaps empty. Raises `StorageFailed`.
+        millisecond's work in each call, none unless `may_check`: then this is a `FirstPart`, perhaps empty. With `deleted_too` what
+        is before the log's start in the first segment can be read. Raises `StorageFailed`.
         """
-        if offset >= until_offset or offset < self.log_start_offset:
+        if offset >= until_offset or offset < (self.segments[0].base_offset if deleted_too else self.log_start_offset):
             return None
         end = self.log_end_offset
         try:

@@ -27,6 +27,7 @@ from ottla.log.names import (
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
+    POSITIONS_07,
     SNAPSHOT,
     TIME_INDEX,
     TRANSACTION_INDEX,
@@ -40,6 +41,7 @@ from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import drop_outlived, load_producers, remove_snapshots
 from ottla.log.soundness import ANY_EPOCH, ENDLESS, Bounds, find_sound
 from ottla.log.swap import recover_swaps
+from ottla.log.torn07 import recover as recover_positions
 from ottla.ports import Disk, File, StorageFailed
 from ottla.records.batch import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, read_header
 
@@ -54,7 +56,8 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 class Opened:
     """What was found.
 
-    `snapshots` are the offsets of producer snapshots. `epochs_saved` is False if a full disk kept the epochs from being written.
+    `snapshots` are the offsets of producer snapshots, `positions_07` those of positions of Kafka 0.7. `epochs_saved` is False if a
+    full disk kept the epochs from being written.
     """
 
     aborted: AbortedNotes
@@ -63,6 +66,7 @@ class Opened:
     epochs_saved: bool = True
     producers: Producers = field(default_factory=Producers)
     snapshots: list[int] = field(default_factory=list)
+    positions_07: list[int] = field(default_factory=list)
     log_start_offset: int = 0
     log_end_offset: int = 0
     removed: list[RemovedSegment] = field(default_factory=list)
@@ -132,6 +136,8 @@ class Opening:
             if newer:
                 remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
                 self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
+        if found.positions_07 and not self.clean:
+            found.positions_07 = recover_positions(self.disk, self.path, found.positions_07, found.log_end_offset)
         found.aborted.check(found.segments, self._names, found.snapshots, clean=self.clean)
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
         return found
@@ -177,6 +183,7 @@ class Opening:
                     self.disk.remove(f"{self.path}/{name}")
                 log.info("%s/%s: a leftover without its segment was removed", self.path, name)
         self.found.snapshots = sorted(known[0] for known in parsed.values() if known and known[1] == SNAPSHOT)
+        self.found.positions_07 = [known[0] for known in parsed.values() if known and known[1] == POSITIONS_07]
         for base in bases:
             self.found.segments.append(Segment(self.disk, self.path, base, self.disk.size(f"{self.path}/{file_name(base, LOG)}")))
         if not bases:

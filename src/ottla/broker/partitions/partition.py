@@ -316,6 +316,16 @@ class Partition:
             self._waiting.append((offset, callback))
             self._want_sync(self)
 
+    def want_sync(self) -> None:
+        """Have everything that was appended synced soon."""
+        self._want_sync(self)
+
+    def after_sync(self, callback: Callable[[int], None]) -> None:
+        """Call `callback(error_code)` after the next sync, which is asked for, or with an error when it goes offline before."""
+        assert self.offline is None, "nothing is synced of what is offline"
+        self._waiting.append((0, callback))
+        self._want_sync(self)
+
     def synced(self, upto: int, now: Now) -> None:
         """Note that all files were synced as they were when the log ended at `upto`, and call back whoever waited for that."""
         self.log.mark_synced(upto)

@@ -1,0 +1,227 @@
+"""Partitions as clients of Kafka 0.7 see them: what they may read, when it is shown to them, and what they append.
+
+Knows partitions, syncs and positions; knows no requests and no topics.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ottla.broker.partitions.partition import LEADER, Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.broker.serving.long_checks import LARGE_BYTES, Claim, LongChecks, Memory
+from ottla.cluster.replication.leader import LeaderState
+from ottla.log.positions07 import Positions07, Progress07
+from ottla.log.reading07 import OpenedBatches07, Reader07
+from ottla.log.sidecar07 import Damaged07
+from ottla.ports import Buffer, Disk, Now, StorageFailed
+from ottla.records.arrivals07 import Run07
+from ottla.records.batch import BadBatch, read_header
+from ottla.records.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
+from ottla.records.rendered07 import Kind07
+from ottla.wire import errors
+from ottla.wire.kafka07 import NONE, OFFSET_OUT_OF_RANGE, UNKNOWN
+
+log = logging.getLogger("ottla.broker")
+
+OPENED_BYTES: Final = 64 << 20
+"""What all batches may take that were opened for one fetch, and wait for the next one to go on within them."""
+
+SYNCS: Final = 3
+"""How many syncs in a row may show nothing new before it is taken for refused: one may have been under way already."""
+
+LOOKED_OVER: Final = 64
+"""How many views are made between two looks for those of partitions that are gone."""
+
+
+class Fetched07(NamedTuple):
+    """Bytes of the log as 0.7 sees it, or one of its own error codes: 0, 1 (out of range) or -1."""
+
+    error_code: int
+    data: Buffer
+
+
+class View07:
+    """One partition as clients of 0.7 see it. Nothing is shown that is not on stable storage.
+
+    `plain` is the kind in which batches of today's producers are seen that nobody has seen yet. `failure` says in a sentence why
+    the view can't be used any more.
+    """
+
+    def __init__(self, partition: Partition, rooms: Views07) -> None:
+        self.partition = partition
+        self.log = partition.log
+        self.plain = Kind07.PLAIN1
+        self.failure = ""
+        self._rooms = rooms
+        self._positions: Positions07 = partition.log.find_positions_07()
+        self._reader = Reader07(self._positions, partition.log, rooms.disk, rooms.opened)
+
+    def fetch(self, position: int, max_bytes: int) -> Steps[Fetched07]:
+        """Up to `max_bytes` from a position on, within one segment. It waits for what is appended already to be shown."""
+        try:
+            yield from self._show(position + max_bytes)
+            found = yield from self._read(position, max_bytes)
+        except (StorageFailed, CodecFailed, BadBatch) as failure:
+            self._failed(failure)
+            return Fetched07(UNKNOWN, b"")
+        return Fetched07(OFFSET_OUT_OF_RANGE, b"") if found is None else Fetched07(NONE, found)
+
+    def offsets(self, time_ms: int, most: int) -> Steps[list[int]]:
+        """The positions where segments begin that were last written at `time_ms` or before, the newest first, at most `most`.
+
+        -1 is for the end, which is before all, -2 for the beginning alone. None of them where the disk refuses.
+        """
+        try:
+            yield from self._show(None)
+            return (yield from self._reader.elements(time_ms, most, self._rooms.now().wall_ms))
+        except (StorageFailed, CodecFailed, BadBatch) as failure:
+            self._failed(failure)
+            return []
+
+    def append(self, runs: Sequence[Run07], now: Now) -> int:
+        """Append what a client of 0.7 sent; an error code of today's protocol, and what came before it stays."""
+        positions = self._positions
+        for run in runs:
+            appended = self.partition.append(run.batch, (run.header,), now)
+            if appended.error_code:
+                return appended.error_code
+            positions.note(read_header(run.batch), run.kind, run.size, run.kept)
+        if positions.wants_sync:
+            self.partition.want_sync()
+        if positions.is_behind:
+            self._rooms.scheduler.begin(("positions", self.partition), self._catch_up())
+        return errors.NONE
+
+    def _read(self, position: int, max_bytes: int) -> Steps[Buffer | None]:
+        try:
+            return (yield from self._read_within(position, max_bytes, LARGE_BYTES))
+        except CodecFailed as failure:
+            if not failure.over_limit:
+                raise
+        large = self._read_within(position, max_bytes, DEFAULT_LIMIT_BYTES)
+        return (yield from self._rooms.memory.holding(DEFAULT_LIMIT_BYTES, large))
+
+    def _read_within(self, position: int, max_bytes: int, limit_bytes: int) -> Steps[Buffer | None]:
+        return (yield from self._reader.read(position, max_bytes, limit_bytes))
+
+    # Showing
+
+    def _show(self, position: int | None) -> Steps[None]:
+        """Have shown what readers of today may see now, up to a position at least; None is for all of it."""
+        positions, partition = self._positions, self.partition
+        positions.resume()
+        until_offset = partition.high_watermark
+        while positions.shown.offset < until_offset:
+            is_enough = position is not None and position <= positions.shown.position
+            if is_enough and positions.shown.offset >= partition.log.log_start_offset:
+                return
+            yield from self._advance(until_offset)
+
+    def _advance(self, until_offset: int) -> Steps[None]:
+        """Measure a part of the log, or have what is measured shown."""
+        positions = self._positions
+        progress = Progress07.SYNC
+        if positions.end.offset < until_offset:
+            progress = positions.go_on(until_offset, self.plain, LARGE_BYTES)
+        if progress is Progress07.ROOM:
+            yield from self._rooms.memory.holding(DEFAULT_LIMIT_BYTES, self._pass_large(until_offset))
+        elif progress is Progress07.MORE:
+            yield None
+        else:
+            yield from self._sync()
+        self._must_be_online()
+
+    def _pass_large(self, until_offset: int) -> Steps[None]:
+        """Measure a batch that opens to much."""
+        begin = self._positions.end
+        while (
+            self._positions.end == begin and self._positions.go_on(until_offset, self.plain, DEFAULT_LIMIT_BYTES) is Progress07.MORE
+        ):
+            yield None
+            self._must_be_online()
+
+    def _sync(self) -> Steps[None]:
+        """Have what is measured synced, and so shown. Raises `StorageFailed`."""
+        before = self._positions.shown
+        for _ in range(SYNCS):
+            yield self._when_synced
+            self._must_be_online()
+            if self._positions.shown != before or self._positions.shown == self._positions.end:
+                return
+        raise StorageFailed(str(self.partition), "positions for clients of Kafka 0.7 could not be written.")
+
+    def _when_synced(self, done: Done) -> None:
+        self._must_be_online()
+        self.partition.after_sync(lambda error_code: done(None))
+
+    def _must_be_online(self) -> None:
+        """Raises `StorageFailed`."""
+        if self.partition.offline is not None or self.partition.log is not self.log:
+            raise StorageFailed(str(self.partition), self.partition.offline or "it was opened anew.")
+
+    def _catch_up(self) -> Steps[None]:
+        """Find positions for what was appended before they were known."""
+        try:
+            yield from self._show(None)
+        except (StorageFailed, CodecFailed, BadBatch) as failure:
+            self._failed(failure)
+
+    def _failed(self, failure: Exception) -> None:
+        if isinstance(failure, Damaged07):
+            self.failure = str(failure)
+        elif self.partition.offline is None:
+            log.error("%s can't be read for clients of Kafka 0.7: %s", self.partition, failure, extra={"cause": "positions"})
+
+
+class Views07:
+    """The views of all partitions, made when a client of 0.7 first asks for them."""
+
+    def __init__(self, partitions: Partitions, scheduler: Scheduler, checks: LongChecks, disk: Disk) -> None:
+        self.disk = disk
+        self.scheduler = scheduler
+        self.now = scheduler.now
+        self.opened = OpenedBatches07(OPENED_BYTES)
+        self.memory = Memory(DEFAULT_LIMIT_BYTES, self._soon)
+        """For batches that open to much, one at a time: whoever waits for it may hold other memory."""
+        self._partitions = partitions
+        self._views: dict[Partition, View07] = {}
+        self._looked_over = 0
+
+    def view(self, partition: Partition, plain: Kind07) -> View07 | str:
+        """A partition's view, or one sentence that says why there is none. `plain` is how 0.7 (or 0.6) reads today's batches."""
+        refusal = _refusal(partition)
+        if refusal:
+            return refusal
+        found = self._views.get(partition)
+        if found is None or found.log is not partition.log:
+            self._forget_gone()
+            found = self._views[partition] = View07(partition, self)
+        if found.failure:
+            return found.failure
+        found.plain = plain
+        return found
+
+    def _forget_gone(self) -> None:
+        if len(self._views) - self._looked_over >= LOOKED_OVER:
+            self._views = {each: view for each, view in self._views.items() if self._partitions.get(each.topic, each.index) is each}
+            self._looked_over = len(self._views)
+
+    def _soon(self, claim: Claim) -> None:
+        self.scheduler.at(claim, self.now().mono_ms, lambda _: claim.tell())
+
+
+def _refusal(partition: Partition) -> str:
+    """Why a partition has no positions that stay as they are; empty if nothing is against it."""
+    if partition.offline is not None:
+        return f"it is offline: {partition.offline}"
+    if partition.role is not LEADER:
+        return "another broker leads it"
+    if partition.config.compacts:
+        return "compaction would change where its messages stand: set cleanup.policy=delete, or read it with today's clients"
+    if isinstance(partition.replicas, LeaderState) and len(partition.replicas.replicas) > 1:
+        return "it has more than one replica, and positions are those of one broker: let it have one, or use today's clients"
+    return ""

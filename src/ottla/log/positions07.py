@@ -1,0 +1,390 @@
+"""Where the messages of one partition stand for clients of Kafka 0.7: at a byte of a log that is nowhere as they see it.
+
+Each batch takes as many bytes as its records would in 0.7's format, or as the compressed message took that it was produced as. So
+positions follow from the log, and from a few facts that the sidecars keep (`sidecar07`): where a segment begins, and which batches
+are not seen as plain messages of format 1. Nothing is shown to anybody before both are on stable storage; from then on nothing that
+was shown changes, whatever becomes of the process or the machine. Positions that are given up are never given again.
+
+Logs that no client of 0.7 has asked for have none of this. Knows the log it belongs to, as its readers do; knows no client.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Generator, Iterable
+from contextlib import suppress
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla.log.damaged import Damaged
+from ottla.log.readable import ReadableLog
+from ottla.log.sidecar07 import END, Begin07, Sidecar07, misfit
+from ottla.log.torn07 import give_up
+from ottla.ports import Buffer, Disk, File, StorageFailed
+from ottla.records.batch import BadBatch, BatchHeader, batches
+from ottla.records.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
+from ottla.records.rendered07 import Kind07, size_of
+from ottla.records.steps import paused
+
+log = logging.getLogger("ottla.log")
+
+MAGICS: Final = {Kind07.PLAIN0: 0, Kind07.PLAIN1: 1}
+READ_BYTES: Final = 1 << 20
+PAUSE_BYTES: Final = 256 * 1024
+PAUSE_BATCHES: Final = 64
+"""How much of the log is measured at once, in bytes and batches: about a millisecond's work."""
+
+INTERVAL_BYTES: Final = 4096
+"""How many bytes of the log lie between two entries, unless its batches are larger."""
+
+MOST_UNSYNCED: Final = 4096
+"""How many records may wait for a sync: so many are looked at after a crash."""
+
+MOST_PENDING: Final = 10_000
+MOST_PENDING_BYTES: Final = 16 << 20
+"""What is remembered of batches whose position is not known yet, in memory; others are seen as plain messages."""
+
+
+class Progress07(Enum):
+    """What came of a part of the work: it is done, it goes on, or it goes on after a sync, or with a larger `limit_bytes`."""
+
+    DONE = "done"
+    MORE = "more"
+    SYNC = "sync"
+    ROOM = "room"
+
+
+class Place07(NamedTuple):
+    """A batch begins at a position."""
+
+    offset: int
+    position: int
+
+
+class Noted07(NamedTuple):
+    """A batch that was appended before those before it were measured."""
+
+    offset: int
+    kind: Kind07
+    kept: bytes | None
+
+
+class NoPositions07:
+    """What a log has that no client of 0.7 has asked for: nothing has to be done."""
+
+    __slots__ = ()
+
+    def dirty_files(self) -> list[File]:
+        return []
+
+    def mark_synced(self) -> None:
+        pass
+
+    def compacted(self, until_offset: int) -> None:
+        pass
+
+    def truncated(self) -> None:
+        pass
+
+    def give_up(self, offset: int) -> None:
+        pass
+
+    def drop_before(self, offset: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+NO_POSITIONS: Final = NoPositions07()
+
+
+class Positions07(NoPositions07):
+    """The positions of one log. Everything before `end` is measured, and everything before `shown` on stable storage as well.
+
+    `bases` are the offsets with which its sidecars begin, as they were found. Nothing is read before somebody asks.
+    """
+
+    __slots__ = (
+        "_asked",
+        "_disk",
+        "_limit_bytes",
+        "_log",
+        "_noted_offset",
+        "_path",
+        "_pending",
+        "_pending_bytes",
+        "_since_entry",
+        "_work",
+        "end",
+        "is_resumed",
+        "shown",
+        "sidecars",
+    )
+
+    def __init__(self, disk: Disk, path: str, readable: ReadableLog, bases: Iterable[int] = ()) -> None:
+        self._disk = disk
+        self._path = path
+        self._log = readable
+        self.sidecars = [Sidecar07(disk, path, base) for base in sorted(bases)]
+        for sidecar in self.sidecars:
+            sidecar.synced = 1  # what is found at a start, or was looked at after a crash, is on stable storage
+        self.end = self.shown = Place07(-1, 0)
+        self.is_resumed = not self.sidecars
+        self._noted_offset = -1
+        self._since_entry = 0
+        self._pending: deque[Noted07] = deque()
+        self._pending_bytes = 0
+        self._limit_bytes = DEFAULT_LIMIT_BYTES
+        self._work: Generator[Progress07, None, None] | None = None
+        self._asked: tuple[Sidecar07, int, Place07] | None = None
+
+    # Measuring
+
+    def resume(self) -> None:
+        """Find where the last process stopped: nothing behind that was shown. Raises `Damaged07`."""
+        if self.is_resumed:
+            return
+        newest = self.sidecars[-1]
+        last = newest.last()
+        place = Place07(newest.base_offset, newest.begin.position) if last is None else Place07(last.offset, last.position)
+        is_batch = last is not None and last.kind != END
+        if place.offset + is_batch > self._log.log_end_offset:
+            raise misfit(newest.path)
+        if last is not None and is_batch:  # it was never shown, as there is an END behind what was
+            kept = newest.kept(last) if last.kind == Kind07.KEPT else None
+            newest.cut(newest.count - 1)
+            self._remember(Noted07(last.offset, Kind07(last.kind), kept))
+        newest.synced = newest.count + 1
+        self.end = self.shown = place
+        self._noted_offset = place.offset
+        self.is_resumed = True
+
+    def go_on(self, until_offset: int, plain: Kind07, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Progress07:
+        """Measure a part of what is before `until_offset`, a millisecond's work; `plain` is how batches of others are seen.
+
+        A batch may take `limit_bytes` opened. Raises `Damaged07` and `StorageFailed`.
+        """
+        self._limit_bytes = limit_bytes
+        if self.end.offset >= until_offset and self._work is None:
+            return Progress07.DONE
+        if self._work is None:
+            self._work = self._measured(until_offset, plain)
+        try:
+            return next(self._work)
+        except StopIteration:
+            self._work = None
+            return Progress07.DONE if self.end.offset >= until_offset else Progress07.MORE
+        except BaseException:
+            self._work = None
+            raise
+
+    def _measured(self, until_offset: int, plain: Kind07) -> Generator[Progress07, None, None]:
+        while self.end.offset < until_offset:
+            start = self._log.log_start_offset
+            if self.sidecars:
+                start = max(self.end.offset, self._log.segments[0].base_offset)
+            if start >= until_offset:
+                yield from self._go_to(start)
+                return
+            try:
+                found = self._log.read(start, READ_BYTES, until_offset=until_offset, min_one_batch=True, deleted_too=True)
+            except Damaged:
+                yield from self._go_to(self._log.behind_damage(start))
+                continue
+            if found is None:
+                yield from self._go_to(until_offset)
+            elif len(found):
+                yield from self._measure(memoryview(found.read()), plain)
+            yield Progress07.MORE
+
+    def _measure(self, view: memoryview, plain: Kind07) -> Generator[Progress07, None, None]:
+        """Measure the batches that fill `view`, all of one segment."""
+        since_bytes = since_batches = 0
+        for at, header in batches(view):
+            if header.base_offset < self.end.offset:
+                raise misfit(self.sidecars[-1].path)
+            if not at or header.base_offset != self.end.offset:
+                yield from self._go_to(header.base_offset)
+            kind, kept = self._kind(header, plain)
+            try:
+                size = len(kept) if kept is not None else (yield from self._size(view[at : at + header.size], header, kind))
+            except (CodecFailed, BadBatch) as failure:
+                log.warning("%s: clients of 0.7 do not see the batch of offset %d: %s", self._path, header.base_offset, failure)
+                yield from self._go_to(header.next_offset)
+                continue
+            self._advance(header, kind, size, kept)
+            since_bytes, since_batches = since_bytes + size, since_batches + 1
+            if since_bytes > PAUSE_BYTES or since_batches > PAUSE_BATCHES:
+                since_bytes = since_batches = 0
+                yield Progress07.SYNC if self.wants_sync else Progress07.MORE
+
+    def _size(self, batch: memoryview, header: BatchHeader, kind: Kind07) -> Generator[Progress07, None, int]:
+        if kind == Kind07.NOTHING or not header.record_count:
+            return 0
+        while True:
+            limit_bytes = self._limit_bytes
+            try:
+                return (yield from paused(size_of(batch, header, MAGICS[kind], limit_bytes), Progress07.MORE))
+            except CodecFailed as failure:
+                if not failure.over_limit or limit_bytes >= DEFAULT_LIMIT_BYTES:
+                    raise
+            yield Progress07.ROOM
+
+    def _kind(self, header: BatchHeader, plain: Kind07) -> tuple[Kind07, bytes | None]:
+        """How a batch is seen, and what is kept of it. Raises nothing."""
+        while self._pending and self._pending[0].offset < header.base_offset:
+            self._forget_first()
+        if header.is_control:
+            return Kind07.NOTHING, None
+        if self._pending and self._pending[0].offset == header.base_offset:
+            return self._pending[0][1:]
+        return plain, None
+
+    def _advance(self, header: BatchHeader, kind: Kind07, size: int, kept: Buffer | None) -> None:
+        """The batch at the end takes `size` bytes. Raises `StorageFailed` with nothing changed."""
+        offset, position = self.end
+        if kind in (Kind07.PLAIN0, Kind07.KEPT) or self._since_entry >= INTERVAL_BYTES:
+            self.sidecars[-1].add(offset, position, kind, header.crc, kept)
+            self._noted_offset, self._since_entry = offset, 0
+        self._since_entry += header.size
+        self.end = Place07(header.next_offset, position + size)
+
+    def _go_to(self, offset: int) -> Generator[Progress07, None, None]:
+        """Have a sidecar that a batch of `offset` can be noted in: a new one for each segment, and behind what nobody can read."""
+        is_gap = bool(self.sidecars) and offset > self.end.offset
+        if self.sidecars and not is_gap and self._segment_base(offset) <= self.sidecars[-1].base_offset:
+            return
+        while self.sidecars and self.shown != self.end:
+            yield Progress07.SYNC
+        self._begin(offset, self.end.position + is_gap)
+
+    def _segment_base(self, offset: int) -> int:
+        segments = self._log.segments
+        return segments[max(0, bisect_right(segments, offset, key=lambda each: each.base_offset) - 1)].base_offset
+
+    def _begin(self, offset: int, position: int) -> None:
+        """Begin a sidecar. The one before is on stable storage, so that only the last one can ever be torn."""
+        end_before = self.end.position
+        if self.sidecars and self.sidecars[-1].base_offset == offset:
+            end_before = self.sidecars.pop().begin.end_before
+        elif self.sidecars:
+            self.sidecars[-1].close()
+        sidecar = Sidecar07(self._disk, self._path, offset)
+        sidecar.write_header(Begin07(position, end_before))
+        self.sidecars.append(sidecar)
+        self.end = Place07(offset, position)
+        self._noted_offset, self._since_entry = offset, 0
+
+    # Appends of clients of 0.7
+
+    def note(self, header: BatchHeader, kind: Kind07, size: int, kept: Buffer | None) -> None:
+        """A batch was appended as a client of 0.7 sent it, with `header` as it stands in the log, and takes `size` bytes.
+
+        Where its position is not known yet, the kind is remembered until it is. What the disk refuses, or a crash takes, is how the
+        batch is seen: as plain messages then.
+        """
+        is_here = self.is_resumed and bool(self.sidecars) and self.end.offset == header.base_offset
+        if is_here and self._work is None and self._log.segments[-1].base_offset <= self.sidecars[-1].base_offset:
+            with suppress(StorageFailed):
+                self._advance(header, kind, size, kept)
+        elif kind != Kind07.NOTHING:
+            self._remember(Noted07(header.base_offset, kind, None if kept is None else bytes(kept)))
+
+    def _remember(self, noted: Noted07) -> None:
+        size = len(noted.kept or b"")
+        if len(self._pending) < MOST_PENDING and self._pending_bytes + size <= MOST_PENDING_BYTES:
+            self._pending.append(noted)
+            self._pending_bytes += size
+
+    def _forget_first(self) -> None:
+        self._pending_bytes -= len(self._pending.popleft().kept or b"")
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether appended batches wait to be measured."""
+        return bool(self._pending)
+
+    # Durability
+
+    @property
+    def wants_sync(self) -> bool:
+        """Whether so many records wait for a sync that nobody has to ask for one."""
+        return bool(self.sidecars) and self.sidecars[-1].count + 1 - self.sidecars[-1].synced > MOST_UNSYNCED
+
+    def dirty_files(self) -> list[File]:
+        """Return the files to be synced, with the log's own, to show everything that is measured. Refused writes are none."""
+        self._asked = None
+        if not self.is_resumed or not self.sidecars or self.shown == self.end:
+            return []
+        newest = self.sidecars[-1]
+        try:
+            if self._noted_offset != self.end.offset or not newest.count:
+                newest.add(*self.end, END, 0)
+                self._noted_offset = self.end.offset
+            files = newest.dirty_files()
+        except StorageFailed as failure:
+            log.warning("%s: clients of 0.7 see nothing new until it can be written: %s", self._path, failure)
+            return []
+        self._asked = newest, newest.count + 1, self.end
+        return files
+
+    def mark_synced(self) -> None:
+        """Note that the log's `dirty_files`, these among them, were synced."""
+        if self._asked is None:
+            return
+        sidecar, count, place = self._asked
+        self._asked = None
+        if self.sidecars and sidecar is self.sidecars[-1]:
+            sidecar.synced, self.shown = count, place
+
+    # What becomes of the log
+
+    def give_up(self, offset: int) -> None:
+        """Let no position from before be valid any more; the batches from `offset` on get later ones. Raises `StorageFailed`."""
+        if not self.sidecars:
+            return
+        self._forget_work()
+        for sidecar in self.sidecars:
+            sidecar.close()
+        self.sidecars = [give_up(self._disk, self._path, self.sidecars, offset)]
+        self.is_resumed = False
+
+    def compacted(self, until_offset: int) -> None:
+        """What is before an offset is about to be compacted, so that other batches will be there. Raises `StorageFailed`."""
+        if self.sidecars and self.sidecars[0].base_offset < until_offset:
+            self.give_up(self._log.log_end_offset)
+
+    def truncated(self) -> None:
+        """The log was cut at its end, perhaps before what was shown. Raises `StorageFailed`."""
+        self._forget_work()
+        end = self._log.log_end_offset
+        if not self.sidecars:
+            return
+        if not self.is_resumed:
+            last = self.sidecars[-1].last()
+            found = self.sidecars[-1].base_offset if last is None else last.offset
+        if (self.end.offset if self.is_resumed else found) > end:
+            self.give_up(end)
+
+    def drop_before(self, offset: int) -> None:
+        """Remove sidecars of nothing but segments before `offset`, but never the last one: it knows which positions were given."""
+        while len(self.sidecars) > 1 and self.sidecars[1].base_offset <= offset and self.sidecars[1].synced:
+            try:
+                self.sidecars[0].remove()
+            except StorageFailed as failure:
+                log.warning("positions of deleted segments could not be removed: %s; that is tried again", failure)
+                return
+            del self.sidecars[0]
+
+    def close(self) -> None:
+        self._forget_work()
+        for sidecar in self.sidecars:
+            sidecar.close()
+
+    def _forget_work(self) -> None:
+        self._work = self._asked = None
+        self._pending.clear()
+        self._pending_bytes = 0

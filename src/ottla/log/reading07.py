@@ -1,0 +1,334 @@
+"""Reads a log as clients of Kafka 0.7 see it: bytes from a position on, and the positions at which segments begin.
+
+Knows positions that are shown, and how batches are rendered; knows no client. What takes long has pauses.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Generator
+from typing import Final, NamedTuple
+
+from ottla.log.names import LOG
+from ottla.log.positions07 import MAGICS, READ_BYTES, Positions07
+from ottla.log.readable import ReadableLog
+from ottla.log.sidecar07 import END, PAGE_RECORDS, Entry07, Sidecar07, misfit
+from ottla.ports import Disk
+from ottla.records.batch import BatchHeader, batches
+from ottla.records.rendered07 import Kind07, Rendering07, open_batch
+
+PIECE_BYTES: Final = 256 * 1024
+PIECE_BATCHES: Final = 64
+"""What is rendered between two pauses."""
+
+CURSORS: Final = 16
+NEAR_BYTES: Final = 4 << 20
+"""How many places are remembered for readers that go on, and how far before one they may be."""
+
+LATEST, EARLIEST = -1, -2
+
+
+class Cursor07(NamedTuple):
+    """A batch begins with `offset` at `position`; the entry that is next in its sidecar is the one of number `number`."""
+
+    sidecar: Sidecar07
+    number: int
+    offset: int
+    position: int
+
+
+class OpenedBatches07:
+    """Batches that were opened and only partly read, for whoever reads the rest: those used last, up to `most_bytes`."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._opened: dict[tuple[object, int], Rendering07] = {}
+
+    def take(self, reader: object, position: int) -> Rendering07 | None:
+        """Return the batch that a reader left at a position, and forget it."""
+        found = self._opened.pop((reader, position), None)
+        if found is not None:
+            self._bytes -= found.size
+        return found
+
+    def leave(self, reader: object, position: int, rendering: Rendering07) -> None:
+        """Keep a batch."""
+        self.take(reader, position)
+        if rendering.size > self._most_bytes:
+            return
+        self._opened[reader, position] = rendering
+        self._bytes += rendering.size
+        while self._bytes > self._most_bytes:
+            first = next(iter(self._opened))
+            self._bytes -= self._opened.pop(first).size
+
+
+class Reader07:
+    """Reads one log by `positions`: only what they show, which never changes."""
+
+    def __init__(self, positions: Positions07, readable: ReadableLog, disk: Disk, opened: OpenedBatches07) -> None:
+        self._positions = positions
+        self._log = readable
+        self._disk = disk
+        self._opened = opened
+        self._cursors: list[Cursor07] = []
+        self._start: tuple[int, int] | None = None
+
+    def start(self) -> Generator[None, None, int]:
+        """The position of the first message that can be read, in a batch that begins before the log's start too.
+
+        Everything up to the log's start has to be shown. Raises `StorageFailed`.
+        """
+        offset = self._log.log_start_offset
+        if self._start is None or self._start[0] != offset:
+            self._start = offset, (yield from self._position_of(offset))
+        return max(self._start[1], self._positions.sidecars[0].begin.position)
+
+    def read(self, position: int, max_bytes: int, limit_bytes: int) -> Generator[None, None, bytearray | None]:
+        """Up to `max_bytes` from a position on, not beyond the segment that it is in; None if no byte has this position.
+
+        A batch may take `limit_bytes` opened. Raises `StorageFailed`, `CodecFailed` and `BadBatch`.
+        """
+        positions = self._positions
+        if position > positions.shown.position or position < (yield from self.start()):
+            return None
+        if position == positions.shown.position:
+            return bytearray()
+        sidecar, end, until_offset = self._part(position)
+        if position >= end:
+            return None
+        out = bytearray(min(max_bytes, end - position))
+        if out:
+            cursor = self._cursor(sidecar, position)
+            written = yield from self._fill(cursor, position, memoryview(out), until_offset, limit_bytes)
+            if not written:
+                return None
+            if written < len(out):
+                return out[:written]
+        return out
+
+    def elements(self, time_ms: int, most: int, now_ms: int) -> Generator[None, None, list[int]]:
+        """The positions that OFFSETS answers: of segments last written at `time_ms` or before, the newest first."""
+        lowest = yield from self.start()
+        marks: list[tuple[int, int]] = []  # (position, offset)
+        for number, sidecar in enumerate(self._positions.sidecars):
+            position = max(sidecar.begin.position, lowest)
+            if marks and marks[-1][0] == position:
+                marks.pop()
+            marks.append((position, sidecar.base_offset))
+            if number % PIECE_BATCHES == PIECE_BATCHES - 1:
+                yield
+        end = self._positions.shown.position
+        found = [position for position, _ in marks]
+        if end > found[-1]:
+            found.append(end)
+        if time_ms == EARLIEST:
+            del found[1:]
+        elif time_ms != LATEST:
+            if len(found) > len(marks) and now_ms > time_ms:
+                found.pop()
+            yield from self._drop_newer(found, marks, time_ms)
+        return found[::-1][:most]
+
+    def _drop_newer(self, found: list[int], marks: list[tuple[int, int]], time_ms: int) -> Generator[None, None, None]:
+        """Leave out the newest elements that were written after a time."""
+        while found and len(found) <= len(marks):
+            segment = self._log.segments[self._number(max(marks[len(found) - 1][1], self._log.log_start_offset))]
+            if not self._disk.exists(segment.path(LOG)) or self._disk.modified_ms(segment.path(LOG)) <= time_ms:
+                return
+            found.pop()
+            yield
+
+    def _number(self, offset: int) -> int:
+        return max(0, bisect_right(self._log.segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+    # Where things are
+
+    def _part(self, position: int) -> tuple[Sidecar07, int, int]:
+        """(the sidecar that a position is in, the position at which its own end, the offset with which the next one begins)."""
+        sidecars, shown = self._positions.sidecars, self._positions.shown
+        number = bisect_right(sidecars, position, key=lambda sidecar: sidecar.begin.position) - 1
+        if number + 1 < len(sidecars):
+            following = sidecars[number + 1]
+            return sidecars[number], following.begin.end_before, following.base_offset
+        return sidecars[number], shown.position, shown.offset
+
+    def _cursor(self, sidecar: Sidecar07, position: int) -> Cursor07:
+        """Where to begin reading for a position: with a batch that begins there or before."""
+        best = None
+        for cursor in self._cursors:
+            is_near = cursor.sidecar is sidecar and 0 <= position - cursor.position <= NEAR_BYTES
+            if is_near and (best is None or cursor.position > best.position):
+                best = cursor
+        return best or self._entry_cursor(sidecar, sidecar.before_position(position) - 1)
+
+    def _entry_cursor(self, sidecar: Sidecar07, index: int) -> Cursor07:
+        if index < 0:
+            return Cursor07(sidecar, 0, sidecar.base_offset, sidecar.begin.position)
+        entry = sidecar.entry(index)
+        return Cursor07(sidecar, index, entry.offset, entry.position)
+
+    def _remember(self, cursor: Cursor07) -> None:
+        if cursor in self._cursors:
+            return
+        if len(self._cursors) >= CURSORS:
+            del self._cursors[0]
+        self._cursors.append(cursor)
+
+    def _position_of(self, offset: int) -> Generator[None, None, int]:
+        """The position of the first message of `offset` or later. Of those compressed together none is seen without the first."""
+        sidecars, shown = self._positions.sidecars, self._positions.shown
+        number = bisect_right(sidecars, offset, key=lambda sidecar: sidecar.base_offset) - 1
+        if offset >= shown.offset:
+            return shown.position
+        if number < 0:
+            return sidecars[0].begin.position
+        sidecar = sidecars[number]
+        until_offset = sidecars[number + 1].base_offset if number + 1 < len(sidecars) else shown.offset
+        cursor = self._entry_cursor(sidecar, sidecar.before_offset(offset) - 1)
+        if cursor.offset < self._log.segments[0].base_offset:  # there was another segment once that it was in
+            cursor = self._entry_cursor(sidecar, min(cursor.number + 1, sidecar.count - 1))
+        walk = Walk07(self._log, cursor, until_offset)
+        for view, header in walk.batches():
+            if header is None:
+                yield
+                continue
+            if header.base_offset >= offset:
+                return walk.position
+            size = walk.kept_size
+            if walk.kind in MAGICS:
+                rendering = yield from open_batch(view, header, MAGICS[walk.kind])
+                size = rendering.size
+                if header.next_offset > offset:
+                    return walk.position + rendering.position_of(offset - header.base_offset)
+            walk.passed(header, size)
+        return sidecars[number + 1].begin.position if number + 1 < len(sidecars) else shown.position
+
+    # Rendering
+
+    def _fill(
+        self, cursor: Cursor07, position: int, out: memoryview, until_offset: int, limit_bytes: int
+    ) -> Generator[None, None, int]:
+        """Fill `out` with the bytes from `position` on; how many there are, which are fewer if the segment is deleted meanwhile."""
+        walk = Walk07(self._log, cursor, until_offset)
+        written = batch_count = 0
+        for view, header in walk.batches():
+            if header is None:
+                yield
+                continue
+            begin, skipped = walk.cursor, position + written - walk.position
+            if walk.kind in MAGICS:
+                size, added = yield from self._render(walk, view, header, skipped, out[written:], limit_bytes)
+            else:
+                size, added = walk.kept_size, _copied(walk, skipped, out[written:])
+            written += added
+            if written == len(out):
+                self._remember(begin)
+                return written
+            walk.passed(header, size)
+            batch_count += 1
+            if not batch_count % PIECE_BATCHES:
+                yield
+        if walk.offset >= self._log.segments[0].base_offset:
+            raise misfit(cursor.sidecar.path)
+        return written
+
+    def _render(
+        self, walk: Walk07, view: memoryview, header: BatchHeader, skipped: int, out: memoryview, limit_bytes: int
+    ) -> Generator[None, None, tuple[int, int]]:
+        """Write what fits of a batch but its first bytes; (the size of all, how much is written)."""
+        rendering = self._opened.take(self, walk.position)
+        if rendering is None:
+            rendering = yield from open_batch(view, header, MAGICS[walk.kind], limit_bytes)
+        at, written = max(skipped, 0), 0
+        while at < rendering.size and written < len(out):
+            size = rendering.into(at, out[written : written + PIECE_BYTES])
+            at, written = at + size, written + size
+            if size == PIECE_BYTES:
+                yield
+        if at < rendering.size and header.codec:
+            self._opened.leave(self, walk.position, rendering)
+        return rendering.size, written
+
+
+def _copied(walk: Walk07, skipped: int, out: memoryview) -> int:
+    """Write what fits of a message that is kept, but its first bytes; how much is written."""
+    if skipped >= walk.kept_size:
+        return 0
+    part = walk.kept()[skipped : skipped + len(out)]
+    out[: len(part)] = part
+    return len(part)
+
+
+class Walk07:
+    """Batches one after another, each with its kind and position. Raises `Damaged07` where they are not what entries say."""
+
+    def __init__(self, readable: ReadableLog, cursor: Cursor07, until_offset: int) -> None:
+        self._log = readable
+        self._sidecar = cursor.sidecar
+        self._index = cursor.number
+        self._until_offset = until_offset
+        self._entries: list[Entry07] = []
+        self._at = 0
+        self._entry: Entry07 | None = None
+        self.offset = cursor.offset
+        self.position = cursor.position
+        self.kind = Kind07.PLAIN1
+        self.cursor = cursor
+
+    @property
+    def kept_size(self) -> int:
+        """What the batch takes that is kept as it came; of a control batch nothing."""
+        return self._entry.kept_size if self._entry is not None and self.kind == Kind07.KEPT else 0
+
+    def kept(self) -> bytes:
+        """The message that the batch came as."""
+        assert self._entry is not None, "what is kept has an entry"
+        return self._sidecar.kept(self._entry)
+
+    def batches(self) -> Generator[tuple[memoryview, BatchHeader | None], None, None]:
+        """Yield (view, header) of each batch, and (empty, None) for a pause. `passed` has to be called before the next one.
+
+        It ends early if the segment is deleted meanwhile.
+        """
+        nothing = memoryview(b"")
+        while self.offset < self._until_offset:
+            until = self._until_offset
+            found = self._log.read(self.offset, READ_BYTES, until_offset=until, min_one_batch=True, deleted_too=True)
+            if found is None:
+                return
+            if not len(found):
+                yield nothing, None
+                continue
+            data = memoryview(found.read())
+            for at, header in batches(data):
+                if header.base_offset != self.offset:
+                    raise misfit(self._sidecar.path)
+                self._look_up(header)
+                yield data[at : at + header.size], header
+
+    def passed(self, header: BatchHeader, size: int) -> None:
+        """The batch took so many bytes."""
+        self.offset, self.position = header.next_offset, self.position + size
+
+    def _look_up(self, header: BatchHeader) -> None:
+        """Find the kind of a batch: that of its entry, or else it is plain."""
+        self.cursor = Cursor07(self._sidecar, self._index, self.offset, self.position)
+        self.kind, self._entry = Kind07.NOTHING if header.is_control else Kind07.PLAIN1, None
+        while (entry := self._next_entry()) is not None and entry.offset <= self.offset:
+            if entry.offset != self.offset or entry.position != self.position:
+                raise misfit(self._sidecar.path)
+            if entry.kind != END:
+                if entry.batch_crc != header.crc:
+                    raise misfit(self._sidecar.path)
+                self.kind, self._entry = Kind07(entry.kind), entry
+            self._at += 1
+            self._index += 1
+
+    def _next_entry(self) -> Entry07 | None:
+        if self._at >= len(self._entries):
+            if self._index >= self._sidecar.count:
+                return None
+            self._entries, self._at = self._sidecar.entries(self._index, PAGE_RECORDS), 0
+        return self._entries[self._at]

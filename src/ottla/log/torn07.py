@@ -1,0 +1,117 @@
+"""What a crash leaves of the positions of Kafka 0.7, and how positions are given up. Knows sidecars, and where the log ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from ottla.log.sidecar07 import END, Begin07, Damaged07, Sidecar07, encode_header
+from ottla.ports import Disk
+from ottla.records.rendered07 import Kind07
+
+log = logging.getLogger("ottla.log")
+
+
+def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) -> list[int]:
+    """Cut off, durably, what a crash tore, and what it took from the log; return the bases of the sidecars that are left.
+
+    Nothing of it was shown. What was written before a known sync is left alone, however it looks: whoever reads it is told. Where
+    the log has lost what had been synced, all positions are given up. Raises `StorageFailed`.
+    """
+    sidecars = [Sidecar07(disk, path, base) for base in sorted(bases)]
+    newest, highest = sidecars[-1], -1
+    for sidecar in list(sidecars):
+        begin = _begin(sidecar)
+        is_torn = begin is None and sidecar is newest and not _last_sound(sidecar)[1]
+        if is_torn or sidecar.base_offset > log_end_offset or (begin is not None and begin.position < highest):
+            sidecar.remove()  # a torn one, one of batches that are lost, or one that was given up
+            sidecars.remove(sidecar)
+        elif begin is not None:
+            highest = begin.position
+    if sidecars and _begin(sidecars[-1]) is not None:
+        with suppress(Damaged07):  # whoever reads there is told
+            sidecars = _cut(disk, path, sidecars, log_end_offset)
+    disk.sync_dir(path)
+    for sidecar in sidecars:
+        sidecar.close()
+    return [sidecar.base_offset for sidecar in sidecars]
+
+
+def give_up(disk: Disk, path: str, sidecars: Sequence[Sidecar07], offset: int) -> Sidecar07:
+    """Replace all by one that begins with `offset`, behind every position that was given.
+
+    Raises `StorageFailed`, which `Damaged07` is one of.
+    """
+    newest = sidecars[-1]
+    last = newest.last()
+    end = newest.begin.position if last is None else last.position
+    for sidecar in sidecars:
+        sidecar.close()  # one of them may have the name of the new one
+    fresh = Sidecar07(disk, path, offset)
+    disk.write_file(fresh.path, encode_header(offset, Begin07(end + 1, end)))
+    for sidecar in sidecars:
+        if sidecar.base_offset != offset:
+            sidecar.remove()
+    disk.sync_dir(path)  # or a power cut could bring one back that looks newer
+    fresh.synced = 1
+    log.warning("%s: positions for clients of 0.7 begin anew at %d: those before were given up", path, end + 1)
+    return fresh
+
+
+def _begin(sidecar: Sidecar07) -> Begin07 | None:
+    try:
+        return sidecar.begin
+    except Damaged07:
+        return None
+
+
+def _cut(disk: Disk, path: str, sidecars: list[Sidecar07], log_end_offset: int) -> list[Sidecar07]:
+    newest = sidecars[-1]
+    found, (count, synced) = newest.count, _sound(newest)
+    newest.cut(count)
+    kept = count
+    while kept and not _is_within(newest, kept - 1, log_end_offset):
+        kept -= 1
+    if kept + 1 < synced:
+        return [give_up(disk, path, sidecars, log_end_offset)]
+    if kept < found:
+        log.info("%s: %d entries that were never synced are cut off", newest.path, found - kept)
+        newest.cut(kept)
+    return sidecars
+
+
+def _is_within(sidecar: Sidecar07, index: int, log_end_offset: int) -> bool:
+    """Whether the log still has what an entry is about. What is damaged is for whoever reads it."""
+    try:
+        entry = sidecar.entry(index)
+    except Damaged07:
+        return True
+    return entry.offset + (entry.kind != END) <= log_end_offset
+
+
+def _sound(sidecar: Sidecar07) -> tuple[int, int]:
+    """(how many entries are whole, how many records are known to have been synced)."""
+    last, synced = _last_sound(sidecar)
+    before = -1
+    for index in range(max(synced - 1, 0), last):
+        try:
+            entry = sidecar.entry(index)
+            if entry.kind == Kind07.KEPT:
+                sidecar.kept(entry)
+        except Damaged07:
+            return index, synced
+        if entry.offset < before:
+            return index, synced
+        before = entry.offset
+    return last, synced
+
+
+def _last_sound(sidecar: Sidecar07) -> tuple[int, int]:
+    """(how many entries there are up to the last whole one, how many records that one says had been synced)."""
+    for index in range(sidecar.count - 1, -1, -1):
+        try:
+            return index + 1, sidecar.entry(index).synced
+        except Damaged07:
+            continue
+    return 0, 0
