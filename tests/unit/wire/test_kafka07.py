@@ -30,6 +30,7 @@ from ottla.wire.kafka07 import (
     encode_response,
 )
 from tests.fuzz.mutations import mutations
+from tests.support.exchanges07 import EXCHANGES, UNANSWERED, Exchange
 
 TOPIC = b"\x00\x04dogs"
 PARTITION = b"\x00\x00\x00\x02"
@@ -196,3 +197,15 @@ def test_a_request_of_100_mb_is_not_copied() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100_000
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.what)
+def test_each_request_and_answer_of_a_conversation_is_read_and_written_byte_for_byte(exchange: Exchange) -> None:
+    request, answer = bytes.fromhex(exchange.request), bytes.fromhex(exchange.answer)
+    assert request[:4] == struct.pack(">i", len(request) - 4)
+    assert encode_request(exchange.asked) == request[4:]
+    answered = kafka07.RESPONSES.get(type(exchange.asked))
+    assert (answered is None) == (exchange.answer == UNANSWERED)
+    if answered is not None:
+        assert answer[:4] == struct.pack(">i", len(answer) - 4)
+        assert encode_response(decode_response(answered, answer[4:])) == answer[4:]
