@@ -41,7 +41,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import acl, cluster, decode, features, log, pipeline, protocol, quota, registry, serve, transactions, user
+    from ottla.cli import (
+        acl,
+        cluster,
+        decode,
+        features,
+        log,
+        mirror,
+        pipeline,
+        protocol,
+        quota,
+        registry,
+        serve,
+        transactions,
+        user,
+    )
 
     parser: argparse.ArgumentParser = Words(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")
@@ -59,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     acl.add_to(commands)
     cluster.add_to(commands)
     pipeline.add_to(commands)
+    mirror.add_to(commands)
     return parser
 
 

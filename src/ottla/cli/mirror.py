@@ -1,0 +1,122 @@
+"""`ottla mirror --from 0.7`: topics of a Kafka 0.7 into a cluster of today. Thin: `ottla.pipelines.mirror07` does the work."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.asking import PATIENCE_MS, WHERE, read_config
+from ottla.cli.exits import MISUSED, fail
+from ottla.cli.tables import as_lines
+
+if TYPE_CHECKING:
+    from ottla.pipelines.mirror07 import MirrorStep
+
+Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+
+DESCRIPTION = """Write topics of a Kafka 0.7 into a cluster of today, each message once. Each partition of each broker gets one of
+its own there, and keeps its order. How far it is stands in a group of the target: started again, after a kill too, it goes on where
+it was. Clusters of Kafka 0.8 and later are mirrored by `ottla pipeline mirror`."""
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("mirror", help="topics of a Kafka 0.7 into a cluster of today", description=DESCRIPTION)
+    parser.add_argument("topics", metavar="TOPIC[,…]", help="the topics to mirror")
+    parser.add_argument("--from", dest="release", required=True, choices=("0.7",), help="the release of the source")
+    where = parser.add_mutually_exclusive_group()
+    help_text = f"the source's brokers, or ID:HOST:PORT[,…] to give them the ids they have (default: {WHERE})"
+    where.add_argument("--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=help_text)
+    where.add_argument("--zookeeper", metavar="HOST:PORT[,…][/PATH]", help="where the source's brokers are registered")
+    parser.add_argument(
+        "--to", required=True, metavar="HOST:PORT[,…]", help="brokers of the cluster to write to, of any Kafka since 0.11"
+    )
+    help_text = "a properties file of client settings for the cluster to write to, as Kafka's tools take it: TLS and logins"
+    parser.add_argument("--to-config", metavar="FILE", help=help_text)
+    parser.add_argument("--prefix", default="", metavar="TEXT", help="put this before the names of topics there")
+    parser.add_argument("--group", metavar="NAME", help="the group that holds how far it is (default: mirror-of-kafka-0.7)")
+    parser.add_argument("--once", action="store_true", help="take what is there now, and end")
+    help_text = "go on where the source's log begins if what was to be read next is deleted there"
+    parser.add_argument("--skip-lost", action="store_true", help=help_text)
+    parser.add_argument("--json", action="store_true", help="print a JSON object for each step, on a line of its own")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from ottla.client.properties import values_of
+    from ottla.client.settings import AdminSettings
+    from ottla.errors import KafkaError, SettingError
+    from ottla.pipelines.errors import PipelineError
+    from ottla.pipelines.mirror07 import GROUP, Mirror07
+
+    topics = [name.strip() for name in options.topics.split(",") if name.strip()]
+    if not topics:
+        return fail("name topics, separated by commas.", MISUSED)
+    found = {"zookeeper_connect": options.zookeeper} if options.zookeeper else {"bootstrap_servers": options.bootstrap_server}
+    shown = ShownCopies(as_json=options.json)
+    try:
+        wanted = Mirror07(
+            topics,
+            {"default_api_timeout_ms": PATIENCE_MS, **found},
+            options.to,
+            group=options.group or GROUP,
+            prefix=options.prefix,
+            once=options.once,
+            skip_lost=options.skip_lost,
+            target_settings=_target_settings(values_of(AdminSettings, read_config(options.to_config))),
+        )
+        with _stopped_by_signals() as stop:
+            wanted.run(shown.tell, stop)
+    except SettingError as error:
+        return fail(str(error), MISUSED)
+    except (PipelineError, KafkaError) as error:
+        return fail(str(error))
+    shown.end()
+    return 0
+
+
+def _target_settings(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name != "bootstrap_servers"}
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that is set by SIGTERM and Ctrl-C: the transaction that is under way is ended."""
+    stop = threading.Event()
+    kept = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for each, handler in kept.items():
+            signal.signal(each, handler)
+
+
+class ShownCopies:
+    """Shows steps: as lines of JSON, or as a line each."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._began_s = time.monotonic()
+        self._total = 0
+
+    def tell(self, step: MirrorStep) -> None:
+        self._total = step.total_messages
+        line = as_lines([step.as_row()])[0] if self._as_json else line_of(step)
+        print(line, file=sys.stdout, flush=True)
+
+    def end(self) -> None:
+        """Say how much it was in all."""
+        if not self._as_json:
+            print(f"Done: {self._total:,} messages in {time.monotonic() - self._began_s:.0f} s.")
+
+
+def line_of(step: MirrorStep) -> str:
+    """One step for people: what was copied, how quickly, and what is left."""
+    left = "-" if step.lag_bytes is None else f"{step.lag_bytes:,}"
+    rates = f"{step.messages_per_second:>11,.0f}/s {step.bytes_per_second / 1e6:>9,.1f} MB/s"
+    return f"{step.messages:>11,} messages {rates}   {step.total_messages:>13,} in all   {left} bytes left"

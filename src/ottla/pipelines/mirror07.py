@@ -1,0 +1,235 @@
+"""Topics of a Kafka 0.7 into a cluster of today, each message once: what Kafka's own tool to migrate was for. Needs no Spark.
+
+What is read is written in transactions, with the positions up to which it was read (`places07`). A mirror that begins aborts what
+a killed one left open, and goes on from what is committed. Positions are always behind whole messages, so that of those compressed
+together all are written or none.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange, ProducerFenced, TransactionAbortable
+from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, TopicPartition
+from ottla.net.client.admin import Admin
+from ottla.net.client.consumer import Consumer
+from ottla.net.client.producer import Producer
+from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.places07 import Places, named
+from ottla.pipelines.topics import make_missing
+from ottla.wire.errors import CORRUPT_MESSAGE
+
+logger = logging.getLogger("ottla.pipelines")
+
+GROUP: Final = "mirror-of-kafka-0.7"
+ALL: Final = 1 << 30
+"""More records than are ever in memory: messages that were compressed together are handed out together."""
+WAIT_MS: Final = 500
+LOOK_EVERY_S: Final = 30.0
+"""How often new topics and partitions are looked for."""
+TELL_EVERY_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorStep:
+    """What was copied since the last one. `lag_bytes`: what of the source's logs is not read yet; None
+    where nobody knows."""
+
+    messages: int
+    total_messages: int
+    messages_per_second: float
+    bytes_per_second: float
+    lag_bytes: int | None
+
+    def as_row(self) -> dict[str, object]:
+        return asdict(self)
+
+
+Tell = Callable[[MirrorStep], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror07:
+    """What to mirror from where to where. `source` are settings of a consumer that find the brokers, without `api_version`.
+
+    `group` holds the positions at the target; two mirrors of one group push each other out. `prefix` goes before the names of
+    topics there. With `once` it ends where the logs ended when it began. `skip_lost`: go on where the source's log begins if
+    what was to be read next is gone there.
+    """
+
+    topics: Sequence[str]
+    source: Mapping[str, Any]
+    target: str
+    group: str = GROUP
+    prefix: str = ""
+    once: bool = False
+    skip_lost: bool = False
+    target_settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, tell: Tell, stop: threading.Event) -> None:
+        """Copy until all is copied (`once`), or until soon after `stop` is set. Raises `PipelineError` or `KafkaError`."""
+        given: dict[str, Any] = {"client_id": self.group, **self.target_settings}
+        with (
+            Consumer(api_version="0.7", auto_offset_reset="none", **self.source) as source,
+            Admin(self.target, **given) as admin,
+            Producer(self.target, transactional_id=self.group, **given) as writer,
+        ):
+            writer.init_transactions()  # now nobody else commits for the group
+            places = Places(self.group, self.prefix, admin.list_group_offsets(self.group))
+            Copying07(self, places, source, admin, writer).run(Rate(tell), stop)
+
+
+class Copying07:
+    """A mirror at work: one thread reads, writes and commits by turns; the client reads ahead meanwhile."""
+
+    def __init__(self, wanted: Mirror07, places: Places, source: Consumer, admin: Admin, writer: Producer) -> None:
+        self._wanted, self._places = wanted, places
+        self._source, self._admin, self._writer = source, admin, writer
+        self._ends: dict[TopicPartition, int] = {}
+        self._look_at_s = 0.0
+
+    def run(self, rate: Rate, stop: threading.Event) -> None:
+        self._look()
+        self._ends = self._source.end_offsets(self._source.assignment())
+        while not stop.is_set() and not (self._wanted.once and self._is_done()):
+            if not self._wanted.once and time.monotonic() >= self._look_at_s:
+                self._look_again()
+            if records := self._read():
+                self._copy(records)
+                rate.add(records)
+            rate.tell_now_and_then(self._lag)
+        rate.tell(self._lag())
+
+    def _look(self) -> None:
+        """Read all partitions that there are; new ones from where they are at the target, or else from their start."""
+        there = {where for topic in self._wanted.topics for where in self._source.partitions_for(topic)}
+        known = self._source.assignment()
+        self._look_at_s = time.monotonic() + LOOK_EVERY_S
+        if there <= known:
+            return
+        self._places.take(there)
+        make_missing(self._admin, self._places.counts(), grow=True)
+        positions = {where: self._position(where) for where in known}
+        self._source.assign(sorted(there | known))
+        self._seek({**positions, **{where: self._places.position(where) for where in there - known}})
+        self._check()
+
+    def _look_again(self) -> None:
+        try:
+            self._look()
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            logger.warning("new partitions are looked for later: %s", error)
+
+    def _seek(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        unknown = [where for where, position in positions.items() if position is None]
+        starts = self._source.beginning_offsets(unknown) if unknown else {}
+        for where, position in positions.items():
+            self._source.seek(where, starts[where] if position is None else position)
+
+    def _position(self, where: TopicPartition) -> int:
+        return self._source.position(where)
+
+    def _copy(self, records: Sequence[ConsumerRecord]) -> None:
+        read = {TopicPartition(record.topic, record.partition) for record in records}
+        positions = {where: self._position(where) for where in read}
+        before = {where: self._places.position(where) for where in read}
+        try:
+            with self._writer.transaction():
+                for record in records:
+                    topic, partition = self._places.there(TopicPartition(record.topic, record.partition))
+                    self._writer.send(topic, record.value, partition=partition)
+                self._writer.send_offsets(self._places.commits(positions), ConsumerGroupMetadata(self._wanted.group))
+        except TransactionAbortable as error:
+            logger.warning("what was read is read again: %s", error)
+            self._seek(before)
+            return
+        except ProducerFenced as error:
+            raise PipelineError(
+                f"Another mirror has begun with group {self._wanted.group}, and goes on in this one's place: give each a "
+                "--group of its own."
+            ) from error
+        for where, position in positions.items():
+            self._places.reached(where, position)
+
+    def _read(self) -> list[ConsumerRecord]:
+        """What there is. Raises `PipelineError` for a position that cannot be read."""
+        try:
+            return self._source.poll(WAIT_MS, ALL)
+        except OffsetOutOfRange:
+            self._check()
+            return []
+        except BrokerError as error:
+            if error.code != CORRUPT_MESSAGE:
+                raise
+            raise PipelineError(
+                f"{error} All before it is copied. To go on behind it, commit a later position for group {self._wanted.group}."
+            ) from error
+
+    def _check(self) -> None:
+        """Go on where logs begin if what was to be read next is gone, and that is wanted. Raises `PipelineError` if not."""
+        assigned = self._source.assignment()
+        starts, ends = self._source.beginning_offsets(assigned), self._source.end_offsets(assigned)
+        for where in sorted(assigned):
+            position = self._position(where)
+            if position > ends[where]:
+                raise PipelineError(
+                    f"{_about(where)} is copied up to byte {position:,}, and ends at {ends[where]:,} at the source: it is "
+                    f"another log now; name another group than {self._wanted.group} with --group to copy it from its start."
+                )
+            if position >= starts[where]:
+                continue
+            if not self._wanted.skip_lost:
+                raise PipelineError(
+                    f"{_about(where)} is copied up to byte {position:,}, and begins at {starts[where]:,} at the source: what was "
+                    "between is deleted there; --skip-lost goes on without it."
+                )
+            logger.warning("%s: bytes %d to %d are deleted at the source, and left out", _about(where), position, starts[where])
+            self._source.seek(where, starts[where])
+
+    def _is_done(self) -> bool:
+        return all(self._position(where) >= end for where, end in self._ends.items())
+
+    def _lag(self) -> int | None:
+        try:
+            ends = self._source.end_offsets(self._source.assignment())
+        except KafkaError:  # it comes back, or the next thing that is asked for fails for the same reason
+            return None
+        return sum(max(0, end - self._position(where)) for where, end in ends.items())
+
+
+def _about(where: TopicPartition) -> str:
+    return f"Partition {named(where)} of {where.topic}"
+
+
+class Rate:
+    """Counts what is copied, and tells it each second."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._messages = self._bytes = self._total = 0
+        self._since_s = time.monotonic()
+
+    def add(self, records: Sequence[ConsumerRecord]) -> None:
+        self._messages += len(records)
+        self._total += len(records)
+        self._bytes += sum(len(record.value or b"") for record in records)
+
+    def tell_now_and_then(self, lag: Callable[[], int | None]) -> None:
+        """Tell if there is something, and the last time is a second ago."""
+        if self._messages and time.monotonic() - self._since_s >= TELL_EVERY_S:
+            self.tell(lag())
+
+    def tell(self, lag_bytes: int | None) -> None:
+        now_s = time.monotonic()
+        took_s = max(now_s - self._since_s, 0.001)
+        rates = round(self._messages / took_s, 1), round(self._bytes / took_s, 1)
+        self._tell(MirrorStep(self._messages, self._total, *rates, lag_bytes))
+        self._messages = self._bytes = 0
+        self._since_s = now_s
