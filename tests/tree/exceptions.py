@@ -9,12 +9,10 @@ FILES: dict[str, int] = {}
 """path -> lines, for files at or above the limit."""
 
 FOR_TESTS: dict[str, str] = {
-    "src/ottla/records/arrivals07.py::arrive": "what a listener of Kafka 0.7 does with what it is sent",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
     "src/ottla/sim/registry.py::MemoryRegistry": "a registry for tests of several brokers, and of commits that lose a race",
     "src/ottla/sim/registry.py::MemoryRegistry.lose_race": "a fault that tests order of the simulated registry",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what is used, for tests of both",
-    "src/ottla/wire/kafka07.py::decode_request": "the inverse of what is used, for tests of both",
     "src/ottla/wire/kafka07.py::encode_response": "the inverse of what is used, for tests of both",
 }
 """path::name -> why it is there though only tests, benchmarks and examples use it."""

@@ -25,6 +25,9 @@ from ottla.broker.identity import BrokerIdentity
 from ottla.broker.interbroker.asking import BrokerAsker
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.within import Within
+from ottla.broker.kafka07.rooms import Rooms07
+from ottla.broker.kafka07.router import Router07
+from ottla.broker.kafka07.views import Views07
 from ottla.broker.membership.commits import SharedCommits
 from ottla.broker.membership.effects import Effects
 from ottla.broker.membership.membership import BrokerMembership
@@ -37,6 +40,7 @@ from ottla.broker.quotas.altering import QuotaChanges
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.exempt import RequestsOfBrokers
 from ottla.broker.quotas.throttling import Throttling
+from ottla.broker.releases import Dialect
 from ottla.broker.replication.followers import Followers
 from ottla.broker.replication.replication import Replication
 from ottla.broker.scheduler import Scheduler
@@ -52,12 +56,13 @@ from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.current_leaders import CurrentLeaders
+from ottla.broker.serving.dialects import Speaks
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.first_news import FirstNews
-from ottla.broker.serving.later import LaterReplies
+from ottla.broker.serving.later import LaterReplies, Promise
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.partition_fields import PartitionDescriber
-from ottla.broker.serving.request import Answer, Answerable, Request
+from ottla.broker.serving.request import Answer, Answerable, Peer, Request
 from ottla.broker.serving.router import Router, encoded
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
@@ -80,7 +85,7 @@ from ottla.cluster.layout import FEATURES
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Clock, ClusterPorts, Disk, Now, Registry, Workers
+from ottla.ports import Buffer, Clock, ClusterPorts, Disk, Now, Registry, Workers
 from ottla.wire.schema import Message
 
 
@@ -151,7 +156,7 @@ class BrokerMachine:
         self._manage_replicas()
         self._router = self._routed(routes, cluster)
         self.quotas.told.append(self._throttle)
-        self.receive, self.refuse = self._router.receive, self._router.refuse
+        self.routers: dict[Dialect, Speaks] = {Dialect.VERSIONED: self._router, Dialect.FIRST: self._routed07()}
         self.forget = self.later.forget
 
     def _partitions(self) -> Partitions:
@@ -315,6 +320,23 @@ class BrokerMachine:
         served = Served(here, instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
         return Router(served, self._rooms(served, cluster), self.changes, self.later, self._is_controller, self.logins, guard)
 
+    def _routed07(self) -> Router07:
+        """What serves clients of 0.6 and 0.7."""
+        self.views07 = Views07(self.partitions, self.scheduler, self.checks, self.disk)
+        rooms = Rooms07(
+            self.partitions,
+            self.image,
+            self.settings_in_force,
+            self.by_name,
+            self.rights,
+            self.later,
+            self.checks,
+            self.first_news,
+            self.views07,
+            self.random_bytes,
+        )
+        return Router07(rooms, self.changes, self.quotas)
+
     def _rooms(self, served: Served, cluster: ClusterPorts | None) -> dict[object, object]:
         """What handlers can take, by type."""
         identity = self._identity
@@ -423,6 +445,10 @@ class BrokerMachine:
         membership, settings = self.membership, self.settings_in_force
         leave = HandOver(self.node_id, lambda: membership.broker_epoch, self.channels, self.image, settings, self.scheduler)
         leave.begin(over)
+
+    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
+        """Serve one request (the bytes after its size) of what the peer's listener speaks: see `Router.receive`."""
+        return self.routers[peer.release.dialect].receive(frame, peer, now, owned)
 
     def settle(self, now: Now) -> None:
         """Finish a bundle of requests: start the syncs they asked for and retry what they woke."""

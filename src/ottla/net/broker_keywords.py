@@ -104,6 +104,7 @@ class BrokerKeywords(TypedDict, total=False):
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
     ottla_acks_all_sync: bool
+    ottla_kafka07_zookeeper_connect: str
     ottla_listener_releases: str
     ottla_max_group_bytes: int
     ottla_max_open_files: int

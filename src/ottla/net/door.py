@@ -49,6 +49,7 @@ class Door:
     def __init__(self, broker: BrokerMachine, end: Callable[[], None]) -> None:
         self.failure: Exception | None = None
         self._broker = broker
+        self._routers = broker.routers
         self._end = end
 
     @property
@@ -59,14 +60,14 @@ class Door:
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
         """Serve a request. A bug is answered with an error where the API has a place for it. `owned`: see `Router.receive`."""
         try:
-            return self._broker.receive(frame, peer, now, owned)
+            return self._routers[peer.release.dialect].receive(frame, peer, now, owned)
         except Exception as error:
             if self._broker.changes.made:
                 self.fail(error, f"a request of {peer} that had changed something (it begins with {_shown(frame)})")
                 return None
             self._broker.changes.mistakes += 1
             log.error(REFUSED, peer, _shown(frame), exc_info=error, extra={"cause": "mistake"})
-            return self._broker.refuse(UNKNOWN_SERVER_ERROR, SENTENCE)
+            return self._routers[peer.release.dialect].refuse(UNKNOWN_SERVER_ERROR, SENTENCE)
 
     def fail(self, error: Exception, where: str) -> None:
         """End the broker, and log why, once."""

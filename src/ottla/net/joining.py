@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from typing import TypeVar
 
 from ottla.broker.broker import BrokerMachine
@@ -79,13 +79,20 @@ async def open_shared(settings: BrokerSettings, posts: Posts) -> SharedRegistry:
     """A session with the registry that the settings name. Raises `SettingError` and `NotAMember`."""
     if settings.ottla_registry_directory:
         return await opened_on_host(settings.ottla_registry_directory, settings.zookeeper_session_timeout_ms, posts)
-    try:
+    with kazoo_needed("A cluster over ZooKeeper"):
         from ottla.net.zookeeper.opening import opened
+    return await opened(settings, posts)
+
+
+@contextmanager
+def kazoo_needed(what: str) -> Iterator[None]:
+    """Imports what needs kazoo. Raises `SettingError`."""
+    try:
+        yield
     except ImportError as missing:
         if (missing.name or "").partition(".")[0] != "kazoo":
             raise
-        raise SettingError("A cluster over ZooKeeper needs kazoo: pip install 'ottla[zookeeper]'.") from None
-    return await opened(settings, posts)
+        raise SettingError(f"{what} needs kazoo: pip install 'ottla[zookeeper]'.") from None
 
 
 async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, str], settings: BrokerSettings) -> str:
@@ -166,7 +173,7 @@ async def prepared(broker: BrokerMachine) -> None:
 
 async def registered(broker: BrokerMachine, addresses: Sequence[Listen]) -> None:
     """Return when the broker is a member. Raises `NotAMember` and `SettingError`."""
-    listeners = [_advertised(where, broker.settings) for where in addresses]
+    listeners = [advertised(where, broker.settings, "other brokers") for where in addresses]
     membership = broker.membership
     assert membership is not None, "this broker is one of a cluster"
 
@@ -183,14 +190,14 @@ async def _told(start: Callable[[Callable[[str], None]], None]) -> None:
         raise NotAMember(sentence)
 
 
-def _advertised(where: Listen, settings: BrokerSettings) -> Listener:
-    """Where clients and other brokers reach a listener: as the settings say, else where it listens."""
+def advertised(where: Listen, settings: BrokerSettings, whom: str) -> Listener:
+    """Where `whom` and others reach a listener: as the settings say, else where it listens. Raises `SettingError`."""
     for listener in settings.advertised_listeners or ():
         if listener.name == where.name:
             return listener
     if where.host in ANYWHERE:
         raise SettingError(
-            f"Listener {where.name} listens at every address, and other brokers need one to reach it: name it with "
+            f"Listener {where.name} listens at every address, and {whom} need one to reach it: name it with "
             f"advertised.listeners={where.name}://HOST:{where.port}."
         )
     return Listener(where.name, where.host or socket.getfqdn(), where.port)

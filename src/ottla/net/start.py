@@ -22,7 +22,7 @@ from ottla.broker.membership.membership import NO_EPOCH
 from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
 from ottla.coord.consumer.assign import Assignor
-from ottla.net import joining, logs
+from ottla.net import joining, logs, registering07
 from ottla.net.assignors import assignors as named
 from ottla.net.authorizers import own_authorizer
 from ottla.net.clock import RealClock
@@ -74,6 +74,7 @@ class Running:
         self._workers = workers
         self._registry = registry
         self._proofs = proofs
+        self._registry07: Closable | None = None
         self._stopped = False
         self._looked_at_opens: int | None = None
         self._keep_house()
@@ -94,6 +95,10 @@ class Running:
             remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
             raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
         self.addresses.append(replace(where, host=host, port=port))
+
+    def register07(self, posts: Posts) -> None:
+        """Have clients of Kafka 0.7 find it, where they are told of a ZooKeeper. Raises `SettingError`."""
+        self._registry07 = registering07.registered(self.server, self.addresses, posts)
 
     def _keep_house(self) -> None:
         """Take back, now and then, what of the reserve was spent on a full disk, and note whether all logs are good by now."""
@@ -120,6 +125,8 @@ class Running:
             return
         self._stopped = True
         await self._hand_over()
+        if self._registry07 is not None:
+            await asyncio.to_thread(self._registry07.close)
         self._keeping.cancel()
         self._directory.reserve.make_room()
         clean = await self.server.close()
@@ -158,6 +165,7 @@ async def start(
     logs.limit()
     settings = matched(settings, [where.name for where in listen])
     listen = [secured(where, settings) for where in listen]
+    registering07.check(listen, settings)
     if settings.idle:
         log.warning("without effect in Ottla, and ignored: %s", ", ".join(settings.idle))
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
@@ -173,6 +181,7 @@ async def start(
             await running.listen(where)
         if place is not None:
             await joining.registered(running.broker, running.addresses)
+        running.register07(posts)
     except BaseException:
         await running.stop()
         raise

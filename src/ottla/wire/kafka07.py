@@ -7,7 +7,7 @@ here. Messages are plain classes with their fields in the order of the wire. Kno
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from struct import Struct
 from struct import error as StructError
@@ -138,6 +138,18 @@ def decode_request(frame: Buffer) -> Request:
     return reader.struct(reader.kind(), "")
 
 
+def kind_of(frame: Buffer) -> type[Request]:
+    """The class of the request in a frame. Raises `Malformed` if there is none of its type."""
+    return _Reader(frame, "a request").kind()
+
+
+def named_in(frame: Buffer) -> Iterator[FetchRequest07] | Iterator[ProduceRequest07]:
+    """What a `MultiFetchRequest07` or a `MultiProduceRequest07` asks for, read one after the other. Raises `Malformed`."""
+    reader = _Reader(frame, "a request")
+    ((name, kind),) = layout(reader.kind())
+    return reader.each(kind[5:-1], name)
+
+
 def decode_response(of: type[R], frame: Buffer) -> R:
     """The response in a frame, which is one of class `of` and fills it. Raises `Malformed`."""
     reader = _Reader(frame, title(of))
@@ -196,7 +208,13 @@ def title(cls: type[Any]) -> str:
 
 def layout(cls: type[Any]) -> tuple[tuple[str, str], ...]:
     """(name, type as it is declared) of each field of a message, in the order of the wire."""
-    return tuple((f.name, str(f.type)) for f in fields(cls))
+    found = _LAYOUTS.get(cls)
+    if found is None:
+        found = _LAYOUTS[cls] = tuple((f.name, str(f.type)) for f in fields(cls))
+    return found
+
+
+_LAYOUTS: Final[dict[type[Any], tuple[tuple[str, str], ...]]] = {}
 
 
 # ---------------------------------------------------------------------- reading
@@ -270,9 +288,13 @@ class _Reader:
             count = self.count(path, _SIZE, _NUMBERS[item].size)
             return [self.field(item, f"{path}[{index}]") for index in range(count)]
         cls = _NAMED[item]
-        if cls is FetchResponse07:
-            return self.to_the_end(path)
-        return [self.struct(cls, f"{path}[{index}]") for index in range(self.count(path, _COUNT, _LEAST_BYTES[cls]))]
+        return self.to_the_end(path) if cls is FetchResponse07 else list(self.each(item, path))
+
+    def each(self, item: str, path: str) -> Iterator[Any]:
+        """The structs of a list, whose number stands before them."""
+        cls = _NAMED[item]
+        for index in range(self.count(path, _COUNT, _LEAST_BYTES[cls])):
+            yield self.struct(cls, f"{path}[{index}]")
 
     def count(self, path: str, kind: Struct, least_bytes: int) -> int:
         """How many items follow, which each take `least_bytes` or more."""

@@ -20,7 +20,10 @@ NAMES: Final = (
     "3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9",
     "4.0", "4.1", "4.2", "4.3", "4.4",
 )  # fmt: skip
-"""The releases, oldest first."""
+"""The releases whose requests have versions, oldest first."""
+
+BEFORE_VERSIONS: Final = ("0.6", "0.7")
+"""Those before them, whose few requests are others (`ottla.wire.kafka07`)."""
 
 HIGHEST: Final = """
 0 Produce 0.8.0=0 0.9.0=1 0.10.0=2 0.11.0=3 1.0=5 2.0=6 2.1=7 2.4=8 2.8=9 3.7=10 3.8=11 4.0=12 4.1=13
@@ -134,12 +137,12 @@ DRAFTS: Final = {"0.8.2": (11, 12)}
 """API keys that a release knew and never served: JoinGroup and Heartbeat had another layout then."""
 
 
-def named(name: str) -> str:
+def named(name: str, among: tuple[str, ...] = NAMES) -> str:
     """The release of this name, such as "0.10.1" or "2.8"; a bug-fix release counts as its line. Raises `UnknownRelease`."""
     for known in (name, name.rpartition(".")[0]):
-        if known in NAMES:
+        if known in among:
             return known
-    raise UnknownRelease(f"There is no release {name!r}: choose one of {', '.join(NAMES)}.")
+    raise UnknownRelease(f"There is no release {name!r}: choose one of {', '.join(among)}.")
 
 
 def highest(name: str) -> dict[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.releases import NAMES, TODAY, UnknownRelease, find, traits
+from ottla.broker.releases import KNOWN, NAMES, TODAY, Dialect, UnknownRelease, find, traits
 from ottla.broker.serving.request import Close
 from ottla.broker.serving.routes import Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingError
@@ -86,13 +86,13 @@ def test_before_4_0_every_release_served_from_version_0() -> None:
 def test_traits_begin_with_the_first_release_and_go_on_in_order() -> None:
     rows = [since for since in vars(traits).values() if isinstance(since, tuple) and since and isinstance(since[0], tuple)]
     for since in (*rows, *traits.SETTINGS.values()):
-        numbers = [NAMES.index(first) for first, _ in since]
-        assert numbers[0] == 0
+        numbers = [KNOWN.index(first) for first, _ in since]
+        assert numbers[0] in (0, KNOWN.index(NAMES[0]))
         assert numbers == sorted(set(numbers))
 
 
 def test_settings_of_a_release_are_settings_that_there_are() -> None:
-    for name in NAMES:
+    for name in KNOWN:
         BrokerSettings.parse(find(name).settings())
     assert find("0.9.0").settings()["group.max.session.timeout.ms"] == "30000"
     newest = BrokerSettings()
@@ -100,16 +100,25 @@ def test_settings_of_a_release_are_settings_that_there_are() -> None:
         assert newest.shown(name) == text, f"{name} is another default today"
 
 
-@pytest.mark.parametrize(("name", "found"), [("0.8.2.2", "0.8.2"), ("2.8.1", "2.8"), ("0.10.1", "0.10.1"), ("4.4", "4.4")])
+@pytest.mark.parametrize(
+    ("name", "found"), [("0.7.2", "0.7"), ("0.8.2.2", "0.8.2"), ("2.8.1", "2.8"), ("0.10.1", "0.10.1"), ("4.4", "4.4")]
+)
 def test_a_bug_fix_release_counts_as_its_line(name: str, found: str) -> None:
     assert find(name).name == found
 
 
-@pytest.mark.parametrize("name", ["0.7.2", "5.0", "", "0.8", "latest"])
+@pytest.mark.parametrize("name", ["0.5", "5.0", "", "0.8", "latest"])
 def test_an_unknown_release_is_refused_in_one_sentence_that_lists_the_others(name: str) -> None:
     with pytest.raises(UnknownRelease) as caught:
         find(name)
-    assert str(caught.value) == f"There is no release {name!r}: choose one of {', '.join(NAMES)}."
+    assert str(caught.value) == f"There is no release {name!r}: choose one of {', '.join(KNOWN)}."
+
+
+def test_releases_until_0_7_have_no_versions_and_requests_of_their_own() -> None:
+    for name in KNOWN:
+        assert bool(find(name).versions) == (name in NAMES)
+        assert find(name).dialect is (Dialect.VERSIONED if name in NAMES else Dialect.FIRST)
+    assert (find("0.6").newest_magic, find("0.7").newest_magic) == (0, 1)
 
 
 def test_listeners_have_their_releases_in_the_configuration() -> None:
@@ -123,7 +132,7 @@ def test_listeners_have_their_releases_in_the_configuration() -> None:
     assert [listener.name for listener in settings.listeners] == ["PLAINTEXT", "OLD"]
     assert settings.release_of("OLD") is find("0.9.0")
     assert settings.release_of("PLAINTEXT") is TODAY
-    with pytest.raises(SettingError, match=r"no release '1\.9': choose one of 0\.8\.0, .*, 4\.4\.$"):
+    with pytest.raises(SettingError, match=r"no release '1\.9': choose one of 0\.6, .*, 4\.4\.$"):
         BrokerSettings.parse({"ottla.listener.releases": "OLD:1.9"})
     with pytest.raises(SettingError, match="listeners with their releases"):
         BrokerSettings.parse({"ottla.listener.releases": "0.9.0"})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.broker.releases.release import TODAY, Release, find
+from ottla.broker.releases.release import KNOWN, TODAY, Release, find
+from ottla.broker.releases.traits import Dialect
 from ottla.wire.releases import NAMES, UnknownRelease
 
-__all__ = ["NAMES", "TODAY", "Release", "UnknownRelease", "find"]
+__all__ = ["KNOWN", "NAMES", "TODAY", "Dialect", "Release", "UnknownRelease", "find"]

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from ottla.broker.releases import traits
-from ottla.broker.releases.traits import CommitsChecked, MoreAcks, Since, T, TooNew, Unreadable
+from ottla.broker.releases.traits import CommitsChecked, Dialect, MoreAcks, Since, T, TooNew, Unreadable
 from ottla.cluster.features import OFFERED, Feature
 from ottla.records import codecs
 from ottla.records.arrivals import Inside, Terms
@@ -23,6 +23,8 @@ from ottla.wire.errors import CORRUPT_MESSAGE, NONE, UNKNOWN_SERVER_ERROR, UNSUP
 HIGHEST_CODE: Final = 32767
 API_VERSIONS: Final = 18
 ANY_INDEX: Final = 1 << 31
+KNOWN: Final = releases.BEFORE_VERSIONS + releases.NAMES
+"""Every release that a listener can be, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Release:
     name: str
     versions: Mapping[int, range]
     is_today: bool = False
+    dialect: Dialect = Dialect.VERSIONED
     unreadable: Unreadable = Unreadable.CLOSED
     closes_all_the_same: frozenset[int] = frozenset()
     version_passed_over: frozenset[int] = frozenset()
@@ -50,6 +53,7 @@ class Release:
     newest_magic: int = 2
     newest_codec: int = codecs.ZSTD
     newest_error: int = HIGHEST_CODE
+    unknown_is_empty: bool = True
     eligible_replicas: bool = True
 
     def __str__(self) -> str:
@@ -137,14 +141,15 @@ TODAY: Final = Release("", VERSIONS, is_today=True)
 
 @cache
 def find(name: str) -> Release:
-    """The release of this name, such as "0.10.1" or "2.8"; a bug-fix release counts as its line. Raises `UnknownRelease`."""
-    return _made(releases.named(name))
+    """The release of this name, such as "0.7", "0.10.1" or "2.8"; a bug-fix release counts as its line. Raises `UnknownRelease`."""
+    return _made(releases.named(name, KNOWN))
 
 
 def _made(name: str) -> Release:
     return Release(
         name=name,
-        versions=releases.served(name),
+        versions={} if name in releases.BEFORE_VERSIONS else releases.served(name),
+        dialect=_at(name, traits.DIALECT),
         unreadable=_at(name, traits.UNREADABLE),
         closes_all_the_same=_at(name, traits.CLOSES_ALL_THE_SAME),
         version_passed_over=_at(name, traits.VERSION_PASSED_OVER),
@@ -163,11 +168,12 @@ def _made(name: str) -> Release:
         newest_magic=_at(name, traits.NEWEST_MAGIC),
         newest_codec=_at(name, traits.NEWEST_CODEC),
         newest_error=_at(name, traits.NEWEST_ERROR),
+        unknown_is_empty=_at(name, traits.UNKNOWN_IS_EMPTY),
         eligible_replicas=_at(name, traits.ELIGIBLE_REPLICAS),
     )
 
 
 def _at(name: str, since: Since[T]) -> T:
-    """The value that holds in a release: the last one that began with it or before."""
-    number = releases.NAMES.index(name)
-    return next(value for first, value in reversed(since) if releases.NAMES.index(first) <= number)
+    """The value that holds in a release: the last one that began with it or before, or else the first."""
+    number = KNOWN.index(name)
+    return next((value for first, value in reversed(since) if KNOWN.index(first) <= number), since[0][1])

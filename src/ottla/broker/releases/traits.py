@@ -5,7 +5,7 @@ Seen in recorded answers and in the releases' own sources; `ottla.broker.release
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final, TypeVar
 
 from ottla.cluster.features import GROUP_VERSION, TRANSACTION_VERSION, Feature
@@ -22,7 +22,14 @@ from ottla.wire.errors import (
 
 T = TypeVar("T")
 Since = tuple[tuple[str, T], ...]
-"""(first release, value from then on), oldest first."""
+"""(first release, value from then on), oldest first. What holds from 0.8.0 on is taken to hold before, too."""
+
+
+class Dialect(IntEnum):
+    """What requests are on a listener: until 0.7 a type and a body, since then an API, its version and a correlation id."""
+
+    FIRST = 0
+    VERSIONED = 1
 
 
 class Unreadable(Enum):
@@ -55,6 +62,8 @@ class CommitsChecked(Enum):
     TOPICS = "the topic"
     PARTITIONS = "the partition"
 
+
+DIALECT: Final[Since[Dialect]] = (("0.6", Dialect.FIRST), ("0.8.0", Dialect.VERSIONED))
 
 UNREADABLE: Final[Since[Unreadable]] = (
     ("0.8.0", Unreadable.CLOSED),
@@ -121,10 +130,13 @@ BAD_BATCHES_CLOSE: Final[Since[bool]] = (("0.8.0", False), ("0.11.0", True), ("2
 INSIDE: Final[Since[Inside]] = (("0.8.0", Inside.NOTHING), ("0.10.0", Inside.FORMATS), ("0.11.0", Inside.OFFSETS))
 """What is looked at in compressed messages. kafka-node sends 0.9 messages of magic 1 in wrappers of magic 0."""
 
-NEWEST_MAGIC: Final[Since[int]] = (("0.8.0", 1), ("0.11.0", 2))
-"""0.8 and 0.9 do not look at the magic, and a few clients send them 1; the CRC of magic 2 is elsewhere, so it looks corrupt."""
+NEWEST_MAGIC: Final[Since[int]] = (("0.6", 0), ("0.7", 1), ("0.11.0", 2))
+"""0.8 and 0.9 do not look at the magic, and a few clients send them 1; the CRC of magic 2 is elsewhere, so it looks corrupt.
 
-NEWEST_CODEC: Final[Since[int]] = (("0.8.0", codecs.SNAPPY), ("0.8.2", codecs.LZ4), ("2.1", codecs.ZSTD))
+Until 0.7 the formats of these numbers were others.
+"""
+
+NEWEST_CODEC: Final[Since[int]] = (("0.6", codecs.NONE), ("0.7", codecs.SNAPPY), ("0.8.2", codecs.LZ4), ("2.1", codecs.ZSTD))
 
 NEWEST_ERROR: Final[Since[int]] = (
     ("0.8.0", 11), ("0.8.1", 13), ("0.8.2", 20), ("0.9.0", 31), ("0.10.0", 35), ("0.10.1", 43), ("0.10.2", 44), ("0.11.0", 55),
@@ -143,6 +155,9 @@ UNANNOUNCED: Final = frozenset({7})
 EARLIEST: Final = -2
 """The lowest timestamp of ListOffsets that has had a meaning in every release."""
 
+UNKNOWN_IS_EMPTY: Final[Since[bool]] = (("0.6", False), ("0.7", True))
+"""Whether a fetch from any offset of a log that is not there finds nothing, as since 0.7.1; or only one from its beginning."""
+
 ELIGIBLE_REPLICAS: Final[Since[bool]] = (("0.8.0", False), ("4.1", True))
 """Whether a new cluster keeps eligible leader replicas (KIP-966): min.insync.replicas is then set for all brokers together."""
 
@@ -152,7 +167,7 @@ SETTINGS: Final[dict[str, Since[str]]] = {
     "group.max.session.timeout.ms": (("0.8.0", "30000"), ("0.10.0", "300000"), ("2.3", "1800000")),
     "log.cleaner.enable": (("0.8.0", "false"), ("0.9.0", "true")),
     "log.message.timestamp.after.max.ms": (("0.8.0", str(2**63 - 1)), ("4.0", "3600000")),
-    "message.max.bytes": (("0.8.0", "1000012"), ("2.5", "1048588")),
+    "message.max.bytes": (("0.6", "1000000"), ("0.8.0", "1000012"), ("2.5", "1048588")),
     "offset.metadata.max.bytes": (("0.8.0", "1024"), ("0.8.2", "4096")),
     "offsets.retention.minutes": (("0.8.0", "1440"), ("2.0", "10080")),
 }

@@ -19,6 +19,11 @@ class ZooKeeperSettings(SettingsOf):
     broker_id_generation_enable = Setting(
         BOOLEAN, True, "Whether a broker of a cluster that was given no number gets one from the registry.", hidden=True
     )
+    ottla_kafka07_zookeeper_connect = unset(
+        STRING,
+        "The ZooKeeper in which clients of Kafka 0.6 and 0.7 find this broker, as HOST:PORT,HOST:PORT/PATH. The path must be none "
+        "that brokers of today keep anything in.",
+    )
     ottla_zookeeper_jaas_config = unset(
         PASSWORD,
         "How the broker logs in to ZooKeeper, in the words of Java's section Client: "

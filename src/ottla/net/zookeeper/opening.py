@@ -66,6 +66,14 @@ async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
     raise NotAMember(await why(access.address, timeout_ms, has_tls=access.secure is not None))
 
 
+def sought(address: str, timeout_ms: int, post: Post) -> ZooKeeperRegistry:
+    """A registry of which a session begins when it is reached, and not before this returns. Raises `SettingError`."""
+    access = Access(ZooKeeperAddress.parse(address), timeout_ms)
+    session = ZooKeeperSession(access, asyncio.get_running_loop(), post, are_secured=False)
+    session.start()
+    return ZooKeeperRegistry(session)
+
+
 def access_by(settings: BrokerSettings) -> Access:
     """How the settings say that ZooKeeper is reached. Raises `SettingError`."""
     address = ZooKeeperAddress.parse(settings.zookeeper_connect or "")

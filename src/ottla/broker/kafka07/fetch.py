@@ -1,0 +1,108 @@
+"""Fetch and MultiFetch of 0.7: bytes of a partition's view from a position on, answered at once with what there is.
+
+All parts of an answer are in memory together, so they share `fetch.max.bytes`: what does not fit stays empty, and is asked for
+again.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from ottla.broker.kafka07.rooms import Asked07, Rooms07
+from ottla.broker.kafka07.views import Fetched07
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.authorization import Operation
+from ottla.broker.serving.request import Close, Encoded, Ready
+from ottla.cluster.names import name_error
+from ottla.ports import Part
+from ottla.wire.kafka07 import NONE, OFFSET_OUT_OF_RANGE, UNKNOWN, WRONG_PARTITION, FetchRequest07, decode_request, named_in
+
+HEAD: Final = Struct(">ih")
+"""The size of a response, with its error code, and that."""
+CODE_BYTES: Final = 2
+READ_AT_ONCE: Final = 200
+JOINED_BYTES: Final = 4096
+"""Messages up to this size are copied into one part of an answer, which spares work for each part."""
+
+EMPTY: Final = Fetched07(NONE, b"")
+
+
+def fetch(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
+    """Answer one fetch."""
+    request = decode_request(asked.frame)
+    assert isinstance(request, FetchRequest07), "that is its type"
+    if request.max_bytes < 0:
+        return _negative(request)
+    most = min(request.max_bytes, rooms.settings.value.fetch_max_bytes)
+    yield from rooms.news_come(asked.now)
+    found = yield from rooms.checks.holding(most, _read(rooms, asked, request, most))
+    return Encoded([HEAD.pack(CODE_BYTES + len(found.data), found.error_code), found.data])
+
+
+def multi_fetch(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
+    """Answer several fetches together, each with an error of its own."""
+    requests: list[FetchRequest07] = []
+    wanted = 0
+    for request in named_in(asked.frame):
+        assert isinstance(request, FetchRequest07), "that is what a request of its type names"
+        if request.max_bytes < 0:
+            return _negative(request)
+        wanted += request.max_bytes
+        requests.append(request)
+        if not len(requests) % READ_AT_ONCE:
+            yield None
+    most = min(wanted, rooms.settings.value.fetch_max_bytes)
+    yield from rooms.news_come(asked.now)
+    return (yield from rooms.checks.holding(most, _read_all(rooms, asked, requests, most)))
+
+
+def _read_all(rooms: Rooms07, asked: Asked07, requests: list[FetchRequest07], left: int) -> Steps[Ready]:
+    """What all of them find. Where that is too much, another one is read first each time, so that each has its turn."""
+    found = [EMPTY] * len(requests)
+    first = int.from_bytes(rooms.random_bytes(4)) % len(requests) if sum(each.max_bytes for each in requests) > left else 0
+    for number in range(len(requests)):
+        at = (first + number) % len(requests)
+        if requests[at].max_bytes <= left or not number:
+            found[at] = yield from _read(rooms, asked, requests[at], min(left, requests[at].max_bytes))
+            left -= len(found[at].data)
+        if not (number + 1) % READ_AT_ONCE:
+            yield None
+    return (yield from _answer(found))
+
+
+def _answer(found: list[Fetched07]) -> Steps[Ready]:
+    parts: list[Part] = []
+    joined, size = bytearray(), CODE_BYTES
+    for number, (error_code, data) in enumerate(found, 1):
+        joined += HEAD.pack(CODE_BYTES + len(data), error_code)
+        size += HEAD.size + len(data)
+        if len(data) <= JOINED_BYTES:
+            joined += data
+        else:
+            parts += (joined, data)
+            joined = bytearray()
+        if not number % READ_AT_ONCE:
+            yield None
+    return Encoded([HEAD.pack(size, NONE), *parts, joined])
+
+
+def _read(rooms: Rooms07, asked: Asked07, request: FetchRequest07, most: int) -> Steps[Fetched07]:
+    """What one fetch finds, of at most so many bytes."""
+    topic = request.topic
+    if name_error(topic) is not None or not rooms.may(asked, Operation.READ, topic):
+        return Fetched07(UNKNOWN, b"")
+    count = rooms.partitions_of(topic)
+    if not 0 <= request.partition < (rooms.settings.value.num_partitions if count is None else count):
+        return Fetched07(WRONG_PARTITION, b"")
+    if count is None:
+        is_empty = not request.offset or asked.peer.release.unknown_is_empty
+        return EMPTY if is_empty else Fetched07(OFFSET_OUT_OF_RANGE, b"")
+    view = rooms.view(asked, topic, request.partition)
+    if view is None:
+        return Fetched07(UNKNOWN, b"")
+    return (yield from view.fetch(request.offset, most))
+
+
+def _negative(request: FetchRequest07) -> Close:
+    return Close(f"a fetch asks for at most {request.max_bytes} bytes of {request.topic}-{request.partition}")

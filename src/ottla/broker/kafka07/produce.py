@@ -1,0 +1,154 @@
+"""Produce and MultiProduce of 0.7: message sets into logs. Nothing is answered; what cannot be taken ends the connection.
+
+A message that is too large is dropped instead, as 0.7.2 did, and the log says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.broker.kafka07.rooms import Asked07, Rooms07
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.authorization import Operation, Resource
+from ottla.broker.serving.long_checks import LARGE_BYTES, LongChecks
+from ottla.broker.serving.request import NO_REPLY, Close, Ready
+from ottla.broker.topics.by_name import is_there
+from ottla.cluster.acls import CLUSTER_NAME
+from ottla.cluster.names import INTERNAL, name_error
+from ottla.ports import Buffer
+from ottla.records.arrivals07 import Arrived07, Terms07, arrive
+from ottla.records.codecs import MOST_EXPANSION
+from ottla.records.legacy import BadMessage
+from ottla.wire.errors import NONE, error_name
+from ottla.wire.kafka07 import ProduceRequest07, decode_request, named_in
+
+log = logging.getLogger("ottla.broker")
+
+ANY_PARTITION: Final = -1
+READ_AT_ONCE: Final = 200
+DROPPED: Final = (
+    "%s: what it produced to %s-%d was dropped, for a message of %d bytes is too large: raise max.message.bytes of the topic, or "
+    "send smaller ones"
+)
+
+
+def produce(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
+    """Append one message set."""
+    request = decode_request(asked.frame)
+    assert isinstance(request, ProduceRequest07), "that is its type"
+    return (yield from _in_order(rooms, asked, [request]))
+
+
+def multi_produce(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
+    """Append message sets one after the other, up to the first that cannot be taken: those before it stay."""
+    requests: list[ProduceRequest07] = []
+    for request in named_in(asked.frame):
+        assert isinstance(request, ProduceRequest07), "that is what a request of its type names"
+        requests.append(request)
+        if not len(requests) % READ_AT_ONCE:
+            yield None
+    return (yield from _in_order(rooms, asked, requests))
+
+
+def _in_order(rooms: Rooms07, asked: Asked07, requests: Iterable[ProduceRequest07]) -> Steps[Ready]:
+    yield from rooms.news_come(asked.now)
+    for number, request in enumerate(requests):
+        if number:
+            yield None
+        refused = yield from _append(rooms, asked, request)
+        if refused is not None:
+            return Close(refused)
+    return NO_REPLY
+
+
+def _append(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
+    """Append one message set. Why it can't be, if that ends the connection. The topic is made even if the set is bad then."""
+    topic = request.topic
+    refused = name_error(topic)
+    if refused is None and not rooms.may(asked, Operation.WRITE, topic):
+        refused = f"{asked.peer.principal} may not write to the topic {topic}, and nothing answers a produce request"
+    if refused is None and rooms.partitions_of(topic) is None:
+        refused = yield from _make(rooms, asked, request)
+    if refused is not None:
+        return refused
+    index = _index(rooms, topic, request.partition)
+    if index is None:
+        return _no_partition(request)
+    return (yield from _append_to(rooms, asked, request, index))
+
+
+def _append_to(rooms: Rooms07, asked: Asked07, request: ProduceRequest07, index: int) -> Steps[str | None]:
+    topic, partition = request.topic, rooms.partitions.get(request.topic, index)
+    view = rooms.view(asked, topic, index)
+    if view is None or partition is None:
+        return f"messages came for {topic}-{index}, which is not served to clients of Kafka 0.7"
+    try:
+        arrived = yield from _arrive(rooms.checks, request.messages, _terms(partition, asked))
+    except BadMessage as bad:
+        return f"messages for {topic}-{index} can't be taken: {bad}"
+    if arrived.too_large_bytes:
+        log.warning(DROPPED, asked.peer, topic, index, arrived.too_large_bytes, extra={"cause": f"too large {topic}"})
+        return None
+    error_code = view.append(arrived.runs, asked.now) if arrived.runs else NONE
+    return f"messages could not be appended to {topic}-{index}: {error_name(error_code)}" if error_code else None
+
+
+def _terms(partition: Partition, asked: Asked07) -> Terms07:
+    """On what terms a partition takes a client's messages."""
+    terms, release = partition.terms(asked.now), asked.peer.release
+    most_bytes = partition.config.max_message_bytes
+    return Terms07(asked.now.wall_ms, most_bytes, terms.codec, terms.level, release.newest_magic, release.newest_codec)
+
+
+def _arrive(checks: LongChecks, messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
+    """Messages as batches, within the memory that there is: for as much as few have in them, or else for the most."""
+    most_bytes = min(LARGE_BYTES, MOST_EXPANSION * len(messages))
+    arrived = yield from checks.holding(most_bytes, _arriving(messages, terms._replace(limit_bytes=most_bytes)))
+    if arrived.too_large_bytes > most_bytes:
+        arrived = yield from checks.holding(terms.limit_bytes, _arriving(messages, terms))
+    return arrived
+
+
+def _arriving(messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
+    return (yield from arrive(messages, terms))
+
+
+def _make(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
+    """Make the topic that a request names, with the settings that topics have by default. Why it can't be, if it can't."""
+    topic, settings = request.topic, rooms.settings.value
+    if not ANY_PARTITION <= request.partition < settings.num_partitions:
+        return _no_partition(request)
+    if topic in INTERNAL:
+        return f"messages came for {topic}, which is a topic that brokers alone make"
+    if not settings.auto_create_topics_enable:
+        return f"messages came for {topic}, and there is no such topic: make it, or set auto.create.topics.enable"
+    rights = rooms.rights
+    may_create = rights.is_open or rights.may(asked.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
+    if not may_create and not rooms.may(asked, Operation.CREATE, topic):
+        return f"{asked.peer.principal} may not make the topic {topic}, and nothing answers a produce request"
+    (decision,) = yield from rooms.by_name.made([topic], asked.now)
+    return None if is_there(decision) else f"the topic {topic} could not be made: {error_name(decision.error_code)}"
+
+
+def _index(rooms: Rooms07, topic: str, wanted: int) -> int | None:
+    """The partition that is meant; -1 is any that this broker can write to. None: there is no such partition."""
+    count = rooms.partitions_of(topic) or 0
+    if wanted != ANY_PARTITION:
+        return wanted if 0 <= wanted < count else None
+    drawn = int.from_bytes(rooms.random_bytes(4))
+    if count and _is_led(rooms, topic, drawn % count):
+        return drawn % count
+    led = [index for index in range(count) if _is_led(rooms, topic, index)]
+    return led[drawn % len(led)] if led else None
+
+
+def _is_led(rooms: Rooms07, topic: str, index: int) -> bool:
+    partition = rooms.partitions.get(topic, index)
+    return partition is not None and not partition.leader_error()
+
+
+def _no_partition(request: ProduceRequest07) -> str:
+    return f"messages came for {request.topic}-{request.partition}, and there is no such partition"

@@ -1,0 +1,87 @@
+"""What the requests of 0.7 are served from, and what is known of one besides its bytes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ottla.broker.kafka07.views import View07, Views07
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Steps
+from ottla.broker.security.rights import Rights
+from ottla.broker.serving.authorization import Operation, Resource
+from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.later import LaterReplies
+from ottla.broker.serving.long_checks import LongChecks
+from ottla.broker.serving.request import NO_REPLY, Peer
+from ottla.broker.serving.slices import awaited
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.by_name import TopicsByName
+from ottla.cluster.image import ClusterImage
+from ottla.ports import Buffer, Now
+from ottla.records.rendered07 import Kind07
+from ottla.wire.kafka07 import Request, title
+
+log = logging.getLogger("ottla.broker")
+
+UNSERVED: Final = "%s: clients of Kafka %s are not served from %s: %s"
+
+
+class Asked07(NamedTuple):
+    """One request: its frame, which is its own for good, and who sent it when."""
+
+    kind: type[Request]
+    frame: Buffer
+    peer: Peer
+    now: Now
+
+    def __str__(self) -> str:
+        return title(self.kind)
+
+
+class Rooms07(NamedTuple):
+    """What is read and written, and who is asked before."""
+
+    partitions: Partitions
+    cluster: ClusterImage
+    settings: SettingsInForce
+    by_name: TopicsByName
+    rights: Rights
+    later: LaterReplies
+    checks: LongChecks
+    news: FirstNews
+    views: Views07
+    random_bytes: Callable[[int], bytes]
+
+    def news_come(self, now: Now) -> Steps[None]:
+        """Wait until this broker knows which topics there are: one of a cluster is told that after its start."""
+        if not self.news.have_come:
+            yield from awaited(self.later, self.news.awaited(now, lambda: NO_REPLY))
+
+    def may(self, asked: Asked07, operation: Operation, topic: str) -> bool:
+        """Whether a client may do that to a topic; the log notes that it may not."""
+        rights = self.rights
+        return rights.is_open or rights.asked(asked.peer, operation, Resource.TOPIC, topic, str(asked), asked.now)
+
+    def partitions_of(self, topic: str) -> int | None:
+        """How many partitions a topic has; None if there is no such topic."""
+        found = self.cluster.topics.get(topic)
+        return None if found is None else len(found.partitions)
+
+    def view(self, asked: Asked07, topic: str, index: int) -> View07 | None:
+        """A partition as 0.7 sees it; None where it can't be served, and the log says why."""
+        partition = self.partitions.get(topic, index)
+        found = self._view(asked, partition)
+        if isinstance(found, str):
+            cause = {"cause": f"unserved {topic}"}
+            log.warning(UNSERVED, asked.peer, asked.peer.release, f"{topic}-{index}", found, extra=cause)
+            return None
+        return found
+
+    def _view(self, asked: Asked07, partition: Partition | None) -> View07 | str:
+        if partition is None:
+            return "another broker has it"
+        # What clients of today have written is read by 0.6 as messages of format 0, the only one that it knew.
+        return self.views.view(partition, Kind07(asked.peer.release.newest_magic))

@@ -1,0 +1,112 @@
+"""The way in for clients of 0.6 and 0.7: a frame is a type and a body, and is answered in its turn, if at all.
+
+There are no errors but those of fetches: whatever else cannot be served ends its connection, with one line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from ottla.broker.failures import Changes, Mistake
+from ottla.broker.kafka07.fetch import CODE_BYTES, HEAD, fetch, multi_fetch
+from ottla.broker.kafka07.offsets import offsets
+from ottla.broker.kafka07.produce import multi_produce, produce
+from ottla.broker.kafka07.rooms import Asked07, Rooms07
+from ottla.broker.quotas.client_quotas import Client, ClientQuotas
+from ottla.broker.scheduler import Steps
+from ottla.broker.serving.later import Promise, Reply
+from ottla.broker.serving.request import Answer, Close, Encoded, Peer, Ready, Throttled
+from ottla.broker.serving.router import MISTAKEN
+from ottla.cluster.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
+from ottla.ports import Buffer, FileSlice, Now
+from ottla.wire.errors import ERRORS, UNKNOWN_SERVER_ERROR
+from ottla.wire.faults import Malformed
+from ottla.wire.kafka07 import (
+    UNKNOWN,
+    FetchRequest07,
+    MultiFetchRequest07,
+    MultiProduceRequest07,
+    OffsetsRequest07,
+    ProduceRequest07,
+    Request,
+    kind_of,
+)
+
+log = logging.getLogger("ottla.broker")
+
+SERVED: Final[dict[type[Request], Callable[[Rooms07, Asked07], Steps[Ready]]]] = {
+    ProduceRequest07: produce,
+    FetchRequest07: fetch,
+    MultiFetchRequest07: multi_fetch,
+    MultiProduceRequest07: multi_produce,
+    OffsetsRequest07: offsets,
+}
+PRODUCES: Final = (ProduceRequest07, MultiProduceRequest07)
+FETCHES: Final = (FetchRequest07, MultiFetchRequest07)
+
+
+class Router07:
+    """Serves requests one at a time: the bytes of one in, parts of its answer out, or the promise of them."""
+
+    def __init__(self, rooms: Rooms07, changes: Changes, quotas: ClientQuotas) -> None:
+        self._rooms = rooms
+        self._changes = changes
+        self._quotas = quotas
+        self._at_hand: type[Request] | None = None
+
+    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
+        """Serve one request (the bytes after its size), on the same terms as `Router.receive`."""
+        self._at_hand, self._changes.made = None, False
+        try:
+            kind = self._at_hand = kind_of(frame)
+        except Malformed as malformed:
+            return Close(str(malformed))
+        asked = Asked07(kind, frame if owned else bytearray(frame), peer, now)
+        # Producers of that time send and hang up: what they sent is taken all the same.
+        reply = self._rooms.later.computed(_begun(self._rooms, asked), to_the_end=kind in PRODUCES)
+        if isinstance(reply, Promise):
+            reply.keep(partial(self._told, asked))
+            return reply
+        assert isinstance(reply, Ready), "no steps of 0.7 return what waits"
+        return self._told(asked, reply)
+
+    def refuse(self, error_code: int, sentence: str) -> Answer:
+        """Answer the request that was received last with an error, or close its connection where there is no place for one."""
+        return [_failed()] if self._at_hand is FetchRequest07 else Close(sentence)
+
+    def _told(self, asked: Asked07, reply: Ready) -> Answer:
+        """A reply as bytes."""
+        if isinstance(reply, Mistake):
+            self._changes.mistakes += 1
+            log.error(MISTAKEN, asked.peer, asked, exc_info=reply.error, extra={"cause": "mistake"})
+            self._at_hand = asked.kind
+            return self.refuse(UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
+        if isinstance(reply, Close):
+            return reply
+        answer: Answer = list(reply.parts) if isinstance(reply, Encoded) else None
+        return self._metered(asked, answer) if self._quotas.is_on else answer
+
+    def _metered(self, asked: Asked07, answer: Answer) -> Answer:
+        """The same where clients have quotas: who has used up his own rests. He has no client id, and cannot be told how long."""
+        quotas, client = self._quotas, Client(asked.peer.principal, "")
+        throttle_ms = quotas.request_debt_ms(client)
+        parts = list(answer) if isinstance(answer, list) else []
+        if asked.kind in PRODUCES:
+            quotas.use(PRODUCER_BYTE_RATE, client, len(asked.frame))
+            throttle_ms = max(throttle_ms, quotas.debt_ms(PRODUCER_BYTE_RATE, client))
+        elif asked.kind in FETCHES:
+            quotas.use(CONSUMER_BYTE_RATE, client, sum(len(part) for part in parts if not isinstance(part, FileSlice)))
+            throttle_ms = max(throttle_ms, quotas.debt_ms(CONSUMER_BYTE_RATE, client))
+        return Throttled(parts, throttle_ms, rests_first=True) if throttle_ms else answer
+
+
+def _begun(rooms: Rooms07, asked: Asked07) -> Steps[Reply]:
+    return (yield from SERVED[asked.kind](rooms, asked))
+
+
+def _failed() -> bytes:
+    """The response to a fetch that says that something failed."""
+    return HEAD.pack(CODE_BYTES, UNKNOWN)

@@ -1,0 +1,54 @@
+"""A broker in the ZooKeeper of Kafka 0.7: its session there, from when the broker listens until it stops.
+
+Knows the real ZooKeeper; what is kept there `ottla.broker.kafka07.registration` knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from ottla.broker.kafka07.registration import Registration07
+from ottla.broker.releases import Dialect
+from ottla.broker.settings import BrokerSettings, SettingError
+from ottla.net.joining import advertised, kazoo_needed
+from ottla.net.listen import Listen
+from ottla.net.posts import Posts
+from ottla.net.server import Server
+from ottla.ports import SharedRegistry
+
+CONNECT = "ottla.kafka07.zookeeper.connect"
+
+
+def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
+    """Refuse what no client of 0.6 or 0.7 could use. Raises `SettingError`."""
+    old = [where for where in listen if where.release.dialect is Dialect.FIRST]
+    for where in old:
+        if where.spoken.has_sasl:
+            raise SettingError(
+                f"Listener {where.name} is to be Kafka {where.release} and to speak {where.spoken.value}, but clients of that time "
+                "cannot log in: have it speak PLAINTEXT or SSL."
+            )
+        if settings.registry_address is not None and where.name == settings.inter_broker_listener:
+            raise SettingError(
+                f"Listener {where.name} is to be Kafka {where.release}, in which brokers cannot speak to each other: name another "
+                "one in inter.broker.listener.name."
+            )
+    if settings.ottla_kafka07_zookeeper_connect and not old:
+        raise SettingError(f"{CONNECT} is set, and no listener is Kafka 0.7: add one with --listen HOST:PORT,release=0.7.")
+
+
+def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:
+    """Have clients of 0.7 find this broker, if a ZooKeeper is named for that: now, or once it is reached. Raises `SettingError`."""
+    broker = server.broker
+    connect = broker.settings.ottla_kafka07_zookeeper_connect
+    if not connect:
+        return None
+    where = next(where for where in addresses if where.release.dialect is Dialect.FIRST)
+    _, host, port = advertised(where, broker.settings, "clients")
+    with kazoo_needed(CONNECT):
+        from ottla.net.zookeeper.opening import sought
+    registry = sought(connect, broker.settings.zookeeper_session_timeout_ms, posts)
+    registration = Registration07(registry, broker.image, broker.settings_in_force, broker.scheduler, broker.node_id)
+    server.completed(partial(registration.begin, host, port))
+    return registry
