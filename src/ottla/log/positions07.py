@@ -23,6 +23,7 @@ from ottla.log.readable import ReadableLog
 from ottla.log.sidecar07 import END, Begin07, Sidecar07, misfit
 from ottla.log.torn07 import give_up
 from ottla.ports import Buffer, Disk, File, StorageFailed
+from ottla.records import kernel_07
 from ottla.records.batch import BadBatch, BatchHeader, batches
 from ottla.records.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
 from ottla.records.rendered07 import Kind07, size_of
@@ -202,24 +203,36 @@ class Positions07(NoPositions07):
 
     def _measure(self, view: memoryview, plain: Kind07) -> Generator[Progress07, None, None]:
         """Measure the batches that fill `view`, all of one segment."""
-        since_bytes = since_batches = 0
-        for at, header in batches(view):
+        since_bytes = since_batches = next_at = 0
+        while (batch := next(batches(view, next_at), None)) is not None:
+            at, header = batch
+            next_at = at + header.size
             if header.base_offset < self.end.offset:
                 raise misfit(self.sidecars[-1].path)
             if not at or header.base_offset != self.end.offset:
                 yield from self._go_to(header.base_offset)
             kind, kept = self._kind(header, plain)
             try:
-                size = len(kept) if kept is not None else (yield from self._size(view[at : at + header.size], header, kind))
+                size = len(kept) if kept is not None else (yield from self._size(view[at:next_at], header, kind))
             except (CodecFailed, BadBatch) as failure:
                 log.warning("%s: clients of 0.7 do not see the batch of offset %d: %s", self._path, header.base_offset, failure)
                 yield from self._go_to(header.next_offset)
                 continue
             self._advance(header, kind, size, kept)
+            if plain is Kind07.PLAIN1 and not self._pending:
+                next_at = self._pass_plain(view, next_at)
             since_bytes, since_batches = since_bytes + size, since_batches + 1
             if since_bytes > PAUSE_BYTES or since_batches > PAUSE_BATCHES:
                 since_bytes = since_batches = 0
                 yield Progress07.SYNC if self.wants_sync else Progress07.MORE
+
+    def _pass_plain(self, view: memoryview, at: int) -> int:
+        """Measure the plain batches from `at` on that need no entry, as far as they are whole; where they end."""
+        until = min(len(view), at + max(0, INTERVAL_BYTES - self._since_entry))
+        stop, offset, size = kernel_07.measure_batches(view, at, until, self.end.offset, MAGICS[Kind07.PLAIN1])
+        self._since_entry += stop - at
+        self.end = Place07(offset, self.end.position + size)
+        return stop
 
     def _size(self, batch: memoryview, header: BatchHeader, kind: Kind07) -> Generator[Progress07, None, int]:
         if kind == Kind07.NOTHING or not header.record_count:

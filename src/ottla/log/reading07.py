@@ -14,12 +14,19 @@ from ottla.log.positions07 import MAGICS, READ_BYTES, Positions07
 from ottla.log.readable import ReadableLog
 from ottla.log.sidecar07 import END, PAGE_RECORDS, Entry07, Sidecar07, misfit
 from ottla.ports import Disk
+from ottla.records import kernel_07
 from ottla.records.batch import BatchHeader, batches
 from ottla.records.rendered07 import Kind07, Rendering07, open_batch
 
 PIECE_BYTES: Final = 256 * 1024
 PIECE_BATCHES: Final = 64
 """What is rendered between two pauses."""
+
+LEAST_READ_BYTES: Final = 64 * 1024
+"""What is read of the log at once at least, even if little is asked for."""
+
+FIRST_PAGE: Final = 8
+"""How many entries are read at first; then more and more, for whoever reads on."""
 
 CURSORS: Final = 16
 NEAR_BYTES: Final = 4 << 20
@@ -212,7 +219,8 @@ class Reader07:
     ) -> Generator[None, None, int]:
         """Fill `out` with the bytes from `position` on; how many there are, which are fewer if the segment is deleted meanwhile."""
         walk = Walk07(self._log, cursor, until_offset)
-        written = batch_count = 0
+        written = paused_at = batch_count = 0
+        walk.wanted_bytes = len(out)
         for view, header in walk.batches():
             if header is None:
                 yield
@@ -227,8 +235,14 @@ class Reader07:
                 self._remember(begin)
                 return written
             walk.passed(header, size)
-            batch_count += 1
-            if not batch_count % PIECE_BATCHES:
+            if walk.position == position + written:
+                written += walk.render_plain(out[written : written + PIECE_BYTES])
+            if written == len(out):
+                self._remember(walk.here)
+                return written
+            batch_count, walk.wanted_bytes = batch_count + 1, len(out) - written
+            if batch_count % PIECE_BATCHES == 0 or written - paused_at >= PIECE_BYTES:
+                paused_at = written
                 yield
         if walk.offset >= self._log.segments[0].base_offset:
             raise misfit(cursor.sidecar.path)
@@ -269,13 +283,18 @@ class Walk07:
         self._sidecar = cursor.sidecar
         self._index = cursor.number
         self._until_offset = until_offset
+        self._data = memoryview(b"")
+        self._next_at = 0
         self._entries: list[Entry07] = []
+        self._page = FIRST_PAGE
         self._at = 0
         self._entry: Entry07 | None = None
         self.offset = cursor.offset
         self.position = cursor.position
         self.kind = Kind07.PLAIN1
         self.cursor = cursor
+        self.wanted_bytes = 0
+        """How much is wanted of the batches that come, as messages: what is read of the log at once depends on it."""
 
     @property
     def kept_size(self) -> int:
@@ -294,27 +313,48 @@ class Walk07:
         """
         nothing = memoryview(b"")
         while self.offset < self._until_offset:
-            until = self._until_offset
-            found = self._log.read(self.offset, READ_BYTES, until_offset=until, min_one_batch=True, deleted_too=True)
+            most, until = min(READ_BYTES, max(LEAST_READ_BYTES, self.wanted_bytes * 9 // 8)), self._until_offset
+            found = self._log.read(self.offset, most, until_offset=until, min_one_batch=True, deleted_too=True)
             if found is None:
                 return
             if not len(found):
                 yield nothing, None
                 continue
-            data = memoryview(found.read())
-            for at, header in batches(data):
+            self._data, self._next_at = memoryview(found.read()), 0
+            while (batch := next(batches(self._data, self._next_at), None)) is not None:
+                at, header = batch
                 if header.base_offset != self.offset:
                     raise misfit(self._sidecar.path)
                 self._look_up(header)
-                yield data[at : at + header.size], header
+                self._next_at = at + header.size
+                yield self._data[at : self._next_at], header
 
     def passed(self, header: BatchHeader, size: int) -> None:
         """The batch took so many bytes."""
         self.offset, self.position = header.next_offset, self.position + size
 
+    def render_plain(self, out: memoryview) -> int:
+        """Pass the batches that are read already and have no entry, written to `out` as far as whole ones fit; how much is written.
+
+        Batches may be small: one by one, each would take longer than its messages.
+        """
+        entry = self._next_entry()
+        until_offset = self._until_offset if entry is None else min(entry.offset, self._until_offset)
+        data, magic = self._data, MAGICS[Kind07.PLAIN1]
+        self._next_at, self.offset, written = kernel_07.render_batches(
+            data, self._next_at, len(data), self.offset, until_offset, magic, out, 0
+        )
+        self.position += written
+        return written
+
+    @property
+    def here(self) -> Cursor07:
+        """The batch that comes next, as a place to begin."""
+        return Cursor07(self._sidecar, self._index, self.offset, self.position)
+
     def _look_up(self, header: BatchHeader) -> None:
         """Find the kind of a batch: that of its entry, or else it is plain."""
-        self.cursor = Cursor07(self._sidecar, self._index, self.offset, self.position)
+        self.cursor = self.here
         self.kind, self._entry = Kind07.NOTHING if header.is_control else Kind07.PLAIN1, None
         while (entry := self._next_entry()) is not None and entry.offset <= self.offset:
             if entry.offset != self.offset or entry.position != self.position:
@@ -330,5 +370,6 @@ class Walk07:
         if self._at >= len(self._entries):
             if self._index >= self._sidecar.count:
                 return None
-            self._entries, self._at = self._sidecar.entries(self._index, PAGE_RECORDS), 0
+            self._entries, self._at = self._sidecar.entries(self._index, self._page), 0
+            self._page = min(2 * self._page, PAGE_RECORDS)
         return self._entries[self._at]

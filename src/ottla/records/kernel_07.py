@@ -46,11 +46,18 @@ def _crc32(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cy
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _int32(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t) -> cython.longlong:
+def _uint32(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t) -> cython.longlong:
     number: cython.longlong = buf[pos]
+    return (number << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _int32(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t) -> cython.longlong:
     borrow: cython.longlong = 1
-    number = (number << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3]
-    return number - (borrow << 32) if buf[pos] & 0x80 else number
+    return _uint32(buf, pos) - (borrow << 32) if buf[pos] & 0x80 else _uint32(buf, pos)
 
 
 @cython.cfunc
@@ -176,7 +183,10 @@ def value_at(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: 
     return _value(buf, pos, end)
 
 
-def render(
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _rendered(
     buf: cython.const[cython.uchar][::1],
     pos: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
@@ -184,18 +194,12 @@ def render(
     magic: cython.int,
     out: cython.uchar[::1],
     at: cython.Py_ssize_t,
-):
-    """Write as many of `count` records as messages of `magic` to `out` from `at` as fit: (records, position, end in `out`).
-
-    A position of -1 where a record is broken.
-    """
+) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t, cython.Py_ssize_t]:
     overhead: cython.Py_ssize_t = 10 if magic else 9
     index: cython.Py_ssize_t = 0
     value: cython.Py_ssize_t
     size: cython.Py_ssize_t
     stop: cython.Py_ssize_t
-    if not 0 <= pos <= end <= len(buf) or not 0 <= at <= len(out):
-        raise ValueError("render: the range is outside the buffer, or the position outside the room")
     while index < count:
         value, size, stop = _value(buf, pos, end)
         if value < 0:
@@ -215,6 +219,121 @@ def render(
         pos = stop
         index += 1
     return index, pos, at
+
+
+def render(
+    buf: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    magic: cython.int,
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+):
+    """Write as many of `count` records as messages of `magic` to `out` from `at` as fit: (records, position, end in `out`).
+
+    A position of -1 where a record is broken.
+    """
+    if not 0 <= pos <= end <= len(buf) or not 0 <= at <= len(out):
+        raise ValueError("render: the range is outside the buffer, or the position outside the room")
+    return _rendered(buf, pos, end, count, magic, out, at)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _ordinary(
+    buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t, next_offset: cython.longlong
+) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t, cython.longlong]:
+    """(end, records, offset that follows) of the batch at `pos` if it is whole, begins with that offset, and is plain; else -1.
+
+    That is uncompressed and no control batch.
+    """
+    size: cython.longlong
+    count: cython.longlong
+    base_offset: cython.longlong
+    if end - pos < 61 or buf[pos + 16] != 2 or buf[pos + 22] & 0x27:
+        return -1, 0, 0
+    base_offset = (_uint32(buf, pos) << 32) | _uint32(buf, pos + 4)
+    size = _int32(buf, pos + 8) + 12
+    count = _int32(buf, pos + 57)
+    if base_offset != next_offset or size < 61 or size > end - pos or count < 0 or buf[pos] & 0x80:
+        return -1, 0, 0
+    return pos + size, count, base_offset + _int32(buf, pos + 23) + 1
+
+
+def measure_batches(
+    buf: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    next_offset: cython.longlong,
+    magic: cython.int,
+):
+    """Pass the plain batches that follow one another from `pos`, the first one with `next_offset`, and end before `end`.
+
+    (position, offset that follows, bytes that they take as messages). It stops in front of any other, and of one that is broken.
+    """
+    overhead: cython.longlong = 10 if magic else 9
+    total: cython.longlong = 0
+    values: cython.longlong
+    count: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    here: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    following: cython.longlong
+    if not 0 <= pos <= end <= len(buf):
+        raise ValueError("measure_batches: the range is outside the buffer")
+    while True:
+        stop, count, following = _ordinary(buf, pos, end, next_offset)
+        if stop < 0:
+            break
+        here, values = pos + 61, count * overhead
+        while count > 0:
+            at, size, here = _value(buf, here, stop)
+            if at < 0:
+                break
+            values += size
+            count -= 1
+        if count > 0 or here != stop:
+            break
+        total += values
+        pos, next_offset = stop, following
+    return pos, next_offset, total
+
+
+def render_batches(
+    buf: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    next_offset: cython.longlong,
+    until_offset: cython.longlong,
+    magic: cython.int,
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+):
+    """The same for batches before `until_offset`, which are written to `out` from `at` as messages while whole ones fit.
+
+    (position, offset that follows, end in `out`); what stands behind that end is nothing.
+    """
+    count: cython.Py_ssize_t
+    found: cython.Py_ssize_t
+    here: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    written: cython.Py_ssize_t
+    following: cython.longlong
+    if not 0 <= pos <= end <= len(buf) or not 0 <= at <= len(out):
+        raise ValueError("render_batches: the range is outside the buffer, or the position outside the room")
+    while next_offset < until_offset:
+        stop, count, following = _ordinary(buf, pos, end, next_offset)
+        if stop < 0:
+            break
+        found, here, written = _rendered(buf, pos + 61, stop, count, magic, out, at)
+        if found != count or here != stop:
+            break
+        pos, next_offset, at = stop, following, written
+    return pos, next_offset, at
 
 
 @cython.cfunc
@@ -265,7 +384,7 @@ def look(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cyth
     codec = _codec(buf, pos)
     while stop > 0 and buf[pos + 4] == magic and _codec(buf, pos) == codec and not (codec and count):
         start = pos + 9 + magic
-        if _crc32(buf, start, stop) != _int32(buf, start - 4) & 0xFFFFFFFF:
+        if _crc32(buf, start, stop) != _uint32(buf, start - 4):
             return BAD_CRC, pos, 0
         if stop - start > most_bytes:
             return TOO_LARGE, pos, stop - start

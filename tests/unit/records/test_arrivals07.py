@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ottla.records import arrivals07, codecs, kernel_07
 from ottla.records.arrivals07 import Arrived07, Run07, Terms07, arrive
-from ottla.records.batch import BadBatch, check, read_header
+from ottla.records.batch import BadBatch, check, read_header, stamp
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import open_batches
 from ottla.records.kafka07 import MOST_NESTED, message_set, messages
@@ -300,6 +300,7 @@ def test_both_runs_read_the_same_in_any_bytes(kernels: SimpleNamespace, data: by
         return [
             module.measure(data, 0, len(data), count),
             module.locate(data, 0, len(data), count, magic, wanted),
+            module.measure_batches(data, 0, len(data), 0, magic),
             module.value_at(data, 0, len(data)),
             module.render(data, 0, len(data), count, magic, out, 0),
             bytes(out),
@@ -311,6 +312,50 @@ def test_both_runs_read_the_same_in_any_bytes(kernels: SimpleNamespace, data: by
     assert read(kernels.kernel_07) == read(kernel_07)
 
 
+def numbered(batches: list[bytearray], base_offset: int = 5) -> bytes:
+    """Batches one after another, with offsets from `base_offset` on."""
+    for batch in batches:
+        stamp(batch, 0, base_offset, 0)
+        base_offset = read_header(batch).next_offset
+    return b"".join(batches)
+
+
+@given(
+    parts=st.lists(ROWS, min_size=1, max_size=5), magic=st.sampled_from([0, 1]), room=st.integers(0, 400), torn=st.integers(0, 70)
+)
+def test_plain_batches_in_a_row_are_passed_at_once(
+    kernels: SimpleNamespace, parts: list[Rows], magic: int, room: int, torn: int
+) -> None:
+    kernel = kernels.kernel_07
+    batches = [build_rows(rows) for rows in parts]
+    view = numbered(batches)
+    sizes = [len(expected(rows, magic)) for rows in parts]
+    whole = [sum(map(len, batches[:n])) for n in range(len(parts) + 1) if sum(map(len, batches[:n])) <= len(view) - torn][-1]
+    passed = next(n for n in range(len(parts) + 1) if sum(map(len, batches[:n])) == whole)
+    after = 5 + sum(map(len, parts[:passed]))
+    assert kernel.measure_batches(view, 0, len(view) - torn, 5, magic) == (whole, after, sum(sizes[:passed]))
+    fits = max(n for n in range(len(parts) + 1) if sum(sizes[:n]) <= room)
+    out = bytearray(room)
+    written = kernel.render_batches(view, 0, len(view), 5, 1000, magic, out, 0)
+    assert written == (sum(map(len, batches[:fits])), 5 + sum(map(len, parts[:fits])), sum(sizes[:fits]))
+    assert out[: written[2]] == b"".join(expected(rows, magic) for rows in parts[:fits])
+
+
+def test_only_plain_batches_that_follow_are_passed_at_once(kernels: SimpleNamespace) -> None:
+    """Neither compressed ones, nor control batches, nor broken ones, nor those behind a gap or an end."""
+    kernel, out = kernels.kernel_07, bytearray(1000)
+    first = simple(2)
+    others = [simple(2, codec=1), simple(2, control=True), edited(simple(2), record_count=3), edited(simple(2), magic=1)]
+    for other in others:
+        view = numbered([first, other])
+        assert kernel.measure_batches(view, 0, len(view), 5, 1)[:2] == (len(first), 7)
+        assert kernel.render_batches(view, 0, len(view), 5, 1000, 1, out, 0)[:2] == (len(first), 7)
+    view = numbered([first, simple(2)])
+    assert kernel.measure_batches(view, 0, len(view), 4, 1) == (0, 4, 0)
+    assert kernel.render_batches(view, 0, len(view), 4, 1000, 1, out, 7) == (0, 4, 7)
+    assert kernel.render_batches(view, 0, len(view), 5, 7, 1, out, 0)[:2] == (len(first), 7)
+
+
 def test_the_kernel_stays_within_its_ranges(kernels: SimpleNamespace) -> None:
     kernel = kernels.kernel_07
     calls: tuple[Callable[[], object], ...] = (
@@ -318,6 +363,8 @@ def test_the_kernel_stays_within_its_ranges(kernels: SimpleNamespace) -> None:
         lambda: kernel.locate(b"abc", -1, 3, 1, 1, 9),
         lambda: kernel.value_at(b"abc", 3, 2),
         lambda: kernel.render(b"abc", 0, 3, 1, 1, bytearray(3), 4),
+        lambda: kernel.measure_batches(b"abc", 0, 4, 0, 1),
+        lambda: kernel.render_batches(b"abc", 0, 3, 0, 9, 1, bytearray(3), 4),
         lambda: kernel.look(b"abc", 0, 4, 9),
         lambda: kernel.write(HELLO, 0, len(HELLO), bytearray(28), 0, 0),
         lambda: kernel.write(HELLO, 0, len(HELLO), bytearray(99), 0, -1),
