@@ -98,7 +98,8 @@ torture-spark: .venv/ready
 suites: .venv/ready
 	$(BIN)/python -m tests.suites.run kafka-python
 	$(if $(AIOKAFKA),$(BIN)/python -m tests.suites.run aiokafka --checkout $(AIOKAFKA),@echo "aiokafka is left out: set AIOKAFKA to a checkout")
-	$(BIN)/python -m tests.suites.run --where-possible franz-go kafka-go sarama librdkafka node-rdkafka
+	$(BIN)/python -m tests.suites.run --where-possible franz-go kafka-go sarama librdkafka node-rdkafka \
+		franz-go-cluster sarama-cluster librdkafka-cluster
 	$(BIN)/python -m pytest -q -p no:randomly tests/cluster/test_apache_tools.py --tools 3.9.1
 
 bench-log: .venv/ready

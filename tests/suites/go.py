@@ -11,11 +11,12 @@ import os
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.suites.brokers import stand_in
 from tests.suites.suite import LIMIT_S, NotHere, Outcomes, adapt, built, tool
 from tests.suites.toxiproxy import Toxiproxy
 
@@ -42,6 +43,8 @@ class GoSuite:
     settings: Mapping[str, object] = field(default_factory=dict)
     port: int = 0
     release: str | None = "4.3"
+    brokers: int = 1
+    ports: Sequence[int] = ()
     adapted: Mapping[str, str] = field(default_factory=dict)
     proxied: bool = False
 
@@ -64,6 +67,7 @@ class GoSuite:
         command += [f"-test.skip={self.unwanted}"] if self.unwanted else []
         with ExitStack() as held:
             told = {name: value.format(address=address) for name, value in self.environment.items()}
+            told["PATH"] = f"{stand_in(home).parent}{os.pathsep}{os.environ['PATH']}"
             if self.proxied:
                 told |= held.enter_context(Toxiproxy(home / "bin" / "server", address))
             output = held.enter_context((home / "output").open("w+b"))
@@ -137,4 +141,25 @@ SARAMA = GoSuite(
     settings={"advertised.listeners": "PLAINTEXT://127.0.0.1:29091"},
     adapted={r"ReplicationFactor: 3": "ReplicationFactor: 1"},
     proxied=True,
+)
+
+FRANZ_GO_CLUSTER = replace(
+    FRANZ_GO, name="franz-go-cluster", brokers=3, release=None, environment={**FRANZ_GO.environment, "KGO_TEST_RF": "3"}
+)
+
+SARAMA_CLUSTER = replace(
+    SARAMA,
+    name="sarama-cluster",
+    brokers=5,
+    ports=Toxiproxy.PORTS,
+    release=None,
+    settings={
+        "default.replication.factor": 2,
+        "offsets.topic.replication.factor": 2,
+        "transaction.state.log.replication.factor": 2,
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": 0,
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    },
+    adapted={},
 )

@@ -1,7 +1,7 @@
 """librdkafka's own tests, built from the sources that its Node package carries: each is a run of its test program.
 
-Those that need no broker, or a mock of one, are left out: they test the client alone. So are those of TLS, of SASL, of share groups
-and of several brokers, which are not served yet.
+Those that need no broker, or a mock of one, are left out: they test the client alone. So are those of TLS and of SASL, which want a
+broker set up for them, and those of share groups, which are not served.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from tests.suites.suite import NotHere, Outcomes, built, tool, unpack
 
 TEST = re.compile(r"^    _TEST\((\w+),\s*([^,)]*)", re.MULTILINE)
-ELSEWHERE = re.compile(
-    r"ssl|sasl|oauthbearer|_auth|reauthentication|share_consumer|fetch_from_follower|mock|_local|unittests|telemetry"
-)
+ELSEWHERE = re.compile(r"ssl|sasl|oauthbearer|_auth|reauthentication|share_consumer|mock|_local|unittests|telemetry")
+SEVERAL = re.compile(r"fetch_from_follower")
+"""Tests that are of several brokers alone."""
 REPLICAS = re.compile(r"(test_create_topic_wait_exists\(\w+, \w+, \w+,) 3,")
 SUMMARY = re.compile(r"^\|\s*(\d{4}_\w+)\s*\|\s*(PASSED|FAILED|SKIPPED)", re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\(B")
@@ -37,10 +37,19 @@ class Librdkafka:
     name: str = "librdkafka"
     source: str = "@confluentinc/kafka-javascript@1.10.1"
     settings: Mapping[str, object] = field(
-        default_factory=lambda: {"num.partitions": 4, "group.initial.rebalance.delay.ms": 500, "group.min.session.timeout.ms": 1000}
+        default_factory=lambda: {
+            "num.partitions": 4,
+            "group.initial.rebalance.delay.ms": 500,
+            "group.min.session.timeout.ms": 1000,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+            "super.users": "User:ANONYMOUS",
+        }
     )
     port: int = 0
     release: str | None = "4.3"
+    brokers: int = 1
+    ports: Sequence[int] = ()
 
     @property
     def version(self) -> str:
@@ -54,7 +63,8 @@ class Librdkafka:
         else:
             shutil.copytree(checkout, home / "librdkafka", ignore=shutil.ignore_patterns(".git"))
         folder = home / "librdkafka"
-        _fit_one_broker(folder / "tests" / "0103-transactions.c")
+        if self.brokers == 1:
+            _fit_one_broker(folder / "tests" / "0103-transactions.c")
         built(["./configure", "--disable-curl"], folder)
         built([make, "-j2", "libs"], folder)
         built([make, "-j2", "-C", "tests", "build"], folder)
@@ -63,6 +73,7 @@ class Librdkafka:
         folder = home / "librdkafka" / "tests"
         (folder / "test.conf").write_text(f"metadata.broker.list={address}\ntest.topic.random=true\ntest.timeout.multiplier=2\n")
         wanted = [test for test in _tests((folder / "test.c").read_text()) if only in test]
+        wanted = [test for test in wanted if self.brokers > 1 or not SEVERAL.search(test)]
         numbers = sorted({test.partition("_")[0] for test in wanted})
         with ThreadPoolExecutor(AT_ONCE) as pool:
             told: Outcomes = {}
@@ -109,3 +120,14 @@ def _tests(program: str) -> Iterator[str]:
         is_local = any(flag in flags for flag in ("LOCAL", "MANUAL", "KNOWN_ISSUE"))
         if not is_local and not ELSEWHERE.search(name):
             yield name
+
+
+LIBRDKAFKA = Librdkafka()
+
+LIBRDKAFKA_CLUSTER = replace(
+    LIBRDKAFKA,
+    name="librdkafka-cluster",
+    brokers=3,
+    release=None,
+    settings={**LIBRDKAFKA.settings, "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
+)

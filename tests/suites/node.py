@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,8 @@ class NodeRdkafka:
     settings: Mapping[str, object] = field(default_factory=lambda: {"num.partitions": 1, "group.initial.rebalance.delay.ms": 0})
     port: int = 0
     release: str | None = "4.3"
+    brokers: int = 1
+    ports: Sequence[int] = ()
 
     def prepare(self, home: Path, checkout: Path | None) -> None:
         npm = tool("npm", "install Node.js")

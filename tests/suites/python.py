@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,8 @@ class PytestSuite(NamedTuple):
     settings: dict[str, object]
     port: int = 0
     release: str | None = None
+    brokers: int = 1
+    ports: Sequence[int] = ()
 
     @property
     def version(self) -> str:

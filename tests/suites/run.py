@@ -15,16 +15,18 @@ from pathlib import Path
 
 from bench.apache_kafka import ApacheKafka, Unavailable
 from ottla.testing import BrokerProcess
-from tests.suites.go import FRANZ_GO, KAFKA_GO, SARAMA
-from tests.suites.librdkafka import Librdkafka
+from tests.suites.brokers import SuiteCluster
+from tests.suites.go import FRANZ_GO, FRANZ_GO_CLUSTER, KAFKA_GO, SARAMA, SARAMA_CLUSTER
+from tests.suites.librdkafka import LIBRDKAFKA, LIBRDKAFKA_CLUSTER
 from tests.suites.lists import Listed, read, write
 from tests.suites.node import NODE_RDKAFKA
 from tests.suites.python import AIOKAFKA, KAFKA_PYTHON
-from tests.suites.suite import NotHere, Suite, is_free
-from tests.support.peers import Peer
+from tests.suites.suite import NotHere, Served, Suite, is_free
 
 HERE = Path(__file__).parent
-ALL: tuple[Suite, ...] = (KAFKA_PYTHON, AIOKAFKA, FRANZ_GO, KAFKA_GO, SARAMA, Librdkafka(), NODE_RDKAFKA)
+ALONE: tuple[Suite, ...] = (KAFKA_PYTHON, AIOKAFKA, FRANZ_GO, KAFKA_GO, SARAMA, LIBRDKAFKA, NODE_RDKAFKA)
+CLUSTERS: tuple[Suite, ...] = (FRANZ_GO_CLUSTER, SARAMA_CLUSTER, LIBRDKAFKA_CLUSTER)
+ALL = (*ALONE, *CLUSTERS)
 SUITES = {suite.name: suite for suite in ALL}
 
 
@@ -39,10 +41,14 @@ def judge(name: str, listed: Listed, found: dict[str, str], *, all_of_them: bool
     return [f"{name}: {line}" for line in worse]
 
 
-def started(suite: Suite, peer: str, home: Path) -> AbstractContextManager[Peer]:
-    """The broker that a suite's clients expect, on the port that they expect it on. Raises `NotHere`."""
+def started(suite: Suite, peer: str, home: Path) -> AbstractContextManager[Served]:
+    """The broker, or brokers, that a suite's clients expect, on the port that they expect it on. Raises `NotHere`."""
     if suite.port and not is_free(suite.port):
         raise NotHere(f"its tests reach the broker at port {suite.port}, which is in use: stop what uses it.")
+    if suite.brokers > 1:
+        if peer != "ottla":
+            raise NotHere("its brokers are a cluster, which is only started of ours.")
+        return SuiteCluster(suite, home)
     if peer == "ottla":
         return BrokerProcess(home / "data", suite.settings, port=suite.port, release=suite.release)
     try:

@@ -11,7 +11,7 @@ import shutil
 import socket
 import subprocess
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Protocol
@@ -27,8 +27,20 @@ class NotHere(Exception):
     """A suite cannot be had here; the sentence says how it can."""
 
 
+class Served(Protocol):
+    """The brokers that a suite runs against."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def log(self) -> str: ...
+
+
 class Suite(Protocol):
-    """One client's tests. `settings`, `port` (0: any) and `release` (None: all of them) are what they expect of the broker."""
+    """One client's tests. `settings`, `port` (0: any) and `release` (None: all of them) are what they expect of the broker.
+
+    Those that want several `brokers` get a cluster; with `ports`, clients reach its brokers at these, one each.
+    """
 
     @property
     def name(self) -> str: ...
@@ -38,6 +50,10 @@ class Suite(Protocol):
     def port(self) -> int: ...
     @property
     def release(self) -> str | None: ...
+    @property
+    def brokers(self) -> int: ...
+    @property
+    def ports(self) -> Sequence[int]: ...
     @property
     def version(self) -> str:
         """The release of the client whose tests these are."""

@@ -17,29 +17,33 @@ START_S = 20
 
 
 class Toxiproxy:
-    """All five proxies lead to one broker. Entering starts it and gives the environment that tells of it."""
+    """Five proxies, which lead to the brokers at `address` in turn: to a lone one all of them.
+
+    Entering starts them, and gives the environment that tells of them.
+    """
 
     MODULE = "github.com/Shopify/toxiproxy/v2/cmd/server"
     VERSION = "v2.5.0"
+    PORTS = range(29091, 29096)
 
     def __init__(self, program: Path, address: str) -> None:
-        self.ports = range(29091, 29096)
         self._program = program
-        self._broker = address
+        self._brokers = address.split(",")
         self._url = f"http://127.0.0.1:{free_port()}"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> dict[str, str]:
         """Raises `NotHere` where something else listens on one of its ports."""
-        for port_used in filter(lambda port: not is_free(port), self.ports):
+        for port_used in filter(lambda port: not is_free(port), self.PORTS):
             raise NotHere(f"its tests reach brokers at port {port_used}, which is in use: stop what uses it.")
         port = self._url.rpartition(":")[2]
         command = [str(self._program), "-host", "127.0.0.1", "-port", port]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self._wait()
-            for number, listening in enumerate(self.ports, 1):
-                proxy = {"name": f"kafka{number}", "listen": f"127.0.0.1:{listening}", "upstream": self._broker, "enabled": True}
+            for number, listening in enumerate(self.PORTS, 1):
+                upstream = self._brokers[(number - 1) % len(self._brokers)]
+                proxy = {"name": f"kafka{number}", "listen": f"127.0.0.1:{listening}", "upstream": upstream, "enabled": True}
                 self._ask("/proxies", proxy)
         except BaseException:
             self._stop()
