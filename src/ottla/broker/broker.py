@@ -334,6 +334,7 @@ class BrokerMachine:
             self.first_news,
             self.views07,
             self.random_bytes,
+            self.node_id,
         )
         return Router07(rooms, self.changes, self.quotas)
 

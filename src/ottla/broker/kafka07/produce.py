@@ -117,7 +117,7 @@ def _arriving(messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
 
 
 def _make(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
-    """Make the topic that a request names, with the settings that topics have by default. Why it can't be, if it can't."""
+    """Make the topic that a request names, by default but on this broker: its client reaches no other. Why it can't be, if not."""
     topic, settings = request.topic, rooms.settings.value
     if not ANY_PARTITION <= request.partition < settings.num_partitions:
         return _no_partition(request)
@@ -129,7 +129,7 @@ def _make(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[st
     may_create = rights.is_open or rights.may(asked.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
     if not may_create and not rooms.may(asked, Operation.CREATE, topic):
         return f"{asked.peer.principal} may not make the topic {topic}, and nothing answers a produce request"
-    (decision,) = yield from rooms.by_name.made([topic], asked.now)
+    decision = yield from rooms.by_name.made_on(topic, rooms.node_id, asked.now)
     return None if is_there(decision) else f"the topic {topic} could not be made: {error_name(decision.error_code)}"
 
 

@@ -54,6 +54,7 @@ class Rooms07(NamedTuple):
     news: FirstNews
     views: Views07
     random_bytes: Callable[[int], bytes]
+    node_id: int
 
     def news_come(self, now: Now) -> Steps[None]:
         """Wait until this broker knows which topics there are: one of a cluster is told that after its start."""

@@ -30,6 +30,10 @@ class TopicsByName(Protocol):
         """Make them; those without an error are there, and led, when the steps are over."""
         ...
 
+    def made_on(self, name: str, node_id: int, now: Now, /) -> Steps[Decision]:
+        """The same for one topic, with all its partitions on this broker alone."""
+        ...
+
 
 class TopicsMadeHere:
     """Those of a lone broker."""
@@ -46,7 +50,16 @@ class TopicsMadeHere:
     def made(self, names: Sequence[str], now: Now) -> Steps[list[Decision]]:
         """Make them, with their logs. What another request has made meanwhile is there, or soon will be."""
         yield from self._logs.free_slowly(names)
-        decisions = yield from self._topics.create_named(names, now)
+        return (yield from self._there((yield from self._topics.create_named(names, now)), now))
+
+    def made_on(self, name: str, node_id: int, now: Now) -> Steps[Decision]:
+        """The same for one topic, with all its partitions on this broker."""
+        yield from self._logs.free_slowly([name])
+        (decision,) = yield from self._there((yield from self._topics.create_on(name, node_id, now)), now)
+        return decision
+
+    def _there(self, decisions: list[Decision], now: Now) -> Steps[list[Decision]]:
+        """The same decisions, once those that are made have their logs."""
         there = [decision.name for decision in decisions if is_there(decision)]
         yield from awaited(self._later, self._logs.reply(MetadataResponse(), there, now))
         return decisions

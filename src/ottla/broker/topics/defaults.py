@@ -27,3 +27,8 @@ def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpe
         }
         return TopicSpec(name, settings.transaction_state_log_num_partitions, factor, configs=configs)
     return TopicSpec(name, settings.num_partitions, settings.default_replication_factor)
+
+
+def topic_on(name: str, settings: BrokerSettings, node_id: int) -> TopicSpec:
+    """The topic of this name with all its partitions on one broker alone, however many replicas others have by default."""
+    return TopicSpec(name, -1, -1, tuple((index, (node_id,)) for index in range(settings.num_partitions)))

@@ -12,7 +12,7 @@ from typing import Final
 from ottla.broker.interbroker.asking import BrokerAsker
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.defaults import default_topic
+from ottla.broker.topics.defaults import default_topic, topic_on
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, ClusterImage
 from ottla.ports import Now
@@ -30,6 +30,7 @@ MANY_BROKERS: Final = 1 << 15
 
 Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
+Placed = CreateTopicsRequest.CreatableReplicaAssignment
 
 
 class TopicsThroughController:
@@ -44,12 +45,23 @@ class TopicsThroughController:
     def begin(self, names: Sequence[str], now: Now) -> list[Decision]:
         """Have these made, unless that is under way. None of them is there yet."""
         for name in names:
-            self._scheduler.begin(("create", name), self._asked([name]), self._told, urgent=True)
+            self._scheduler.begin(("create", name), self._asked([self._topic(name)]), self._told, urgent=True)
         return [Decision(name, LEADER_NOT_AVAILABLE) for name in names]
 
     def made(self, names: Sequence[str], now: Now) -> Steps[list[Decision]]:
         """Have these made and wait for their leaders; one that has none in time has the error LEADER_NOT_AVAILABLE."""
-        decisions = yield from self._asked(names)
+        return (yield from self._led((yield from self._asked(list(map(self._topic, names))))))
+
+    def made_on(self, name: str, node_id: int, now: Now) -> Steps[Decision]:
+        """The same for one topic, with all its partitions on this broker alone."""
+        spec = topic_on(name, self._settings.value, node_id)
+        placed = [Placed(partition_index=index, broker_ids=list(replicas)) for index, replicas in spec.assignments]
+        topic = Topic(name=name, num_partitions=-1, replication_factor=-1, assignments=placed)
+        (decision,) = yield from self._led((yield from self._asked([topic])))
+        return decision
+
+    def _led(self, decisions: list[Decision]) -> Steps[list[Decision]]:
+        """Wait until those that are made have their leaders."""
         until_ms = self._scheduler.now().mono_ms + MOST_WAIT_MS
         made = [each.name for each in decisions if each.error_code in (NONE, TOPIC_ALREADY_EXISTS)]
         while not all(map(self._is_led, made)) and self._scheduler.now().mono_ms < until_ms:
@@ -59,20 +71,18 @@ class TopicsThroughController:
             for each in decisions
         ]
 
-    def _asked(self, names: Sequence[str]) -> Steps[list[Decision]]:
+    def _asked(self, topics: list[Topic]) -> Steps[list[Decision]]:
         """What the controller says; LEADER_NOT_AVAILABLE if there is none that answers."""
         response: CreateTopicsResponse | None = None
         if self._image.controller_id >= 0:
-            request = CreateTopicsRequest(
-                topics=[self._topic(name) for name in names], timeout_ms=self._settings.value.request_timeout_ms
-            )
+            request = CreateTopicsRequest(topics=topics, timeout_ms=self._settings.value.request_timeout_ms)
             response = yield from self._asker.answer(self._image.controller_id, request, lane=LANE)
         told = {} if response is None else {topic.name: topic for topic in response.topics}
         decisions = []
-        for name in names:
-            topic = told.get(name)
+        for asked in topics:
+            topic = told.get(asked.name)
             error_code = LEADER_NOT_AVAILABLE if topic is None or topic.error_code == NOT_CONTROLLER else topic.error_code
-            decisions.append(Decision(name, error_code, None if topic is None else topic.error_message))
+            decisions.append(Decision(asked.name, error_code, None if topic is None else topic.error_message))
         return decisions
 
     def _topic(self, name: str) -> Topic:

@@ -11,7 +11,7 @@ from ottla.broker.scheduler import Steps
 from ottla.broker.serving.later import Reply
 from ottla.broker.settings import SettingsInForce, topic_config_error
 from ottla.broker.topics.commits import Commits, storage_refused
-from ottla.broker.topics.defaults import default_topic
+from ottla.broker.topics.defaults import default_topic, topic_on
 from ottla.broker.topics.deletions import Deletions, note
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.cluster import layout
@@ -82,6 +82,10 @@ class Topics:
     def create_named(self, names: Iterable[str], now: Now) -> Steps[list[Decision]]:
         """Create topics by name alone: internal ones have their own settings, others the defaults."""
         return self._noted((yield from self.create(self._by_default(names), now)), now)
+
+    def create_on(self, name: str, node_id: int, now: Now) -> Steps[list[Decision]]:
+        """Create a topic by name alone, with all its partitions on one broker."""
+        return self._noted((yield from self.create([topic_on(name, self._settings.value, node_id)], now)), now)
 
     def _by_default(self, names: Iterable[str]) -> list[TopicSpec]:
         return [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
