@@ -16,6 +16,7 @@ from ottla.log.sidecar07 import END, PAGE_RECORDS, Entry07, Sidecar07, misfit
 from ottla.ports import Disk
 from ottla.records import kernel_07
 from ottla.records.batch import BatchHeader, batches
+from ottla.records.limits import room_slowly
 from ottla.records.rendered07 import Kind07, Rendering07, open_batch
 
 PIECE_BYTES: Final = 256 * 1024
@@ -105,7 +106,7 @@ class Reader07:
         sidecar, end, until_offset = self._part(position)
         if position >= end:
             return None
-        out = bytearray(min(max_bytes, end - position))
+        out = yield from room_slowly(min(max_bytes, end - position))
         if out:
             cursor = self._cursor(sidecar, position)
             written = yield from self._fill(cursor, position, memoryview(out), until_offset, limit_bytes)

@@ -54,13 +54,13 @@ def multi_fetch(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
             yield None
     most = min(wanted, rooms.settings.value.fetch_max_bytes)
     yield from rooms.news_come(asked.now)
-    return (yield from rooms.checks.holding(most, _read_all(rooms, asked, requests, most)))
+    first = int.from_bytes(rooms.random_bytes(4)) % len(requests) if wanted > most else 0
+    return (yield from rooms.checks.holding(most, _read_all(rooms, asked, requests, first, most)))
 
 
-def _read_all(rooms: Rooms07, asked: Asked07, requests: list[FetchRequest07], left: int) -> Steps[Ready]:
-    """What all of them find. Where that is too much, another one is read first each time, so that each has its turn."""
+def _read_all(rooms: Rooms07, asked: Asked07, requests: list[FetchRequest07], first: int, left: int) -> Steps[Ready]:
+    """What all of them find, which is too much for some: whichever is read first gets what it asks for, so each has its turn."""
     found = [EMPTY] * len(requests)
-    first = int.from_bytes(rooms.random_bytes(4)) % len(requests) if sum(each.max_bytes for each in requests) > left else 0
     for number in range(len(requests)):
         at = (first + number) % len(requests)
         if requests[at].max_bytes <= left or not number:
