@@ -1,9 +1,9 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
 # Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
 # torture-cluster | torture-spark | suites | asan;
-# of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-connections | bench-cluster
+# of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-connections | bench-cluster | bench-07
 .PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-spark suites asan
-.PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections bench-cluster demo test check bench fuzz docs format clean
+.PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections bench-cluster bench-07 demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -117,6 +117,9 @@ bench-connections: .venv/ready
 # Three brokers of Ottla, and three of Apache Kafka 3.9.1, over a ZooKeeper each in turn: Java is needed.
 bench-cluster: .venv/ready
 	$(BIN)/python -m bench.cluster
+
+bench-07: .venv/ready
+	$(BIN)/python -m bench.kafka07
 
 bench-fetch-sessions: .venv/ready
 	$(BIN)/python -m bench.fetch_sessions
