@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ottla.log import checkpoints, scan
 from ottla.log.changed_epochs import ChangedEpoch, find_changed_epochs, write_noted_epochs
+from ottla.log.check07 import check_positions, renew_positions
 from ottla.log.compacted import note_sizes, read_compacted
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochs
@@ -50,7 +51,11 @@ from ottla.records.batch import HEADER_BYTES
 DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", "leftover", "note", "refused"
 """Records are lost; a tail was never synced; a file can be rebuilt; a file is about to go; worth knowing; not for us."""
 
-FAULTS = (DAMAGED, TORN, DERIVED, REFUSED)
+UNSERVED = "unserved"
+"""Records are there, but some clients are not served."""
+
+NEVER_SYNCED = "As far as is known it was never synced: after a crash, the next start of a broker cuts it off."
+FAULTS = (DAMAGED, TORN, DERIVED, REFUSED, UNSERVED)
 KEPT = ".damaged"
 COPY_BYTES = 1 << 20
 ANY_GAPS = LogConfig(cleanup_policy="compact,delete")
@@ -172,7 +177,18 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list
         sentence = f"{said}, and everything below {known.recovery_point} had been synced."
         findings.append(Finding(DAMAGED, f"{path}/{file_name(moved.segment_offset, LOG)}", moved.position, sentence))
     findings += _derived(disk, path, names, scanned)
+    if not scanned.bad:
+        findings += _positions(disk, path, names)
     return findings
+
+
+def _positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Finding]:
+    """Find what is wrong with the positions that clients of Kafka 0.7 have seen."""
+    for fault in check_positions(disk, path, names):
+        if fault.is_torn:
+            yield Finding(LEFTOVER, fault.path, fault.position, f"{fault.sentence} {NEVER_SYNCED}")
+        else:
+            yield Finding(UNSERVED, fault.path, fault.position, f"{fault.sentence} Clients of Kafka 0.7 are not served from it.")
 
 
 def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNOWN) -> list[str]:
@@ -213,7 +229,13 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
     log.close()
     if not was_there and disk.exists(compacted):
         disk.remove(compacted)  # nobody said here that the topic is compacted
-    return done
+    return [*done, *_repair_positions(disk, path)]
+
+
+def _repair_positions(disk: Disk, path: str) -> Iterator[str]:
+    names = disk.list(path)
+    if any(not fault.is_torn for fault in check_positions(disk, path, names)):
+        yield renew_positions(disk, path, names)
 
 
 def _newer_format(disk: Disk, path: str, names: Sequence[str]) -> Finding | None:

@@ -94,7 +94,7 @@ class Log(ReadableLog):
         self._swap_step = 0
         self.positions_07 = NO_POSITIONS
         if opened.positions_07:
-            self.positions_07 = Positions07(disk, path, self, opened.positions_07)
+            self.positions_07 = Positions07(disk, path, self, opened.positions_07, is_whole=opened.is_clean)
 
     @classmethod
     def open(
@@ -358,6 +358,8 @@ class Log(ReadableLog):
         The last one is gone for good when `directory` is synced (call `names_are_synced` then), the others at once. What the disk
         refuses is logged, and tried again the next time. Raises `Unfinished` if it takes more calls to find out what is old.
         """
+        if self._names_synced:
+            self.positions_07.drop_before(self.segments[0].base_offset)
         self._removed = retention.remove_expired(self._disk, self._removed, now, self.noted_start)
         self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
         limit = self.log_end_offset if until_offset is None else until_offset
@@ -371,7 +373,6 @@ class Log(ReadableLog):
             raise
         except StorageFailed as failure:
             log.error("%s: old segments could not be deleted: %s", self.path, failure, extra={"cause": "retention"})
-        self.positions_07.drop_before(self.segments[0].base_offset)
         return len(self._removed) - before
 
     def names_are_synced(self) -> None:

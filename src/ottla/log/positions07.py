@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from ottla.log.damaged import Damaged
 from ottla.log.readable import ReadableLog
-from ottla.log.sidecar07 import END, Begin07, Sidecar07, misfit
+from ottla.log.sidecar07 import END, Begin07, Damaged07, Sidecar07, misfit
 from ottla.log.torn07 import give_up
 from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records import kernel_07
@@ -105,12 +105,14 @@ NO_POSITIONS: Final = NoPositions07()
 class Positions07(NoPositions07):
     """The positions of one log. Everything before `end` is measured, and everything before `shown` on stable storage as well.
 
-    `bases` are the offsets with which its sidecars begin, as they were found. Nothing is read before somebody asks.
+    `bases` are the offsets with which its sidecars begin, as they were found; `is_whole`: the last process was stopped in order, so
+    that nothing of them can be torn. Nothing is read before somebody asks.
     """
 
     __slots__ = (
         "_asked",
         "_disk",
+        "_is_whole",
         "_limit_bytes",
         "_log",
         "_noted_offset",
@@ -125,7 +127,7 @@ class Positions07(NoPositions07):
         "sidecars",
     )
 
-    def __init__(self, disk: Disk, path: str, readable: ReadableLog, bases: Iterable[int] = ()) -> None:
+    def __init__(self, disk: Disk, path: str, readable: ReadableLog, bases: Iterable[int] = (), *, is_whole: bool = False) -> None:
         self._disk = disk
         self._path = path
         self._log = readable
@@ -134,6 +136,7 @@ class Positions07(NoPositions07):
             sidecar.synced = 1  # what is found at a start, or was looked at after a crash, is on stable storage
         self.end = self.shown = Place07(-1, 0)
         self.is_resumed = not self.sidecars
+        self._is_whole = is_whole
         self._noted_offset = -1
         self._since_entry = 0
         self._pending: deque[Noted07] = deque()
@@ -152,6 +155,8 @@ class Positions07(NoPositions07):
         last = newest.last()
         place = Place07(newest.base_offset, newest.begin.position) if last is None else Place07(last.offset, last.position)
         is_batch = last is not None and last.kind != END
+        if self._is_whole and newest.is_torn:
+            raise Damaged07(newest.path, "it ends within an entry, though the broker was stopped in order.")
         if place.offset + is_batch > self._log.log_end_offset:
             raise misfit(newest.path)
         if last is not None and is_batch:  # it was never shown, as there is an END behind what was
@@ -383,10 +388,14 @@ class Positions07(NoPositions07):
             self.give_up(end)
 
     def drop_before(self, offset: int) -> None:
-        """Remove sidecars of nothing but segments before `offset`, but never the last one: it knows which positions were given."""
+        """Remove sidecars of nothing but segments before `offset`, which can't come back.
+
+        The last one is never removed: it knows which positions were given.
+        """
         while len(self.sidecars) > 1 and self.sidecars[1].base_offset <= offset and self.sidecars[1].synced:
             try:
                 self.sidecars[0].remove()
+                self.sidecars[0].remove_kept()
             except StorageFailed as failure:
                 log.warning("positions of deleted segments could not be removed: %s; that is tried again", failure)
                 return

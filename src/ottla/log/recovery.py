@@ -24,6 +24,7 @@ from ottla.log.gaps import read_gaps
 from ottla.log.names import (
     DELETED,
     INDEX,
+    KEPT_07,
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
@@ -67,6 +68,7 @@ class Opened:
     producers: Producers = field(default_factory=Producers)
     snapshots: list[int] = field(default_factory=list)
     positions_07: list[int] = field(default_factory=list)
+    is_clean: bool = False
     log_start_offset: int = 0
     log_end_offset: int = 0
     removed: list[RemovedSegment] = field(default_factory=list)
@@ -87,7 +89,7 @@ class Opening:
         self.clean = clean
         self.recovery_point = recovery_point
         self.was_killed = was_killed and not clean
-        self.found = Opened(AbortedNotes(disk, path))
+        self.found = Opened(AbortedNotes(disk, path), is_clean=clean)
         self._epochs_on_disk: list[tuple[int, int]] | None = []
         self._names: set[str] = set()
         self._ended_transactions = False
@@ -175,15 +177,17 @@ class Opening:
         if noted_start is not None and bases:
             self._keep_deleted(parsed, noted_start, bases[0])
         kept = {one.path for one in self.found.removed}
+        self.found.positions_07 = [known[0] for known in parsed.values() if known and known[1] == POSITIONS_07]
         for name, known in parsed.items():
             if f"{self.path}/{name}" in kept:
                 continue
-            if name.endswith((DELETED, ".tmp")) or (known and known[1] in OF_A_SEGMENT and known[0] not in bases):
+            is_index = known is not None and known[1] in OF_A_SEGMENT and known[0] not in bases
+            is_kept = known is not None and known[1] == KEPT_07 and known[0] not in self.found.positions_07
+            if name.endswith((DELETED, ".tmp")) or is_index or is_kept:
                 if self.disk.exists(f"{self.path}/{name}"):  # a new file may have taken the temporary name meanwhile
                     self.disk.remove(f"{self.path}/{name}")
                 log.info("%s/%s: a leftover without its segment was removed", self.path, name)
         self.found.snapshots = sorted(known[0] for known in parsed.values() if known and known[1] == SNAPSHOT)
-        self.found.positions_07 = [known[0] for known in parsed.values() if known and known[1] == POSITIONS_07]
         for base in bases:
             self.found.segments.append(Segment(self.disk, self.path, base, self.disk.size(f"{self.path}/{file_name(base, LOG)}")))
         if not bases:

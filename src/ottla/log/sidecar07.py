@@ -112,6 +112,11 @@ class Sidecar07:
         return self._count + len(self._buffer) // RECORD_BYTES
 
     @property
+    def is_torn(self) -> bool:
+        """Whether the file ends within a record."""
+        return self.file.size % RECORD_BYTES != 0
+
+    @property
     def begin(self) -> Begin07:
         """What the header says. Raises `Damaged07`."""
         if self._begin is None:
@@ -207,11 +212,15 @@ class Sidecar07:
         self.synced = count + 1
 
     def remove(self) -> None:
-        """Remove the files. Raises `StorageFailed`."""
+        """Remove the file of positions; what it kept goes later. Raises `StorageFailed`."""
         self.close()
-        for path in (self.path, self.kept_path):
-            if self._disk.exists(path):
-                self._disk.remove(path)
+        if self._disk.exists(self.path):
+            self._disk.remove(self.path)
+
+    def remove_kept(self) -> None:
+        """Remove what was kept, once the positions that tell of it can't come back. Raises `StorageFailed`."""
+        if self._disk.exists(self.kept_path):
+            self._disk.remove(self.kept_path)
 
     def close(self) -> None:
         """Close the files; they are opened again when they are used."""

@@ -23,7 +23,7 @@ def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) ->
     newest, highest = sidecars[-1], -1
     for sidecar in list(sidecars):
         begin = _begin(sidecar)
-        is_torn = begin is None and sidecar is newest and not _last_sound(sidecar)[1]
+        is_torn = begin is None and sidecar is newest and not last_sound(sidecar)[1]
         if is_torn or sidecar.base_offset > log_end_offset or (begin is not None and begin.position < highest):
             sidecar.remove()  # a torn one, one of batches that are lost, or one that was given up
             sidecars.remove(sidecar)
@@ -50,10 +50,12 @@ def give_up(disk: Disk, path: str, sidecars: Sequence[Sidecar07], offset: int) -
         sidecar.close()  # one of them may have the name of the new one
     fresh = Sidecar07(disk, path, offset)
     disk.write_file(fresh.path, encode_header(offset, Begin07(end + 1, end)))
-    for sidecar in sidecars:
-        if sidecar.base_offset != offset:
-            sidecar.remove()
-    disk.sync_dir(path)  # or a power cut could bring one back that looks newer
+    given_up = [sidecar for sidecar in sidecars if sidecar.base_offset != offset]
+    for sidecar in given_up:
+        sidecar.remove()
+    disk.sync_dir(path)  # or a power cut could bring one back that looks newer, or without what it kept
+    for sidecar in given_up:
+        sidecar.remove_kept()
     fresh.synced = 1
     log.warning("%s: positions for clients of 0.7 begin anew at %d: those before were given up", path, end + 1)
     return fresh
@@ -92,7 +94,7 @@ def _is_within(sidecar: Sidecar07, index: int, log_end_offset: int) -> bool:
 
 def _sound(sidecar: Sidecar07) -> tuple[int, int]:
     """(how many entries are whole, how many records are known to have been synced)."""
-    last, synced = _last_sound(sidecar)
+    last, synced = last_sound(sidecar)
     before = -1
     for index in range(max(synced - 1, 0), last):
         try:
@@ -107,7 +109,7 @@ def _sound(sidecar: Sidecar07) -> tuple[int, int]:
     return last, synced
 
 
-def _last_sound(sidecar: Sidecar07) -> tuple[int, int]:
+def last_sound(sidecar: Sidecar07) -> tuple[int, int]:
     """(how many entries there are up to the last whole one, how many records that one says had been synced)."""
     for index in range(sidecar.count - 1, -1, -1):
         try:

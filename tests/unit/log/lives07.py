@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+from ottla.log.check07 import check_positions
 from ottla.log.log import Log, LogConfig
 from ottla.log.positions07 import Positions07, Progress07
 from ottla.log.reading07 import OpenedBatches07, Reader07
@@ -216,6 +217,11 @@ class Life07:
             for at, byte in enumerate(data, position):
                 assert self.seen.setdefault(at, byte) == byte, f"the byte at {at} was {self.seen[at]} once"
 
+    def check(self) -> None:
+        """`ottla log check` finds nothing wrong once the log is closed."""
+        self.log.close()
+        assert list(check_positions(self.disk, PATH, self.disk.list(PATH))) == []
+
     def compare(self) -> None:
         """Both kinds of reader see the same, unless a compressed message was cut, or a gap left out."""
         self.reader.show()
@@ -237,3 +243,4 @@ def live(seed: int, acts: int) -> None:
         life.disk.cut_at = -1
     life.read()
     life.compare()
+    life.check()

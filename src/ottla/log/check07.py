@@ -1,0 +1,184 @@
+"""Checks the positions of Kafka 0.7 of one partition against its batches, and renews them where they can't be used.
+
+Knows sidecars and whole logs at rest; changes nothing unless asked to.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from ottla.log.names import KEPT_07, LOG, POSITIONS_07, file_name, parse_file_name
+from ottla.log.recovery import good_batches
+from ottla.log.sidecar07 import END, PAGE_RECORDS, RECORD_BYTES, Begin07, Damaged07, Entry07, Sidecar07, encode_header
+from ottla.log.torn07 import last_sound
+from ottla.ports import Disk
+from ottla.records.batch import BadBatch, BatchHeader
+from ottla.records.codecs import CodecFailed
+from ottla.records.rendered07 import Kind07, size_of
+from ottla.records.steps import finish
+
+END_OF_LOG: Final = (1 << 63) - 1
+NEVER_GIVEN: Final = 1 << 40
+"""How far behind the last known position new ones begin where it is not known which were given."""
+
+
+class Fault07(NamedTuple):
+    """What is wrong with a file, at a byte or -1. `is_torn`: it was never synced, and the next start cuts it off."""
+
+    path: str
+    position: int
+    sentence: str
+    is_torn: bool = False
+
+
+def bases_07(names: Sequence[str], suffix: str = POSITIONS_07) -> list[int]:
+    """The offsets with which a partition's sidecars begin, in order."""
+    return sorted(parsed[0] for parsed in map(parse_file_name, names) if parsed and parsed[1] == suffix)
+
+
+def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Fault07]:
+    """Read every entry and all that is kept, and measure every batch that they tell of."""
+    bases = bases_07(names)
+    first = bases_07(names, LOG)[:1]
+    gone = [base for base, following in pairwise(bases) if first and following <= first[0]]  # with their segments
+    sidecars = [Sidecar07(disk, path, base) for base in bases if base not in gone]
+    for base in bases_07(names, KEPT_07):
+        if base not in bases:
+            yield Fault07(
+                f"{path}/{file_name(base, KEPT_07)}", -1, "messages are kept here that no positions tell of.", is_torn=True
+            )
+    faults: list[Fault07] = []
+    for sidecar in sidecars:
+        faults += _check_records(sidecar, is_newest=sidecar is sidecars[-1])
+    yield from faults
+    if not faults:
+        for number, sidecar in enumerate(sidecars):
+            yield from _check_fit(disk, path, names, sidecar, sidecars[number + 1] if number + 1 < len(sidecars) else None)
+    for sidecar in sidecars:
+        sidecar.close()
+
+
+def renew_positions(disk: Disk, path: str, names: Sequence[str]) -> str:
+    """Let positions begin anew with the first batch that is there, where none was ever given; a sentence about it."""
+    bases = bases_07(names)
+    highest = 0
+    for base in bases:
+        sidecar = Sidecar07(disk, path, base)
+        for index in range(-1, sidecar.count):
+            try:
+                found = sidecar.begin.position if index < 0 else sidecar.entry(index).position
+            except Damaged07:
+                continue
+            highest = max(highest, found)
+        sidecar.close()
+    position, offset = highest + NEVER_GIVEN, bases_07(names, LOG)[0]
+    fresh = Sidecar07(disk, path, offset)
+    disk.write_file(fresh.path, encode_header(offset, Begin07(position, highest)))
+    for base in bases:
+        if base != offset:
+            Sidecar07(disk, path, base).remove()
+            Sidecar07(disk, path, base).remove_kept()
+    disk.sync_dir(path)
+    return f"{path}: positions for clients of Kafka 0.7 begin anew at {position}; what they have noted is out of range."
+
+
+def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[Fault07]:
+    found, synced = last_sound(sidecar)
+    if not is_newest:
+        synced = sidecar.count + 1  # the next one was begun after that
+    try:
+        _ = sidecar.begin
+    except Damaged07:
+        yield Fault07(sidecar.path, 0, "the header of these positions is damaged.", is_torn=is_newest and not synced)
+        return
+    before = -1
+    for index in range(found):
+        path, position, sentence = sidecar.path, (index + 1) * RECORD_BYTES, ""
+        try:
+            entry = sidecar.entry(index)
+            if entry.kind == Kind07.KEPT:
+                sidecar.kept(entry)
+            sentence = "this entry is not behind the one before." if entry.offset < before else ""
+            before = entry.offset
+        except Damaged07 as damaged:
+            path, sentence = damaged.path, "this entry is damaged."
+            if path != sidecar.path:
+                sentence, position = "a message that is kept here is damaged.", entry.kept_place
+        if sentence:
+            yield Fault07(path, position, sentence, is_torn=index + 1 >= synced)
+            return
+    if found < sidecar.count or sidecar.is_torn:
+        is_torn = is_newest and found + 1 >= synced
+        yield Fault07(sidecar.path, (found + 1) * RECORD_BYTES, "no whole entry begins here.", is_torn=is_torn)
+
+
+def _check_fit(disk: Disk, path: str, names: Sequence[str], sidecar: Sidecar07, following: Sidecar07 | None) -> Iterator[Fault07]:
+    """Hold each entry, and where the next file begins, against the batches."""
+    entries = (entry for index in range(0, sidecar.count, PAGE_RECORDS) for entry in sidecar.entries(index, PAGE_RECORDS))
+    logs = bases_07(names, LOG)
+    position, next_offset = sidecar.begin.position, sidecar.base_offset
+    until = following.base_offset if following is not None else END_OF_LOG
+    first = bisect_right(logs, next_offset) - 1
+    if first < 0:
+        return  # the segment is deleted: this only remembers which positions were given
+    entry = next(entries, None)
+    for header, batch in _batches(disk, path, logs[first:], next_offset, until):
+        if following is None and entry is None:
+            break  # nobody has seen what follows
+        if header.base_offset != next_offset and entry is not None:
+            yield _misfit(sidecar, f"the batch of offset {next_offset} is missing")
+            return
+        kind, size = Kind07.NOTHING if header.is_control else Kind07.PLAIN1, 0
+        while entry is not None and entry.offset <= header.base_offset:
+            if (entry.offset, entry.position) != (header.base_offset, position) or (
+                entry.kind != END and entry.batch_crc != header.crc
+            ):
+                yield _misfit(sidecar, f"another batch was at offset {entry.offset}")
+                return
+            if entry.kind != END:
+                kind, size = Kind07(entry.kind), entry.kept_size
+            entry = next(entries, None)
+        position += _size(batch, header, kind, size)
+        next_offset = header.next_offset
+    yield from _check_end(sidecar, entry, following, next_offset, position)
+
+
+def _check_end(
+    sidecar: Sidecar07, entry: Entry07 | None, following: Sidecar07 | None, next_offset: int, position: int
+) -> Iterator[Fault07]:
+    if entry is not None and (entry.kind != END or (entry.offset, entry.position) != (next_offset, position)):
+        yield _misfit(sidecar, f"there is no batch of offset {entry.offset}")
+    elif following is not None and following.begin.end_before != position:
+        yield _misfit(following, f"the file before it ends at {position}, not at {following.begin.end_before}")
+
+
+def _size(batch: memoryview, header: BatchHeader, kind: Kind07, kept_size: int) -> int:
+    if kind not in (Kind07.PLAIN0, Kind07.PLAIN1) or not header.record_count:
+        return kept_size
+    try:
+        return finish(size_of(batch, header, int(kind)))
+    except (BadBatch, CodecFailed):
+        return 0
+
+
+def _batches(
+    disk: Disk, path: str, logs: Sequence[int], offset: int, until_offset: int
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches from an offset on, and before another."""
+    for base in logs:
+        if base >= until_offset:
+            return
+        file = disk.open(f"{path}/{file_name(base, LOG)}")
+        for at, header in good_batches(file, 0, file.size, base):
+            if header.base_offset >= until_offset:
+                break
+            if header.base_offset >= offset:
+                yield header, memoryview(file.read(at, header.size))
+        file.close()
+
+
+def _misfit(sidecar: Sidecar07, why: str) -> Fault07:
+    return Fault07(sidecar.path, -1, f"these positions do not fit the log: {why}.")
