@@ -20,6 +20,7 @@ def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) ->
     the log has lost what had been synced, all positions are given up. Raises `StorageFailed`.
     """
     sidecars = [Sidecar07(disk, path, base) for base in sorted(bases)]
+    lost: list[Sidecar07] = []
     newest, highest = sidecars[-1], -1
     for sidecar in list(sidecars):
         begin = _begin(sidecar)
@@ -27,12 +28,15 @@ def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) ->
         if is_torn or sidecar.base_offset > log_end_offset or (begin is not None and begin.position < highest):
             sidecar.remove()  # a torn one, one of batches that are lost, or one that was given up
             sidecars.remove(sidecar)
+            lost.append(sidecar)
         elif begin is not None:
             highest = begin.position
     if sidecars and _begin(sidecars[-1]) is not None:
         with suppress(Damaged07):  # whoever reads there is told
             sidecars = _cut(disk, path, sidecars, log_end_offset)
     disk.sync_dir(path)
+    for sidecar in lost:
+        sidecar.remove_kept()
     for sidecar in sidecars:
         sidecar.close()
     return [sidecar.base_offset for sidecar in sidecars]
