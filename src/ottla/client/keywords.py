@@ -80,6 +80,10 @@ class ClientKeywords(TypedDict, total=False):
 class ProducerKeywords(ClientKeywords, total=False):
     """Settings of a producer."""
 
+    zookeeper_connect: str | None
+    """Where brokers of Kafka 0.7 are registered, as host:2181,host:2181/path; it needs api_version=0.7."""
+    zookeeper_session_timeout_ms: int
+    """How long ZooKeeper may not hear of this client before its partitions are free for others."""
     acks: str | int
     """Who must have a record before it counts as written: all, 1 (the leader), 0 (nobody)."""
     enable_idempotence: bool
@@ -109,6 +113,10 @@ class ProducerKeywords(ClientKeywords, total=False):
 class ConsumerKeywords(ClientKeywords, total=False):
     """Settings of a consumer."""
 
+    zookeeper_connect: str | None
+    """Where brokers of Kafka 0.7 are registered, as host:2181,host:2181/path; it needs api_version=0.7."""
+    zookeeper_session_timeout_ms: int
+    """How long ZooKeeper may not hear of this client before its partitions are free for others."""
     group_id: str | None
     """The group whose members share the topics' partitions; without one, all partitions are read."""
     group_instance_id: str | None
@@ -141,6 +149,8 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """How often a member sends a heartbeat."""
     partition_assignment_strategy: str | Iterable[str]
     """How partitions are assigned to members, in order of preference: range, roundrobin, sticky, cooperative-sticky."""
+    rebalance_backoff_ms: int
+    """How long a consumer of Kafka 0.7 waits for partitions that others have yet, and for records in hand."""
     allow_auto_create_topics: bool
     """Let brokers create a topic that is subscribed to but does not exist."""
     bootstrap_servers: str | Iterable[str]

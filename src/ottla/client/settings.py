@@ -94,9 +94,20 @@ class ClientSettings(SecureSettings):
 class DiscoverySettings(ClientSettings):
     """What clients that read and write need beside that, to find brokers of Kafka 0.7."""
 
+    zookeeper_connect: str | None = setting(
+        None, named, "Where brokers of Kafka 0.7 are registered, as host:2181,host:2181/path; it needs api_version=0.7."
+    )
+    zookeeper_session_timeout_ms: int = setting(
+        6_000, at_least(1), "How long ZooKeeper may not hear of this client before its partitions are free for others."
+    )
+
     def check_discovery(self, given: Collection[str], never: Mapping[str, object]) -> None:
-        """Raise `SettingError` for what 0.7 has not. `never`: settings, and the one value that each may have."""
+        """Raise `SettingError` for what 0.7 has not, or it alone has. `never`: settings, and the one value that each may have."""
         if not self.is_of_0_7:
+            if self.zookeeper_connect is not None:
+                raise SettingError(
+                    "zookeeper_connect is for brokers of Kafka 0.7: add api_version='0.7', or give bootstrap_servers."
+                )
             return
         for name, value in never.items():
             if getattr(self, name) != value and name in given:
@@ -196,6 +207,9 @@ class ConsumerSettings(DiscoverySettings):
         "How partitions are assigned to members, in order of preference: range, roundrobin, sticky, cooperative-sticky.",
         given="str | Iterable[str]",
     )
+    rebalance_backoff_ms: int = setting(
+        2_000, at_least(1), "How long a consumer of Kafka 0.7 waits for partitions that others have yet, and for records in hand."
+    )
     allow_auto_create_topics: bool = setting(True, flag, "Let brokers create a topic that is subscribed to but does not exist.")
 
     @property
@@ -204,7 +218,9 @@ class ConsumerSettings(DiscoverySettings):
 
     def consistent(self, given: Collection[str]) -> Self:
         """Brokers before 0.10.1 refuse sessions as long as today's default."""
-        self.check_discovery(given, {"isolation_level": "read_uncommitted", "group_id": None, "group_instance_id": None})
+        self.check_discovery(given, {"isolation_level": "read_uncommitted", "group_instance_id": None})
+        if self.is_of_0_7 and self.group_id is not None and self.zookeeper_connect is None:
+            raise SettingError("Groups of Kafka 0.7 live in ZooKeeper: give zookeeper_connect, or leave out group_id.")
         if _before(self.api_version, LONG_SESSIONS) and "session_timeout_ms" not in given:
             return replace(self, session_timeout_ms=LONGEST_SESSION_MS)
         return self

@@ -26,9 +26,10 @@ from ottla.cluster.carried import (
     is_carried,
     numbers_given,
 )
+from ottla.net.completed import completed
 from ottla.net.datadir import give_back, has_registry, hold, node_id_in
 from ottla.net.disk import RealDisk
-from ottla.net.joining import completed, open_shared
+from ottla.net.joining import open_shared
 from ottla.net.old_registry import open_registry
 from ottla.net.posts import Posts
 from ottla.net.sqlite.tables import FILE

@@ -9,23 +9,22 @@ import asyncio
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import TypeVar
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership import place
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings, Listener, SettingError
 from ottla.cluster import layout
+from ottla.net.completed import completed
 from ottla.net.datadir import META, DataDirectory, has_registry, known_of, new_id, node_id_in
 from ottla.net.disk import RealDisk
 from ottla.net.links import BrokerLinks
 from ottla.net.listen import Listen
 from ottla.net.posts import Posts
 from ottla.net.sqlite.opening import opened_on_host
-from ottla.ports import ClusterPorts, Entry, RegistryDamaged, RegistrySteps, SharedRegistry, StorageFailed
+from ottla.ports import ClusterPorts, Entry, RegistryDamaged, SharedRegistry, StorageFailed
 from ottla.registry.generations import find
 
-T = TypeVar("T")
 ANYWHERE = ("0.0.0.0", "::")  # nobody listens here: these cannot be told to others
 
 
@@ -201,22 +200,3 @@ def advertised(where: Listen, settings: BrokerSettings, whom: str) -> Listener:
             f"advertised.listeners={where.name}://HOST:{where.port}."
         )
     return Listener(where.name, where.host or socket.getfqdn(), where.port)
-
-
-async def completed(steps: RegistrySteps[T]) -> T:
-    """What steps of the registry come to, on the loop and before any broker runs. Raises what they raise."""
-    loop = asyncio.get_running_loop()
-    resumed: StorageFailed | None = None
-    while True:
-        try:
-            start = steps.send(resumed)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        resumed = None
-        if start is None:
-            await asyncio.sleep(0)
-            continue
-        waiting: asyncio.Future[StorageFailed | None] = loop.create_future()
-        start(waiting.set_result)
-        resumed = await waiting

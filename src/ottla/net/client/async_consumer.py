@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client.cursor import Cursor
 from ottla.client.errors import KafkaError, SettingError, raise_for
@@ -30,7 +30,8 @@ from ottla.client.types import (
 )
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.fetch_driver import RESETS, FetchDriver
-from ottla.net.client.kafka07.links import links_to
+from ottla.net.client.kafka07.links import ClusterLinks07, links_to
+from ottla.net.client.kafka07.membership import MembershipDriver07
 from ottla.net.client.membership_driver import MembershipDriver
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
@@ -96,17 +97,13 @@ class AsyncConsumer:
             raise
         return self
 
-    def _new_member(self) -> MembershipDriver:
-        return MembershipDriver(
-            self._cluster,
-            self._settings,
-            self._tasks,
-            free=self._free,
-            revoke=self._revoke,
-            lose=self._lose,
-            adopt=self._adopt,
-            failed=self._fail,
-        )
+    def _new_member(self) -> MembershipDriver | MembershipDriver07:
+        told: dict[str, Any] = {
+            "free": self._free, "revoke": self._revoke, "lose": self._lose, "adopt": self._adopt, "failed": self._fail,
+        }  # fmt: skip
+        if isinstance(self._cluster, ClusterLinks07):
+            return MembershipDriver07(self._cluster, self._settings, self._tasks, **told)
+        return MembershipDriver(self._cluster, self._settings, self._tasks, **told)
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -141,7 +138,7 @@ class AsyncConsumer:
         self._topics = topics
         self._counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
         if self._member is not None:
-            self._member.subscribe(topics)
+            self._member.subscribe(topics, self._pattern.pattern if self._pattern is not None else None)
         else:
             await self._cluster.ensure(topics, create=self._settings.allow_auto_create_topics)
             await self._replace([where for topic in topics for where in self._cluster.metadata.partitions(topic)])
@@ -260,7 +257,7 @@ class AsyncConsumer:
         asked_ms, age_ms = now_ms(), self._settings.metadata_max_age_ms
         while True:
             await asyncio.sleep(min(MISSING_PAUSE_MS, age_ms) / 1000)
-            if self._missing_topics() or now_ms() - asked_ms >= age_ms:
+            if self._missing_topics() or self._cluster.is_stale or now_ms() - asked_ms >= age_ms:
                 asked_ms = now_ms()
                 with suppress(KafkaError):
                     await self._cluster.refresh(None if self._pattern else self._topics)
@@ -292,6 +289,8 @@ class AsyncConsumer:
         """The chunk to hand out from, or None after `timeout_ms`; what was handed out before counts as processed."""
         self._progress.settle()
         self._settled.set()
+        if self._member is not None:
+            await self._member.lapse()
         left = self._progress.left_over()
         if left is not None:
             return left

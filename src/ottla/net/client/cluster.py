@@ -51,6 +51,8 @@ class ClusterLinks:
         Each of that one's requests has a timeout of its own, so that all bootstrap servers are tried, however silent the first.
         """
         self.metadata = Metadata()
+        self.is_stale = False
+        """Whether metadata is known to be old."""
         self.settings = settings
         self._security = Security.of(settings)
         self._bootstrap = parse_servers(settings.bootstrap_servers)

@@ -63,8 +63,9 @@ class MembershipDriver:
         self._changed = asyncio.Event()
         self._busy_since_ms: int | None = now_ms()
 
-    def subscribe(self, topics: list[str]) -> None:
-        """Subscribe to these topics. The first call starts the membership, as does one after an error that ended it."""
+    def subscribe(self, topics: list[str], pattern: str | None = None) -> None:
+        """Subscribe to these topics, whichever `pattern` they match. The first call starts the membership, as does one after an
+        error that ended it."""
         self.machine.subscribe(topics)
         if self._task is None or self._task.done():
             self._task = self._tasks.spawn(self._run())
@@ -80,6 +81,9 @@ class MembershipDriver:
         self._busy_since_ms = now_ms() if busy else None
         if not busy:
             self._changed.set()
+
+    async def lapse(self) -> None:
+        """Give up what may be others' by now: nothing, for the coordinator refuses what a member does too late."""
 
     async def _run(self) -> None:
         try:

@@ -29,6 +29,9 @@ from ottla.net.client.tasks import Tasks
 from ottla.net.client.transaction_driver import TransactionDriver
 from ottla.records.columns import build
 
+STALE_PAUSE_MS = 1_000
+"""How often it is looked whether metadata is known to be old."""
+
 log = logging.getLogger("ottla.client")
 
 
@@ -126,11 +129,14 @@ class ProduceDriver:
 
     async def _keep_metadata_fresh(self) -> None:
         """Ask about all known topics every `metadata_max_age_ms`: one may have more partitions by now, or have moved."""
+        asked_ms, age_ms = now_ms(), self.settings.metadata_max_age_ms
         while True:
-            await asyncio.sleep(self.settings.metadata_max_age_ms / 1000)
-            with suppress(KafkaError):
-                await self._cluster.refresh(list(self._cluster.metadata.topics))
-            self.pump()
+            await asyncio.sleep(min(STALE_PAUSE_MS, age_ms) / 1000)
+            if self._cluster.is_stale or now_ms() - asked_ms >= age_ms:
+                asked_ms = now_ms()
+                with suppress(KafkaError):
+                    await self._cluster.refresh(list(self._cluster.metadata.topics))
+                self.pump()
 
     async def wait_for_room(self) -> None:
         """Return once `buffer_memory` has room. Raises `TimedOut` after `max_block_ms`."""

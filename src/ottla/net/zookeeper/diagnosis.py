@@ -12,12 +12,12 @@ QUESTION = b"srvr"
 """A word that every ZooKeeper answers unless it was told not to."""
 
 
-async def why(address: ZooKeeperAddress, timeout_ms: int, *, has_tls: bool) -> str:
-    """A sentence for people, after no session began within `timeout_ms`."""
+async def why(address: ZooKeeperAddress, timeout_ms: int, *, has_tls: bool, named_by: str = "--registry") -> str:
+    """A sentence for people, after no session began within `timeout_ms`. `named_by`: how they say where ZooKeeper is."""
     looks = await asyncio.gather(*(_look(host, port, has_tls=has_tls) for host, port in address.hosts))
     told = "; ".join(f"{host}:{port} {look}" for (host, port), look in zip(address.hosts, looks, strict=True))
     return (
-        f"No session with ZooKeeper began within {timeout_ms} ms: {told}. Start ZooKeeper, or name the right one with --registry."
+        f"No session with ZooKeeper began within {timeout_ms} ms: {told}. Start ZooKeeper, or name the right one with {named_by}."
     )
 
 

@@ -6,21 +6,24 @@ that it has not.
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 
 from ottla.client.errors import KafkaError, NotSupported
 from ottla.client.kafka07 import requests
 from ottla.client.kafka07.addresses import parse_brokers
 from ottla.client.kafka07.connection import Connection07, framed
+from ottla.client.kafka07.directory import Directory07
 from ottla.client.kafka07.metadata import described
 from ottla.client.settings import COMPRESSIONS, KAFKA07, DiscoverySettings, ProducerSettings
 from ottla.client.types import Node
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.failures import none_reached
+from ottla.net.client.kafka07.zookeeper import opened, walked
 from ottla.net.client.link import Link
 from ottla.net.client.tasks import Tasks
-from ottla.ports import Buffer
+from ottla.ports import Buffer, SharedRegistry
 from ottla.wire import Malformed, kafka07
 
 PROBED = 16
@@ -40,6 +43,10 @@ class ClusterLinks07(ClusterLinks):
 
     def __init__(self, settings: DiscoverySettings, tasks: Tasks | None = None) -> None:
         super().__init__(settings, tasks)
+        self._zookeeper = settings.zookeeper_connect
+        self._session_timeout_ms = settings.zookeeper_session_timeout_ms
+        self._opening: asyncio.Task[SharedRegistry] | None = None
+        self._makes_topics = isinstance(settings, ProducerSettings)
         self._codec = COMPRESSIONS[settings.compression_type] if isinstance(settings, ProducerSettings) else 0
         self._brokers = parse_brokers(settings.bootstrap_servers)
 
@@ -47,10 +54,52 @@ class ClusterLinks07(ClusterLinks):
         connection = Connection07(self._codec)
         return Link.open(host, port, None, self.settings.request_timeout_ms, KAFKA07, self._security, connection)
 
+    async def registry(self) -> SharedRegistry:
+        """The session with ZooKeeper, begun at the first call. Raises `ConnectionFailed`, `Closed`."""
+        self._check_open()
+        if self._opening is None or (self._opening.done() and (self._opening.cancelled() or self._opening.exception())):
+            self._opening = asyncio.ensure_future(opened(self._zookeeper or "", self._session_timeout_ms))
+        return await asyncio.shield(self._opening)
+
+    async def close(self) -> None:
+        await super().close()
+        if self._opening is None:
+            return
+        if not self._opening.cancel() and not self._opening.exception():
+            await asyncio.to_thread(self._opening.result().close)  # which waits for the server
+        await asyncio.gather(self._opening, return_exceptions=True)
+
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
-        """Find out which partitions of these topics there are. Raises `ConnectionFailed` if no broker is reached."""
-        if topics is None:
-            raise NotSupported("Brokers of Kafka 0.7 do not tell which topics there are: name them.")
+        """Find out which partitions of these topics there are, or (None) which topics. Raises `ConnectionFailed`."""
+        if self._zookeeper is not None:
+            await self._look_up(topics, create=create)
+        elif topics is not None:
+            await self._ask_all(topics)
+        else:
+            raise NotSupported(
+                "Brokers of Kafka 0.7 do not tell which topics there are: name them, or give zookeeper_connect, where they stand."
+            )
+
+    async def _look_up(self, topics: Collection[str] | None, *, create: bool) -> None:
+        directory = Directory07(await self.registry(), self._changed)
+        self.is_stale = False  # before the look: what changes from now on is told again
+        brokers = await walked(directory.brokers())
+        counts = await walked(directory.counts(await walked(directory.names()) if topics is None else topics))
+        if create and self._makes_topics:  # a broker makes a topic when something is sent to it
+            unknown = {broker.node_id: 1 for broker in brokers}
+            counts = {topic: found or unknown for topic, found in counts.items()}
+        self.learned(brokers, counts, whole=topics is None)
+
+    def _changed(self, path: str) -> None:
+        self.is_stale = True
+
+    def learned(self, brokers: Sequence[Node], counts: Mapping[str, Mapping[int, int]], *, whole: bool = False) -> None:
+        """Go by these brokers, and by how many partitions each has of these topics."""
+        self.metadata.nodes = {}
+        self.metadata.update(described(brokers, counts, {}), whole=whole)
+
+    async def _ask_all(self, topics: Collection[str]) -> None:
+        """Ask each broker of the list what it has of these topics."""
         self.metadata.nodes = {broker.node_id: broker for broker in self._brokers}
         found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
         refused: dict[str, int] = {}

@@ -1,0 +1,84 @@
+"""What brokers and consumers of Kafka 0.7 keep in ZooKeeper: paths and texts, and how brokers and topics are looked up there.
+
+Reaches ZooKeeper through the port of registries. Knows nothing of groups beyond their paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from ottla.client.kafka07.partitions import BrokerPartition
+from ottla.client.types import Node
+from ottla.ports import Entry, RegistrySteps, SharedRegistry
+
+BROKERS: Final = "/brokers/ids"
+TOPICS: Final = "/brokers/topics"
+CONSUMERS: Final = "/consumers"
+
+
+def ids(group: str) -> str:
+    return f"{CONSUMERS}/{group}/ids"
+
+
+def owners(group: str, topic: str) -> str:
+    return f"{CONSUMERS}/{group}/owners/{topic}"
+
+
+def offsets(group: str, topic: str) -> str:
+    return f"{CONSUMERS}/{group}/offsets/{topic}"
+
+
+class Directory07:
+    """Looks up brokers and topics. `changed(path)` is called once after each look that a change has made old."""
+
+    def __init__(self, registry: SharedRegistry, changed: Callable[[str], None]) -> None:
+        self.registry = registry
+        self._changed = changed
+
+    def brokers(self) -> RegistrySteps[list[Node]]:
+        """Those that are registered now."""
+        (names,) = yield from self.registry.list([BROKERS], changed=self._changed)
+        known = [name for name in names or () if _is_number(name)]
+        entries = yield from self.registry.read([f"{BROKERS}/{name}" for name in known])
+        found = (_broker(int(name), entry) for name, entry in zip(known, entries, strict=True))
+        return sorted(broker for broker in found if broker is not None)
+
+    def names(self) -> RegistrySteps[list[str]]:
+        """The topics that there are."""
+        (names,) = yield from self.registry.list([TOPICS], changed=self._changed)
+        return names or []
+
+    def counts(self, topics: Collection[str]) -> RegistrySteps[Mapping[str, Mapping[int, int]]]:
+        """How many partitions each broker has of each topic."""
+        wanted = sorted(topics)
+        brokers = yield from self.registry.list([f"{TOPICS}/{topic}" for topic in wanted], changed=self._changed)
+        places = [(topic, name) for topic, names in zip(wanted, brokers, strict=True) for name in names or () if _is_number(name)]
+        entries = yield from self.registry.read([f"{TOPICS}/{topic}/{name}" for topic, name in places], changed=self._changed)
+        found: dict[str, dict[int, int]] = {topic: {} for topic in wanted}
+        for (topic, name), entry in zip(places, entries, strict=True):
+            if entry is not None and (text := entry.value.decode(errors="replace")).isdecimal():
+                found[topic][int(name)] = int(text)
+        return found
+
+
+def partitions(counts: Mapping[int, int]) -> list[BrokerPartition]:
+    """All partitions of a topic."""
+    return [BrokerPartition(broker_id, index) for broker_id, count in sorted(counts.items()) for index in range(count)]
+
+
+def number_in(entry: Entry | None) -> int | None:
+    """The number that an entry holds; None without one."""
+    text = "" if entry is None else entry.value.decode(errors="replace")
+    return int(text) if text.isdecimal() else None
+
+
+def _is_number(name: str) -> bool:
+    return name.removeprefix("-").isdecimal()
+
+
+def _broker(broker_id: int, entry: Entry | None) -> Node | None:
+    """From "creator:host:port"; a host may be an IPv6 address."""
+    _, _, where = ("" if entry is None else entry.value.decode(errors="replace")).partition(":")
+    host, _, port = where.rpartition(":")
+    return Node(broker_id, host.strip("[]"), int(port)) if host and port.isdecimal() else None

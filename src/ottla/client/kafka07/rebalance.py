@@ -1,0 +1,84 @@
+"""Who of a group of Kafka 0.7 reads what: each consumer finds out for itself, and all come to the same.
+
+Knows the texts by which consumers tell in ZooKeeper what they read, and how partitions are shared out. Asks nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+WHITE, BLACK = "*", "!"
+
+
+class Subscription(NamedTuple):
+    """What one consumer reads: `topics` with the number of its streams of each, or `streams` of what `pattern` (Java's) tells.
+
+    `is_white`: those whose whole name matches; otherwise all others.
+    """
+
+    topics: Mapping[str, int]
+    pattern: str | None = None
+    streams: int = 1
+    is_white: bool = True
+
+    def text(self) -> str:
+        """As it stands in ZooKeeper: { "t": 1 } or *1*pattern."""
+        if self.pattern is not None:
+            mark = WHITE if self.is_white else BLACK
+            return f"{mark}{self.streams}{mark}{self.pattern}"
+        return "{ " + ",".join(f"{json.dumps(topic)}: {streams}" for topic, streams in self.topics.items()) + " }"
+
+    @classmethod
+    def parse(cls, text: str) -> Subscription | None:
+        """None for a text that no consumer of Kafka 0.7 writes."""
+        if text[:1] in (WHITE, BLACK):
+            streams, mark, pattern = text[1:].partition(text[0])
+            return cls({}, pattern, int(streams), text[0] == WHITE) if mark and streams.isdecimal() else None
+        try:
+            topics = json.loads(text)
+        except ValueError:
+            return None
+        is_sound = isinstance(topics, dict) and all(type(streams) is int and streams >= 0 for streams in topics.values())
+        return cls(topics) if is_sound else None
+
+    def streams_of(self, topic: str) -> int:
+        """How many streams of a topic it reads."""
+        if self.pattern is None:
+            return self.topics.get(topic, 0)
+        return self.streams if self._matches(topic) == self.is_white else 0
+
+    def _matches(self, topic: str) -> bool:
+        # 0.7 takes a list of patterns with commas, and quotes around it.
+        wanted = (self.pattern or "").strip().replace(",", "|").replace(" ", "").strip("\"'")
+        try:
+            return re.fullmatch(wanted, topic) is not None
+        except re.error:
+            return False
+
+    def of(self, known: Collection[str]) -> list[str]:
+        """The topics that it reads; `known` are those that there are."""
+        if self.pattern is None:
+            return sorted(topic for topic, streams in self.topics.items() if streams)
+        return sorted(topic for topic in known if self.streams_of(topic))
+
+
+def threads(consumers: Mapping[str, Subscription], topic: str) -> list[str]:
+    """Who reads a topic, by name, in the order in which partitions are dealt."""
+    return sorted(f"{consumer}-{number}" for consumer, reads in consumers.items() for number in range(reads.streams_of(topic)))
+
+
+def share(readers: Sequence[str], partitions: Collection[str], own: str) -> list[str]:
+    """What falls to `own` of `readers`: a run of the partitions, sorted as text ("0-10" before "0-2").
+
+    The first readers have one more where it does not come out even.
+    """
+    if own not in readers:
+        return []
+    dealt = sorted(partitions)
+    each, more = divmod(len(dealt), len(readers))
+    index = readers.index(own)
+    start = index * each + min(index, more)
+    return dealt[start : start + each + (index < more)]

@@ -1,0 +1,61 @@
+"""A client's own session with the ZooKeeper where brokers of Kafka 0.7 are registered, and what its steps come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from ottla.client.errors import ConnectionFailed, KafkaError
+from ottla.net.completed import completed
+from ottla.ports import RegistryAway, RegistrySteps, SessionEvent, SharedRegistry, StorageFailed
+
+T = TypeVar("T")
+
+
+async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
+    """A session that has begun within `timeout_ms`. Raises `ConnectionFailed` and `SettingError`; `ImportError` without kazoo."""
+    try:
+        from ottla.net.zookeeper.address import ZooKeeperAddress
+        from ottla.net.zookeeper.client import Access
+        from ottla.net.zookeeper.diagnosis import why
+        from ottla.net.zookeeper.registry import ZooKeeperRegistry
+        from ottla.net.zookeeper.session import ZooKeeperSession
+    except ImportError as missing:
+        raise ImportError("zookeeper_connect needs kazoo: install it with pip install 'ottla[zookeeper]'.") from missing
+    address, loop = ZooKeeperAddress.parse(servers), asyncio.get_running_loop()
+    begun = asyncio.Event()
+
+    def post(call: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop has ended, and so has the client
+            loop.call_soon_threadsafe(call)
+
+    def told(event: SessionEvent) -> None:
+        if event is SessionEvent.BEGUN:
+            begun.set()
+
+    session = ZooKeeperSession(Access(address, timeout_ms), loop, post, are_secured=False)
+    session.told.append(told)
+    session.start()
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await begun.wait()
+    except TimeoutError:
+        session.abandon()
+        raise ConnectionFailed(await why(address, timeout_ms, has_tls=False, named_by="zookeeper_connect")) from None
+    except BaseException:
+        session.abandon()
+        raise
+    session.told.remove(told)
+    return ZooKeeperRegistry(session)
+
+
+async def walked(steps: RegistrySteps[T]) -> T:
+    """What steps of ZooKeeper come to. Raises `ConnectionFailed` while it is not reached, `KafkaError` where it refuses."""
+    try:
+        return await completed(steps)
+    except RegistryAway as away:
+        raise ConnectionFailed(f"ZooKeeper gave no answer about {away.path}: {away.reason}.") from away
+    except StorageFailed as refused:
+        raise KafkaError(f"ZooKeeper refused {refused.path}: {refused.reason}.") from refused

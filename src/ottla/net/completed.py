@@ -1,0 +1,29 @@
+"""Steps of a registry that brokers share, done one after another on the loop, outside of any broker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TypeVar
+
+from ottla.ports import RegistrySteps, StorageFailed
+
+T = TypeVar("T")
+
+
+async def completed(steps: RegistrySteps[T]) -> T:
+    """What steps of the registry come to, on the loop and before any broker runs. Raises what they raise."""
+    loop = asyncio.get_running_loop()
+    resumed: StorageFailed | None = None
+    while True:
+        try:
+            start = steps.send(resumed)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        resumed = None
+        if start is None:
+            await asyncio.sleep(0)
+            continue
+        waiting: asyncio.Future[StorageFailed | None] = loop.create_future()
+        start(waiting.set_result)
+        resumed = await waiting
