@@ -6,6 +6,7 @@ import pytest
 
 from ottla.client.kafka07 import group, rebalance
 from ottla.client.kafka07.group import Group07
+from ottla.ports import NEW, Change, EntryExists
 from ottla.sim import consumer07, consumers07
 from tests.support.planted import Mistake, found
 
@@ -45,7 +46,7 @@ def _registered_anew_at_each_try(self: Group07):  # type: ignore[no-untyped-def]
     """Leaves behind what it has registered where it never heard of it."""
     if self._id is None:
         own = self._new_id()
-        yield from self._registry.commit([group.Change(self._path(own), b'{ "t": 1,"u": 1 }', group.NEW, ephemeral=True)])
+        yield from self._registry.commit([Change(self._path(own), b'{ "t": 1,"u": 1 }', NEW, ephemeral=True)])
         self._id = own
     return self._id
 
@@ -54,9 +55,9 @@ def _taken_one_by_one(self: Group07, coming, own):  # type: ignore[no-untyped-de
     """Makes each entry by itself, and leaves those just made where one is another's."""
     for where in sorted(coming):
         try:
-            change = group.Change(self._owner(where), self._mark(own), group.NEW, ephemeral=True)
+            change = Change(self._owner(where), self._mark(own), NEW, ephemeral=True)
             yield from self._written([change], own)
-        except group.EntryExists:
+        except EntryExists:
             return set()
     self._check(own)
     self.owned |= coming

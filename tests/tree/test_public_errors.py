@@ -22,6 +22,7 @@ BUILTIN = {
 }
 CAUGHT = {
     "BadBatch": "the fetcher turns it into CORRUPT_MESSAGE",
+    "RegistryAway": "whoever walks the steps turns it into ConnectionFailed",
     "SaslFailed": "a login turns it into AuthenticationFailed",
 }
 """Exceptions that are raised and do not leave, and why."""
