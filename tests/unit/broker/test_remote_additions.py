@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.broker.coordination.remote_additions import RemoteAdditions
+from ottla.broker.interbroker.asking import UNSPOKEN
 from ottla.broker.scheduler import Scheduler
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.sim.clock import SimClock
@@ -16,6 +17,7 @@ from ottla.wire.errors import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_TXN_STATE,
     NONE,
+    UNSUPPORTED_VERSION,
 )
 
 PLACE = ("t", 0)
@@ -27,7 +29,8 @@ PartResult = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult
 class Neighbours:
     """The other brokers, on whose behalf the test answers; coordinators are where the first character of an id says."""
 
-    def __init__(self) -> None:
+    def __init__(self, spoken: int = 5) -> None:
+        self.spoken = spoken
         self.scheduler = Scheduler(SimClock())
         self.sent: list[tuple[int, AddPartitionsToTxnRequest, Callable[[Any], None]]] = []
         self.additions = RemoteAdditions(self, None, self, 1)  # type: ignore[arg-type]  # it stands for both
@@ -36,15 +39,15 @@ class Neighbours:
         return int(key[0])
 
     def version(self, request: object) -> int:
-        return 5
+        return self.spoken
 
     def ask(self, node_id: int, message: Any, answered: Callable[[Any], None], *, lane: str) -> None:
         self.sent.append((node_id, message, answered))
 
-    def wanted(self, transactional_id: str) -> list[Added]:
+    def wanted(self, transactional_id: str, *, verify_only: bool = True) -> list[Added]:
         """What is answered about a partition, as soon as it is."""
         answers: list[Added] = []
-        asked = AddPartitions(transactional_id, 7, 0, frozenset((PLACE,)), verify_only=True)
+        asked = AddPartitions(transactional_id, 7, 0, frozenset((PLACE,)), verify_only=verify_only)
         steps = self.additions.asked(asked, None)  # type: ignore[arg-type]  # only for coordinators here
         self.scheduler.begin(object(), steps, answers.append, urgent=True)
         return answers
@@ -93,3 +96,10 @@ def test_all_that_were_asked_together_hear_of_a_failure() -> None:
     refused = neighbours.wanted("2d")
     neighbours.answer(error_code=CLUSTER_AUTHORIZATION_FAILED)
     assert refused == [Added(INVALID_TXN_STATE)]
+
+
+def test_where_brokers_do_not_ask_each_other_nothing_is_verified_and_nothing_added() -> None:
+    neighbours = Neighbours(UNSPOKEN)
+    assert neighbours.wanted("2a") == [Added(NONE)]
+    assert neighbours.wanted("2a", verify_only=False) == [Added(UNSUPPORTED_VERSION)]
+    assert neighbours.ids() == []

@@ -31,6 +31,7 @@ from ottla.wire.errors import (
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
     TRANSACTION_ABORTABLE,
+    UNSUPPORTED_VERSION,
 )
 from ottla.wire.schema import Message
 
@@ -78,8 +79,8 @@ class RemoteAdditions(Additions):
             return (yield from super().asked(wanted, request))
         if node_id < 0:
             return Added(COORDINATOR_NOT_AVAILABLE)
-        if self._asker.version(AddPartitionsToTxnRequest) == UNSPOKEN:  # brokers of that time verify nothing
-            return Added(NONE)
+        if self._asker.version(AddPartitionsToTxnRequest) == UNSPOKEN:  # brokers of that time verify nothing, and add nothing
+            return Added(NONE if wanted.verify_only else UNSUPPORTED_VERSION)
         question = Question(wanted)
         yield partial(self._ask, node_id, question)
         assert question.added is not None, "that is what was waited for"
