@@ -36,7 +36,7 @@ def test_a_seed_is_lived_the_same_way_every_time() -> None:
 def test_the_command_lives_a_seed_the_same_way_in_every_process() -> None:
     told = {
         subprocess.run(
-            [sys.executable, "-m", "ottla.sim.clusters", "--seed", "10"],
+            [sys.executable, "-m", "ottla.sim.clusters", "--seed", "52"],
             env=os.environ | {"PYTHONHASHSEED": hashes},
             capture_output=True,
             check=True,

@@ -76,7 +76,7 @@ MISTAKES = {
     ),
     "flushes nothing where all may lose power at once": (PLAIN, Mistake("what is read stays", cluster_life, "FLUSHED", {}, 134)),
     "never wakes up": (PLAIN, Mistake("heals", BrokerMembership, "_wake_up", lambda membership, now: None, 13)),
-    "does not truncate": (PLAIN, Mistake("heals", taking, "cut", cut_nothing)),
+    "does not truncate": (PLAIN, Mistake("heals", taking, "cut", cut_nothing, 20)),
     "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
     "coordinates on after a move": (
         GROUPS, Mistake("commits stay", MovingCoordinators, "leads_no_more", lambda coordinators, index: None),
@@ -96,6 +96,6 @@ def test_a_planted_mistake_is_found(planted: tuple[tuple[float, float], Mistake]
     monkeypatch.setattr(cluster_life, "COPYING", copying)
     monkeypatch.setattr(cluster_life, "GROUPS", groups)
     monkeypatch.setattr(cluster_life, "OPERATED", 0.0)
-    monkeypatch.setattr(cluster_life, "faults_plan", lambda random, calm: NO_FAULTS)
+    monkeypatch.setattr(cluster_life, "faults_plan", lambda random, **chosen: NO_FAULTS)
     monkeypatch.setattr(mistake.owner, mistake.attribute, mistake.wrong)
     assert mistake.name in found(mistake.name, clusters.live, range(mistake.seed, mistake.seed + MOST_SEEDS))

@@ -36,13 +36,13 @@ class FaultsPlan(NamedTuple):
 NO_FAULTS = FaultsPlan(disks=False, jumps=False, lags=False, versions=None)
 
 
-def faults_plan(random: Random, *, calm: bool) -> FaultsPlan:
-    """Choose."""
+def faults_plan(random: Random, *, calm: bool, has_features: bool) -> FaultsPlan:
+    """Choose. A cluster that was told an older protocol version has no features, and so no groups or transactions by the newest."""
     return FaultsPlan(
         disks=not calm and random.random() < 0.4,
         jumps=not calm and random.random() < 0.3,
         lags=not calm and random.random() < 0.5,
-        versions=random.choice(VERSIONS) if random.random() < 0.3 else None,
+        versions=random.choice(VERSIONS) if random.random() < 0.3 and not has_features else None,
     )
 
 

@@ -23,7 +23,7 @@ from ottla.ports import Change
 from ottla.sim import cluster_copying, cluster_groups
 from ottla.sim.cluster_clients import SimAppender, SimFollowingReader
 from ottla.sim.cluster_copying import ClusterCopying, CopyingPlan, copying_plan
-from ottla.sim.cluster_faults import NO_FAULTS, ClusterFaults, FaultsPlan, Losing, faults_plan
+from ottla.sim.cluster_faults import ClusterFaults, FaultsPlan, Losing, faults_plan
 from ottla.sim.cluster_groups import ClusterGroups, GroupsPlan, groups_plan
 from ottla.sim.cluster_host import PROTOCOL, ClusterHost
 from ottla.sim.cluster_ledger import ClusterLedger
@@ -51,7 +51,7 @@ START_MS = 20_000
 PATIENCE_MS = 90_000
 """So long, in simulated time and in peace, may it take until all is well: sessions and timeouts pass several times."""
 OPERATED = 0.5
-"""How many seeds without programs and groups have an operator."""
+"""How many seeds have an operator."""
 SETTINGS = {
     "replica.lag.time.max.ms": "3000",
     "replica.fetch.wait.max.ms": "300",
@@ -120,7 +120,6 @@ def plan(world: World) -> ClusterPlan:
     more = Random(f"{world.seed} work")
     copying = copying_plan(more) if more.random() < COPYING else None
     groups = groups_plan(more) if more.random() < GROUPS else None
-    has_work = copying is not None or groups is not None  # what it promises rests on topic ids and on disks that work
     bad = 0.0 if calm else random.choice((0.0, 0.02, 0.1))
     return ClusterPlan(
         brokers=random.choice((3, 3, 3, 4, 5)),
@@ -136,8 +135,8 @@ def plan(world: World) -> ClusterPlan:
         weather=Weather(lose_request=bad, lose_answer=bad, repeat=0.0, delay=bad, longest_ms=2_000),
         links=LinkWeather(longest_ms=1_500, delay=bad, lose=bad / 4),
         registry=RegistryWeather(longest_ms=800, delay=bad, lose_answer=bad / 4),
-        faults=NO_FAULTS if has_work else faults_plan(Random(f"faults {world.seed}"), calm=calm),
-        is_operated=not has_work and Random(f"operator {world.seed}").random() < OPERATED,
+        faults=faults_plan(Random(f"faults {world.seed}"), calm=calm, has_features=copying is not None or groups is not None),
+        is_operated=Random(f"operator {world.seed}").random() < OPERATED,
         copying=copying,
         groups=groups,
     )
