@@ -17,11 +17,14 @@ from ottla.net.client.admin import Admin
 from ottla.records.codecs import GZIP, SNAPPY
 from ottla.records.kafka07 import message_set
 from ottla.testing import BrokerProcess
+from tests.old.kafka07.clients import SAMSA
+from tests.old.kafka07.conftest import Listeners07
 from tests.support.served07 import Broker07, Log07, served
 from tests.support.waiting import eventually
 
 Unique = Callable[[str], str]
 PATIENCE_S = 120
+pytestmark = [pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +107,16 @@ def test_partitions_of_several_brokers_each_get_one_of_their_own_and_keep_their_
             committed = admin.list_group_offsets(topic)
         there = committed[TopicPartition(topic, 3)]
         assert (there.offset, there.metadata) == (other.logs[topic, 1].end, "kafka-0.7 3-1")
+
+
+def test_what_a_listener_of_0_7_has_is_mirrored(listeners: Listeners07, target: BrokerProcess, unique: Unique) -> None:
+    topic = unique("listened")
+    SAMSA.run(listeners.old, "write", topic, 20)
+    done = mirror(listeners.old, target, topic, "--prefix", "old.")
+    assert done.returncode == 0, done.stderr
+    assert "20 messages" in done.stdout
+    assert copied(target, f"old.{topic}") == {0: [b"v%d" % number for number in range(20)]}
+    assert "Done: 0 messages" in mirror(listeners.old, target, topic, "--prefix", "old.").stdout
 
 
 def test_a_mirror_that_is_killed_again_and_again_copies_each_message_once(
