@@ -53,6 +53,8 @@ def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Fau
     faults: list[Fault07] = []
     for sidecar in sidecars:
         faults += _check_records(sidecar, is_newest=sidecar is sidecars[-1])
+    if not faults:
+        faults += _missing(sidecars)
     yield from faults
     if not faults:
         for number, sidecar in enumerate(sidecars):
@@ -113,6 +115,12 @@ def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[Fault07]:
     if found < sidecar.count or sidecar.is_torn:
         is_torn = is_newest and found + 1 >= synced
         yield Fault07(sidecar.path, (found + 1) * RECORD_BYTES, "no whole entry begins here.", is_torn=is_torn)
+
+
+def _missing(sidecars: Sequence[Sidecar07]) -> Iterator[Fault07]:
+    for before, sidecar in pairwise(sidecars):
+        if sidecar.begin.base_before != before.base_offset:
+            yield Fault07(sidecar.path, 0, f"the file before it, that of offset {sidecar.begin.base_before}, is missing.")
 
 
 def _check_fit(disk: Disk, path: str, names: Sequence[str], sidecar: Sidecar07, following: Sidecar07 | None) -> Iterator[Fault07]:

@@ -285,13 +285,11 @@ class Positions07(NoPositions07):
 
     def _begin(self, offset: int, position: int) -> None:
         """Begin a sidecar. The one before is on stable storage, so that only the last one can ever be torn."""
-        end_before = self.end.position
-        if self.sidecars and self.sidecars[-1].base_offset == offset:
-            end_before = self.sidecars.pop().begin.end_before
-        elif self.sidecars:
-            self.sidecars[-1].close()
+        before = self.sidecars[-1] if self.sidecars else None
+        if before is not None:
+            before.close()
         sidecar = Sidecar07(self._disk, self._path, offset)
-        sidecar.write_header(Begin07(position, end_before))
+        sidecar.write_header(Begin07(position, self.end.position, -1 if before is None else before.base_offset))
         self.sidecars.append(sidecar)
         self.end = Place07(offset, position)
         self._noted_offset, self._since_entry = offset, 0
@@ -386,6 +384,15 @@ class Positions07(NoPositions07):
             found = self.sidecars[-1].base_offset if last is None else last.offset
         if (self.end.offset if self.is_resumed else found) > end:
             self.give_up(end)
+
+    def following(self, number: int) -> Sidecar07 | None:
+        """The sidecar after that of a number. Raises `Damaged07` if there was another one between them."""
+        if number + 1 >= len(self.sidecars):
+            return None
+        found = self.sidecars[number + 1]
+        if found.begin.base_before != self.sidecars[number].base_offset:
+            raise Damaged07(found.path, f"the file before it, that of offset {found.begin.base_before}, is missing.")
+        return found
 
     def drop_before(self, offset: int) -> None:
         """Remove sidecars of nothing but segments before `offset`, which can't come back.

@@ -157,8 +157,8 @@ class Reader07:
         """(the sidecar that a position is in, the position at which its own end, the offset with which the next one begins)."""
         sidecars, shown = self._positions.sidecars, self._positions.shown
         number = bisect_right(sidecars, position, key=lambda sidecar: sidecar.begin.position) - 1
-        if number + 1 < len(sidecars):
-            following = sidecars[number + 1]
+        following = self._positions.following(number)
+        if following is not None:
             return sidecars[number], following.begin.end_before, following.base_offset
         return sidecars[number], shown.position, shown.offset
 
@@ -193,7 +193,8 @@ class Reader07:
         if number < 0:
             return sidecars[0].begin.position
         sidecar = sidecars[number]
-        until_offset = sidecars[number + 1].base_offset if number + 1 < len(sidecars) else shown.offset
+        following = self._positions.following(number)
+        until_offset = shown.offset if following is None else following.base_offset
         cursor = self._entry_cursor(sidecar, sidecar.before_offset(offset) - 1)
         if cursor.offset < self._log.segments[0].base_offset:  # there was another segment once that it was in
             cursor = self._entry_cursor(sidecar, min(cursor.number + 1, sidecar.count - 1))
@@ -211,7 +212,7 @@ class Reader07:
                 if header.next_offset > offset:
                     return walk.position + rendering.position_of(offset - header.base_offset)
             walk.passed(header, size)
-        return sidecars[number + 1].begin.position if number + 1 < len(sidecars) else shown.position
+        return shown.position if following is None else following.begin.position
 
     # Rendering
 

@@ -18,8 +18,8 @@ from crc32c import crc32c
 from ottla.log.names import KEPT_07, POSITIONS_07, file_name
 from ottla.ports import Buffer, Disk, File, StorageFailed
 
-HEADER: Final = Struct(">4sIqqq12xI")
-"""Magic, version, base offset, its position, where the file before ends (at most that position), CRC-32C."""
+HEADER: Final = Struct(">4sIqqqq4xI")
+"""Magic, version, base offset, its position, where the file before ends (at most that position), its base offset, CRC-32C."""
 
 ENTRY: Final = Struct(">qqqIIIIII")
 """Offset, position, place in the file of what is kept, CRC of the batch, size and CRC-32C of what is kept, how many records before
@@ -67,10 +67,14 @@ class Entry07(NamedTuple):
 
 
 class Begin07(NamedTuple):
-    """What a header says: `position` is that of the first byte, `end_before` where positions end in the file before."""
+    """What a header says: `position` is that of the first byte, `end_before` where positions end in the file before.
+
+    `base_before` is the base offset of that one; -1 for the first.
+    """
 
     position: int
     end_before: int
+    base_before: int = -1
 
 
 class Sidecar07:
@@ -236,7 +240,7 @@ class Sidecar07:
 
 
 def encode_header(base_offset: int, begin: Begin07) -> bytes:
-    data = HEADER.pack(MAGIC, VERSION, base_offset, begin.position, begin.end_before, 0)[:CHECKED_BYTES]
+    data = HEADER.pack(MAGIC, VERSION, base_offset, *begin, 0)[:CHECKED_BYTES]
     return data + crc32c(data).to_bytes(4, "big")
 
 
@@ -244,8 +248,8 @@ def decode_header(data: bytes, base_offset: int) -> Begin07 | None:
     """None if it is damaged, or that of another file."""
     if len(data) < RECORD_BYTES or crc32c(data[:CHECKED_BYTES]) != int.from_bytes(data[CHECKED_BYTES:RECORD_BYTES], "big"):
         return None
-    magic, version, base, position, end_before, _ = HEADER.unpack(data)
-    return Begin07(position, end_before) if (magic, version, base) == (MAGIC, VERSION, base_offset) else None
+    magic, version, base, position, end_before, base_before, _ = HEADER.unpack(data)
+    return Begin07(position, end_before, base_before) if (magic, version, base) == (MAGIC, VERSION, base_offset) else None
 
 
 def decode_entry(data: Buffer, start: int) -> Entry07 | None:

@@ -239,6 +239,18 @@ def _see_nothing_else(case: Case, before: list[tuple[int, bytes]]) -> None:
     assert values_today(log)[0] == b"old 0"
 
 
+def test_a_file_that_is_missing_between_others_is_noticed(case: Case) -> None:
+    middle = case.client.bases()[1]
+    position = case.client.positions.sidecars[0].begin.position
+    case.log.close()
+    case.disk.remove(f"{PATH}/{middle:020d}.positions07")
+    assert [found[0] for found in faults(case)][-1] == check.UNSERVED
+    case.restart()
+    case.client.show()
+    with pytest.raises(Damaged07, match="is missing"):
+        case.client.fetch(position)
+
+
 @pytest.mark.parametrize(
     "damage",
     [

@@ -66,9 +66,19 @@ class View07:
             yield from self._show(position + max_bytes)
             found = yield from self._read(position, max_bytes)
         except (StorageFailed, CodecFailed, BadBatch) as failure:
+            if self._is_deleted(position):
+                return Fetched07(OFFSET_OUT_OF_RANGE, b"")
             self._failed(failure)
             return Fetched07(UNKNOWN, b"")
         return Fetched07(OFFSET_OUT_OF_RANGE, b"") if found is None else Fetched07(NONE, found)
+
+    def _is_deleted(self, position: int) -> bool:
+        """Whether a position was deleted, perhaps while it was read."""
+        sidecars = self._positions.sidecars
+        try:
+            return self.failure == "" and bool(sidecars) and position < sidecars[0].begin.position
+        except StorageFailed:
+            return False
 
     def offsets(self, time_ms: int, most: int) -> Steps[list[int]]:
         """The positions where segments begin that were last written at `time_ms` or before, the newest first, at most `most`.
