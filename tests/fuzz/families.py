@@ -4,6 +4,7 @@ wire      requests, responses, stored messages, frames, those of 0.7: only `Malf
 batches   record batches, plain and compressed: verdicts are error codes; `BadBatch` and `CodecFailed` alone leave the opening
 legacy    message sets of magic 0 and 1, wrappers too, and those of 0.7: the same
 codecs    what claims to be compressed: only `CodecFailed`, and never more than the limit
+listener07 frames at a listener of Kafka 0.6 or 0.7: the broker answers, says nothing or hangs up (`tests.fuzz.listener07`)
 logins    frames and tokens of clients, texts of settings, keys, certificates: nobody gets in without a secret (`tests.fuzz.logins`)
 
 Reading alone is quick; to walk the grammar beside it, to write again and to convert what was read takes several times as long, and
@@ -38,6 +39,7 @@ from ottla.wire.errors import ERRORS, INVALID_TIMESTAMP, NONE
 from ottla.wire.framing import decode_request, decode_response
 from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message
+from tests.fuzz.listener07 import frames
 from tests.fuzz.logins import material
 from tests.support.arrivals import accept
 from tests.unit.wire.agreement import assert_as_walked
@@ -332,6 +334,11 @@ def check_codec(codec: int, magic: int, data: bytes) -> None:
 # ----------------------------------------------------------------------- logins
 
 
+def listener07(rng: random.Random) -> Round:
+    label, seeds, check = frames(rng)
+    return Round(label, seeds, check, check)
+
+
 def logins(rng: random.Random) -> Round:
     label, seeds, check = material(rng)
     return Round(label, seeds, check, check)
@@ -342,5 +349,6 @@ FAMILIES: dict[str, Callable[[random.Random], Round]] = {
     "batches": batches,
     "legacy": legacy,
     "codecs": compressed,
+    "listener07": listener07,
     "logins": logins,
 }

@@ -14,7 +14,7 @@ from tests.fuzz.mutations import mutations
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("family", ["batches", "legacy", "codecs", "logins"])
+@pytest.mark.parametrize("family", ["batches", "legacy", "codecs", "listener07", "logins"])
 def test_mutated_inputs_keep_the_invariants(family: str, seed: int) -> None:
     """Those of the wire are in `tests/unit/wire/test_malformed.py`, message by message."""
     rng = random.Random(seed)

@@ -208,6 +208,10 @@ class Connection(asyncio.BufferedProtocol):
         """Whether nothing of the peer is in progress, or only what it does not take."""
         return not self._owed
 
+    def is_left_idle_since(self, mono_ms: int) -> bool:
+        """Whether nothing moved since then, and its client knows that such connections are closed."""
+        return self.idle and max(self.active_ms, self.moved_ms) < mono_ms and self.peer.release.closes_idle
+
     def look(self) -> None:
         """Notice that the peer has cut the connection, though nothing is read from it now."""
         peer: socket.socket | None = None if self._reading else self._transport.get_extra_info("socket")

@@ -320,7 +320,7 @@ class Server:
             if login is not None and login.is_late(now_ms):
                 log.info("closed the connection of %s: it did not log in in time", connection, extra={"cause": "no login"})
                 connection.cut()
-            elif connection.idle and max(connection.active_ms, connection.moved_ms) < idle_since:
+            elif connection.is_left_idle_since(idle_since):
                 log.info("closed the idle connection of %s", connection, extra={"cause": "idle connection"})
                 (connection.cut if connection.unsent else connection.close)()
         del left[-SWEPT_AT_ONCE:]

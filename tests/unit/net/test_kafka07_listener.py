@@ -19,6 +19,7 @@ from ottla.records.kafka07 import message_set
 from ottla.testing import BrokerProcess
 from ottla.wire.kafka07 import FetchRequest07, MultiFetchRequest07, OffsetsRequest07, ProduceRequest07
 from tests.support.client07 import Client07, framed
+from tests.unit.net.test_connecting import on_its_thread, server_of
 
 HELLO = message_set([b"hello"])
 FETCH = FetchRequest07("t", 0, 0, 1000)
@@ -126,6 +127,14 @@ def test_an_offset_inside_of_a_message_gives_its_bytes_from_there(broker: ottla.
         for offset in range(len(HELLO) + 1):
             assert client.fetch("t", offset) == (0, HELLO[offset:])
             assert client.fetch("t", offset, max_bytes=3) == (0, HELLO[offset : offset + 3])
+
+
+def test_a_connection_is_kept_however_long_nothing_comes() -> None:
+    with ottla.Broker(release="0.7", connections_max_idle_ms=0) as broker, Client07(broker.address) as client:
+        assert client.fetch("t") == (0, b"")
+        on_its_thread(broker, server_of(broker)._close_idle)
+        client.produce("t", HELLO)
+        assert client.fetch("t") == (0, HELLO)
 
 
 def test_a_broker_of_its_own_process_can_be_one_of_0_7(tmp_path: Path) -> None:

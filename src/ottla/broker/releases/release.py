@@ -54,6 +54,7 @@ class Release:
     newest_codec: int = codecs.ZSTD
     newest_error: int = HIGHEST_CODE
     unknown_is_empty: bool = True
+    closes_idle: bool = True
     eligible_replicas: bool = True
 
     def __str__(self) -> str:
@@ -169,6 +170,7 @@ def _made(name: str) -> Release:
         newest_codec=_at(name, traits.NEWEST_CODEC),
         newest_error=_at(name, traits.NEWEST_ERROR),
         unknown_is_empty=_at(name, traits.UNKNOWN_IS_EMPTY),
+        closes_idle=_at(name, traits.CLOSES_IDLE),
         eligible_replicas=_at(name, traits.ELIGIBLE_REPLICAS),
     )
 

@@ -158,6 +158,9 @@ EARLIEST: Final = -2
 UNKNOWN_IS_EMPTY: Final[Since[bool]] = (("0.6", False), ("0.7", True))
 """Whether a fetch from any offset of a log that is not there finds nothing, as since 0.7.1; or only one from its beginning."""
 
+CLOSES_IDLE: Final[Since[bool]] = (("0.6", False), ("0.8.0", True))
+"""Whether connections are closed on which nothing came for long. What a producer of 0.7 sends there then is lost without a word."""
+
 ELIGIBLE_REPLICAS: Final[Since[bool]] = (("0.8.0", False), ("4.1", True))
 """Whether a new cluster keeps eligible leader replicas (KIP-966): min.insync.replicas is then set for all brokers together."""
 
