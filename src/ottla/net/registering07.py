@@ -15,6 +15,7 @@ from ottla.net.joining import advertised, kazoo_needed
 from ottla.net.listen import Listen
 from ottla.net.posts import Posts
 from ottla.net.server import Server
+from ottla.net.zookeeper.address import ZooKeeperAddress
 from ottla.ports import SharedRegistry
 
 CONNECT = "ottla.kafka07.zookeeper.connect"
@@ -34,8 +35,15 @@ def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
                 f"Listener {where.name} is to be Kafka {where.release}, in which brokers cannot speak to each other: name another "
                 "one in inter.broker.listener.name."
             )
-    if settings.ottla_kafka07_zookeeper_connect and not old:
+    connect = settings.ottla_kafka07_zookeeper_connect
+    if connect and not old:
         raise SettingError(f"{CONNECT} is set, and no listener is Kafka 0.7: add one with --listen HOST:PORT,release=0.7.")
+    shared = settings.zookeeper_connect
+    if connect and shared and ZooKeeperAddress.parse(connect) == ZooKeeperAddress.parse(shared):
+        raise SettingError(
+            f"{CONNECT} and zookeeper.connect are the same place, where one would take the other's entries for its own: give it "
+            "another path, such as /kafka07."
+        )
 
 
 def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:

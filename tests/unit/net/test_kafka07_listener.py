@@ -165,6 +165,14 @@ def test_a_zookeeper_for_clients_of_0_7_needs_a_listener_for_them() -> None:
     assert "no listener is Kafka 0.7" in refused("127.0.0.1:0", ottla_kafka07_zookeeper_connect="zk:2181/old")
 
 
+def test_a_zookeeper_for_clients_of_0_7_needs_a_path_of_its_own() -> None:
+    old = "127.0.0.1:0,release=0.7"
+    said = refused(old, ottla_kafka07_zookeeper_connect="zookeeper://zk:2181/a/", zookeeper_connect="zk/a")
+    assert "give it another path" in said
+    given = {"ottla.kafka07.zookeeper.connect": "zk:2181/a", "zookeeper.connect": "zk:2181/b"}
+    check([secured(Listen.parse(old), BrokerSettings())], BrokerSettings.parse(given))
+
+
 def test_a_broker_at_every_address_needs_one_to_tell(tmp_path: Path) -> None:
     pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
     connect = "127.0.0.1:1/old"

@@ -29,6 +29,9 @@ log = logging.getLogger("ottla.broker")
 
 ANY_PARTITION: Final = -1
 READ_AT_ONCE: Final = 200
+LOOK_AGAIN_MS: Final = 10
+MOST_WAIT_MS: Final = 5_000
+"""How long the messages for a new topic wait until this broker leads it."""
 DROPPED: Final = (
     "%s: what it produced to %s-%d was dropped, for a message of %d bytes is too large: raise max.message.bytes of the topic, or "
     "send smaller ones"
@@ -130,7 +133,19 @@ def _make(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[st
     if not may_create and not rooms.may(asked, Operation.CREATE, topic):
         return f"{asked.peer.principal} may not make the topic {topic}, and nothing answers a produce request"
     decision = yield from rooms.by_name.made_on(topic, rooms.node_id, asked.now)
-    return None if is_there(decision) else f"the topic {topic} could not be made: {error_name(decision.error_code)}"
+    if not is_there(decision):
+        return f"the topic {topic} could not be made: {error_name(decision.error_code)}"
+    until_ms = rooms.later.now().mono_ms + MOST_WAIT_MS
+    while _is_coming(rooms, topic) and rooms.later.now().mono_ms < until_ms:
+        yield rooms.later.rest(LOOK_AGAIN_MS)
+    return None
+
+
+def _is_coming(rooms: Rooms07, topic: str) -> bool:
+    """Whether this broker is about to lead a partition: in a cluster it may know that before it has opened the log."""
+    found = rooms.cluster.topics.get(topic)
+    own = () if found is None else (one.index for one in found.partitions if one.leader == rooms.node_id)
+    return not all(_is_led(rooms, topic, index) for index in own)
 
 
 def _index(rooms: Rooms07, topic: str, wanted: int) -> int | None:
