@@ -18,11 +18,12 @@ from ottla.cluster.controller.context import LeaderAndIsr
 from ottla.cluster.replication.leader import LeaderState
 from ottla.cluster.replication.truncation import Cut, EpochEnd
 from ottla.sim import cluster_life, clusters
-from ottla.sim.cluster_faults import NO_FAULTS
+from ottla.sim.cluster_faults import FaultsPlan
 from ottla.wire.errors import NONE
 from tests.support.planted import Mistake, found
 
 MOST_SEEDS = 20
+NO_FAULTS = FaultsPlan(disks=False, jumps=False, lags=False, versions=None)
 PLAIN, COPYING, GROUPS = (0.0, 0.0), (1.0, 0.0), (0.0, 1.0)
 """How many seeds have programs with transactions, and how many have groups."""
 

@@ -33,9 +33,6 @@ class FaultsPlan(NamedTuple):
     versions: tuple[str, str] | None
 
 
-NO_FAULTS = FaultsPlan(disks=False, jumps=False, lags=False, versions=None)
-
-
 def faults_plan(random: Random, *, calm: bool, has_features: bool) -> FaultsPlan:
     """Choose. A cluster that was told an older protocol version has no features, and so no groups or transactions by the newest."""
     return FaultsPlan(
