@@ -5,8 +5,8 @@ from __future__ import annotations
 from ottla.cli.frames import Frame
 from ottla.cli.names import NoSuchName
 from ottla.records.batch import BadBatch
-from ottla.records.codecs import CodecFailed
-from ottla.records.kafka07 import messages, whole_bytes
+from ottla.records.codecs import NAMES, SNAPPY, CodecFailed
+from ottla.records.kafka07 import RawMessage07, inner_set, raw_messages
 from ottla.wire import kafka07
 from ottla.wire.inspection.tree import ARRAY, LEAF, STRUCT, ValueNode, parent_of
 
@@ -56,16 +56,46 @@ def _open(frame: Frame, node: ValueNode, path: str, most: int | None) -> None:
     view = memoryview(node.value)
     node.kind, node.children, node.note = ARRAY, [], f"{len(view)} bytes"
     try:
-        for index, message in enumerate(messages(view, limit_bytes=LIMIT_BYTES)):
-            if most is not None and index >= most:
-                node.add(ValueNode("…", LEAF, note="and more: --all shows them"))
-                break
-            row = node.add(ValueNode(f"[{index}]", STRUCT, children=[]))
-            row.add(ValueNode("next_offset", LEAF, value=message.next_offset))
-            row.add(ValueNode("magic", LEAF, value=message.magic))
-            row.add(ValueNode("payload", LEAF, value=message.payload))
-        left = len(view) - whole_bytes(view)
+        left = len(view) - _Opened07(most).add_to(node, view, 0)
         if left:
             node.add(ValueNode("…", LEAF, note=f"{left} bytes of a message that is cut off"))
     except (BadBatch, CodecFailed) as fault:
         frame.faults.append(f"{path}: {fault}")
+
+
+class _Opened07:
+    """Shows up to `most` messages, those within others counted too, which may take so much memory together."""
+
+    def __init__(self, most: int | None) -> None:
+        self._left = most
+        self._limit_bytes = LIMIT_BYTES
+
+    def add_to(self, node: ValueNode, view: memoryview, depth: int) -> int:
+        """Put a row for each whole message in `view` below a node; how many bytes these have. Raises as `messages` does."""
+        end = 0
+        for index, message in enumerate(raw_messages(view)):
+            if self._left is not None:
+                if self._left <= 0:
+                    node.add(ValueNode("…", LEAF, note="and more: --all shows them"))
+                    return len(view)
+                self._left -= 1
+            end = message.end
+            row = node.add(ValueNode(f"[{index}]", STRUCT, children=[]))
+            if not depth:
+                row.add(ValueNode("next_offset", LEAF, value=end))
+            row.add(ValueNode("magic", LEAF, value=message.magic))
+            if message.codec:
+                self._add_compressed(row, message, depth)
+            else:
+                row.add(ValueNode("payload", LEAF, value=message.payload))
+        return end
+
+    def _add_compressed(self, row: ValueNode, message: RawMessage07, depth: int) -> None:
+        """Put a message's codec and the set that it holds below its row."""
+        row.add(ValueNode("codec", LEAF, value=message.codec, note=NAMES[message.codec] if message.codec <= SNAPPY else ""))
+        inner = inner_set(message, self._limit_bytes, depth)
+        self._limit_bytes -= len(inner)
+        opened = row.add(ValueNode("messages", ARRAY, children=[], note=f"{len(message.payload)} bytes, {len(inner)} opened"))
+        left = len(inner) - self.add_to(opened, inner, depth + 1)
+        if left:
+            opened.add(ValueNode("…", LEAF, note=f"{left} bytes of a message that is cut off"))

@@ -14,13 +14,14 @@ Commands = argparse._SubParsersAction  # argparse has no public name for what ad
 
 DESCRIPTION = """Print Kafka's protocol as it is declared here: without API a table of all; with API its purpose, its versions, the
 grammar of one version (the newest, unless --version says which) and the fields of all. Names of other messages (RequestHeader,
-OffsetCommitValue …) are taken too."""
+OffsetCommitValue …) are taken too. With --release 0.7 the same of the few requests that there were before versions."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command = commands.add_parser("protocol", help="look up APIs, versions, fields and error codes", description=DESCRIPTION)
     command.add_argument("api", nargs="?", metavar="API", help="a name or key, such as Fetch or 1")
     command.add_argument("--version", type=int, metavar="N", help="grammar and fields of this version alone")
+    command.add_argument("--release", choices=("0.7",), help="the protocol of Kafka 0.7, which has no versions")
     command.add_argument("--errors", action="store_true", help="the table of error codes")
     command.add_argument("--html", metavar="FILE", help="write one self-contained page, - for standard output")
     command.add_argument("--json", action="store_true", help="print one JSON value")
@@ -58,6 +59,8 @@ def _text(options: argparse.Namespace) -> str:
     """Return what was asked for, in the chosen format."""
     from ottla.cli.names import NoSuchName
 
+    if options.release:
+        return _of_07(options)
     if options.api is None:
         if options.version is not None:
             raise NoSuchName("Which API's version? Name it: ottla protocol API --version N.")
@@ -72,6 +75,22 @@ def _text(options: argparse.Namespace) -> str:
     from ottla.cli.protocol_text import lines_of
 
     return "\n".join(lines_of(thing, versions)) + "\n"
+
+
+def _of_07(options: argparse.Namespace) -> str:
+    """The same of Kafka 0.7."""
+    from ottla.cli import protocol07
+    from ottla.cli.names import NoSuchName
+
+    if options.version is not None or options.html is not None:
+        raise NoSuchName("Kafka 0.7 has no versions, and no page of its own: leave out --version and --html.")
+    if options.json and options.api is None:
+        return _json(protocol07.errors_json() if options.errors else protocol07.overview_json())
+    if options.json:
+        return _json(protocol07.json_of(options.api))
+    if options.api is not None:
+        return "\n".join(protocol07.lines_of(options.api)) + "\n"
+    return "\n".join(protocol07.error_lines() if options.errors else protocol07.overview_lines()) + "\n"
 
 
 def _chosen(name: str, version: int | None) -> tuple[Api | type[Message], list[int]]:

@@ -160,7 +160,7 @@ def about(api: Api) -> tuple[str, str]:
     return sentence[:1].upper() + sentence[1:], "\n\n".join(" ".join(part.split()) for part in rest.split("\n\n") if part)
 
 
-def sentence(cls: type[Struct]) -> str:
+def sentence(cls: type[Any]) -> str:
     """The docstring of a message, on one line."""
     return " ".join((cls.__doc__ or "").split())
 

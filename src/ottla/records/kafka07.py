@@ -53,7 +53,7 @@ def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT
     that cannot be, and `CodecFailed` for what cannot be opened.
     """
     budget = [limit_bytes]
-    for entry in _entries(memoryview(view)):
+    for entry in raw_messages(memoryview(view)):
         opened = list(_opened(entry, budget, 0))
         for index, (magic, payload) in enumerate(opened):
             last = index == len(opened) - 1
@@ -63,7 +63,7 @@ def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT
 def whole_bytes(view: Buffer) -> int:
     """How many bytes of `view` are whole messages, which is how far a reader gets. Raises `BadMessage`."""
     end = 0
-    for entry in _entries(memoryview(view)):
+    for entry in raw_messages(memoryview(view)):
         end = entry.end
     return end
 
@@ -81,7 +81,8 @@ def _message(payload: bytes, magic: int, attributes: int) -> bytes:
     return SIZE.pack(len(head) + CRC.size + len(payload)) + head + CRC.pack(crc32(payload)) + payload
 
 
-def _entries(view: memoryview) -> Iterator[RawMessage07]:
+def raw_messages(view: memoryview) -> Iterator[RawMessage07]:
+    """Every whole message in `view`, checked and not opened. Raises `BadMessage`."""
     pos = 0
     while len(view) - pos >= SIZE.size:
         size: int = SIZE.unpack_from(view, pos)[0]
@@ -113,14 +114,19 @@ def _opened(entry: RawMessage07, budget: list[int], depth: int) -> Iterator[tupl
     if not entry.codec:
         yield entry.magic, bytes(entry.payload)
         return
-    if entry.codec > codecs.SNAPPY or depth == MOST_NESTED:
-        reason = "codec 3 is none of Kafka 0.7" if entry.codec > codecs.SNAPPY else f"{MOST_NESTED} sets stand within one another"
-        raise BadMessage(entry.start, f"{reason}.", INVALID_MESSAGE)
-    data = memoryview(codecs.decompress(entry.codec, entry.payload, limit_bytes=budget[0]))
+    data = inner_set(entry, budget[0], depth)
     budget[0] -= len(data)
     end = 0
-    for inner in _entries(data):
+    for inner in raw_messages(data):
         end = inner.end
         yield from _opened(inner, budget, depth + 1)
     if end != len(data):
         raise BadMessage(entry.start, "a compressed set ends within a message.", INVALID_MESSAGE)
+
+
+def inner_set(entry: RawMessage07, limit_bytes: int, depth: int) -> memoryview:
+    """The set that a compressed message holds, which itself stands in `depth` others. Raises `BadMessage` and `CodecFailed`."""
+    if entry.codec > codecs.SNAPPY or depth == MOST_NESTED:
+        reason = "codec 3 is none of Kafka 0.7" if entry.codec > codecs.SNAPPY else f"{MOST_NESTED} sets stand within one another"
+        raise BadMessage(entry.start, f"{reason}.", INVALID_MESSAGE)
+    return memoryview(codecs.decompress(entry.codec, entry.payload, limit_bytes=limit_bytes))

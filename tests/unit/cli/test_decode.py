@@ -8,13 +8,16 @@ import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 from ottla.cli import frames
 from ottla.cli.main import main
 from ottla.cli.opened import PayloadOpener
+from ottla.records import codecs
 from ottla.records.build import build
+from ottla.records.codecs import GZIP, SNAPPY
 from ottla.records.kafka07 import message_set
 from ottla.records.legacy import wrapper
 from ottla.wire import encode, kafka07
@@ -294,6 +297,31 @@ def test_frames_of_kafka_07_are_printed_when_asked(decode: Any) -> None:
     assert "error_code: 1 (The offset is before the first or after the last byte of the log)" in done.out
     assert '[0] next_offset: 13, magic: 1, payload: "Rex" (3 bytes)' in done.out
     assert json.loads(decode("--json", "--release", "0.7", produced.hex()).out)["release"] == "0.7"
+
+
+def test_compressed_messages_of_kafka_07_are_shown_with_what_is_in_them(decode: Any) -> None:
+    inner = message_set([b"Rex"]) + message_set([b"Bello"], codec=SNAPPY)
+    packed = message_set([b"old"], magic=0) + message_set([b"a", b"b"], codec=GZIP)
+    answer = kafka07.encode_response(kafka07.FetchResponse07(0, packed))
+    done = decode("--release", "0.7", "--response", "Fetch", answer.hex())
+    assert done.code == 0
+    shown = done.out.splitlines()
+    assert shown[4] == '             [0] next_offset: 12, magic: 0, payload: "old" (3 bytes)'
+    assert [line.strip() for line in shown[5:9]] == ["[1]", f"next_offset: {len(packed)}", "magic: 1", "codec: 1 (gzip)"]
+    assert shown[-2:] == [f'                 [{n}] magic: 1, payload: "{name}" (1 byte)' for n, name in enumerate("ab")]
+    nested = kafka07.encode_request(kafka07.ProduceRequest07("dogs", 2, compressed(inner)))
+    (tree,) = json.loads(decode("--json", "--release", "0.7", nested.hex()).out)["body"]["messages"]
+    assert [list(found) for found in tree["messages"]] == [["magic", "payload"], ["magic", "codec", "messages"]]
+    many = kafka07.encode_response(kafka07.FetchResponse07(0, message_set([b"x"] * 1000, codec=GZIP)))
+    assert "and more: --all shows them" in decode("--release", "0.7", "--response", "Fetch", many.hex()).out
+    assert "[999]" in decode("--release", "0.7", "--all", "--response", "Fetch", many.hex()).out
+
+
+def compressed(message_set: bytes) -> bytes:
+    """A set as one message of Kafka 0.7."""
+    payload = codecs.compress(GZIP, message_set)
+    body = bytes((1, GZIP)) + crc32(payload).to_bytes(4, "big") + payload
+    return len(body).to_bytes(4, "big") + body
 
 
 def test_broken_frames_of_kafka_07_say_where(decode: Any) -> None:

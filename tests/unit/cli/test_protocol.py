@@ -142,3 +142,36 @@ def test_serving_loads_nothing_of_the_looking_glass() -> None:
     looking = ("ottla.wire", "ottla.records", "ottla.cli.capture", "ottla.cli.conversation", "ottla.cli.frames", "ottla.cli.opened")
     assert "ottla.cli.serve" in loaded
     assert not [name for name in loaded if name.startswith((*looking, "ottla.cli.protocol_", "ottla.cli.shown"))]
+
+
+def test_the_protocol_of_kafka_07_is_listed_too(protocol: Any) -> None:
+    lines = protocol("--release", "0.7").splitlines()
+    assert [line.split()[:3] for line in lines[1:] if line[:1].isdecimal()] == [
+        ["0", "Produce", "no"],
+        ["1", "Fetch", "yes"],
+        ["2", "MultiFetch", "yes"],
+        ["3", "MultiProduce", "no"],
+        ["4", "Offsets", "yes"],
+    ]
+    assert max(map(len, lines)) <= 120
+    fetch = protocol("--release", "0.7", "multi_fetch")
+    assert "MultiFetch Request => size type [fetches]\n    size => INT32\n    type => INT16, which is 2\n" in fetch
+    assert "    fetches => topic partition offset max_bytes\n      topic => STRING\n" in fetch
+    assert "MultiFetch Response => size error_code [responses]\n" in fetch
+    assert "    responses => size error_code messages\n      size => INT32\n" in fetch
+    assert "offsets => INT64" in protocol("--release", "0.7", "4")
+    assert "not answered" in protocol("--release", "0.7", "Produce")
+    assert "-1    Something failed" in protocol("--release", "0.7", "--errors")
+
+
+def test_the_protocol_of_kafka_07_is_there_for_programs(protocol: Any) -> None:
+    everything = json.loads(protocol("--release", "0.7", "--json"))
+    assert [found["name"] for found in everything] == ["Produce", "Fetch", "MultiFetch", "MultiProduce", "Offsets"]
+    assert json.loads(protocol("--release", "0.7", "--json", "Fetch")) == everything[1]
+    assert everything[0]["response"] is None
+    assert [found["code"] for found in json.loads(protocol("--release", "0.7", "--json", "--errors"))] == [-1, 0, 1, 2, 3, 4]
+
+
+def test_what_kafka_07_does_not_have_is_said(protocol: Any) -> None:
+    assert "it has Produce, Fetch, MultiFetch" in protocol("--release", "0.7", "Metadata", code=2)
+    assert "leave out --version" in protocol("--release", "0.7", "Fetch", "--version", "1", code=2)
