@@ -353,8 +353,8 @@ class BrokerLink(Protocol):
 class Links(Protocol):
     """How this broker reaches others. Whoever implements it knows the security of the listener between brokers."""
 
-    def open(self, host: str, port: int) -> BrokerLink:
-        """Return a link; nothing is connected yet."""
+    def open(self, host: str, port: int, receive_buffer_bytes: int) -> BrokerLink:
+        """Return a link; nothing is connected yet. The system sizes the receive buffer of its socket where that is below 1."""
 
 
 class ClusterPorts(NamedTuple):

@@ -39,6 +39,7 @@ DEFAULTS_OF_OUR_OWN = {
     "queued.max.request.bytes": "memory is bounded unless one asks for the contrary",
     "log.cleaner.dedupe.buffer.size": "its memory is a Python process's",
     "socket.receive.buffer.bytes": "the system sizes it",
+    "replica.socket.receive.buffer.bytes": "the system sizes it",
     "socket.send.buffer.bytes": "the system sizes it",
     "listeners": "nobody else is to reach a log without being asked for",
 }

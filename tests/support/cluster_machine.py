@@ -80,8 +80,11 @@ class PlayedLinks:
 
     def __init__(self) -> None:
         self.sent: list[tuple[Any, Any, Callable[[memoryview | None], None]]] = []
+        self.receive_buffers_bytes: list[int] = []
+        """Those that links were opened with."""
 
-    def open(self, host: str, port: int) -> BrokerLink:
+    def open(self, host: str, port: int, receive_buffer_bytes: int) -> BrokerLink:
+        self.receive_buffers_bytes.append(receive_buffer_bytes)
         return self
 
     def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Callable[[memoryview | None], None]) -> None:

@@ -148,7 +148,7 @@ class StraightLinks:
     def __init__(self, street: Street) -> None:
         self._street = street
 
-    def open(self, host: str, port: int) -> BrokerLink:
+    def open(self, host: str, port: int, receive_buffer_bytes: int) -> BrokerLink:
         return StraightLink(self._street, port)
 
 

@@ -123,6 +123,7 @@ class BrokerKeywords(TypedDict, total=False):
     replica_high_watermark_checkpoint_interval_ms: int
     replica_lag_time_max_ms: int
     replica_selector_class: str
+    replica_socket_receive_buffer_bytes: int
     replica_socket_timeout_ms: int
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int

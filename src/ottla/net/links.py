@@ -41,13 +41,16 @@ class BrokerLinks:
         """Heed what is set while the broker runs."""
         self._security.follow(settings)
 
-    def open(self, host: str, port: int) -> PeerLink:
-        return PeerLink(host, port, self._connect, self._tell)
+    def open(self, host: str, port: int, receive_buffer_bytes: int) -> PeerLink:
+        return PeerLink(host, port, partial(self._connect, receive_buffer_bytes), self._tell)
 
-    async def _connect(self, host: str, port: int) -> Link:
+    async def _connect(self, receive_buffer_bytes: int, host: str, port: int) -> Link:
         security = self._security.found()
         release = None if security is not None and security.uses_sasl else RELEASE
-        return await Link.open(host, port, self._client_id, SETUP_MS, release, security)
+        link = await Link.open(host, port, self._client_id, SETUP_MS, release, security)
+        if receive_buffer_bytes > 0:
+            link.size_receive_buffer(receive_buffer_bytes)
+        return link
 
 
 class Pending:

@@ -107,7 +107,7 @@ class SimLinks:
         self._network = network
         self._process = process
 
-    def open(self, host: str, port: int) -> SimLink:
+    def open(self, host: str, port: int, receive_buffer_bytes: int) -> SimLink:
         return SimLink(self._network, self._process, host, port)
 
 

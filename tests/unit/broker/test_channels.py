@@ -53,7 +53,7 @@ class Wires:
     def __init__(self) -> None:
         self.opened: list[tuple[str, int, Wire]] = []
 
-    def open(self, host: str, port: int) -> BrokerLink:
+    def open(self, host: str, port: int, receive_buffer_bytes: int) -> BrokerLink:
         self.opened.append((host, port, Wire()))
         return self.opened[-1][2]
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.apache_kafka import free_port
+from ottla.broker.interbroker.channels import SYSTEMS
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce
 from ottla.net.links import BrokerLinks, PeerLink
 from ottla.testing import BrokerProcess
@@ -20,6 +22,7 @@ from tests.support.secured import HOST, Certificates, plain_users
 KEY = 18
 LISTENERS = {"MTLS": "SSL", "LOGIN": "SASL_SSL", "SHORT": "SASL_PLAINTEXT"}
 SHORT_MS = 1500
+BUFFER_BYTES = 20_000
 LONG_MS = 30_000
 
 
@@ -83,7 +86,7 @@ def number_of(frame: memoryview | None) -> int:
 @pytest.mark.parametrize("listener", ["PLAINTEXT", *LISTENERS])
 def test_brokers_reach_each_other_by_the_security_of_their_listener(other: TheOther, listener: str) -> None:
     async def main() -> list[int]:
-        link = links(other.given, listener).open(HOST, other.ports[listener])
+        link = links(other.given, listener).open(HOST, other.ports[listener], SYSTEMS)
         answers = [asked(link, number) for number in (5, 6, 7)]
         found = [number_of(await answer) for answer in answers]
         link.close()
@@ -94,7 +97,7 @@ def test_brokers_reach_each_other_by_the_security_of_their_listener(other: TheOt
 
 def test_a_login_is_renewed_while_the_link_is_used(other: TheOther) -> None:
     async def main() -> None:
-        link = links(other.given, "SHORT").open(HOST, other.ports["SHORT"])
+        link = links(other.given, "SHORT").open(HOST, other.ports["SHORT"], SYSTEMS)
         loop = asyncio.get_running_loop()
         until = loop.time() + 2 * SHORT_MS / 1000
         while loop.time() < until:
@@ -120,7 +123,7 @@ def test_who_is_not_let_in_gets_no_answer_and_the_log_says_why_once(
     other: TheOther, listener: str, change: dict[str, str], says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        link = links(other.given | change, listener).open(HOST, other.ports[listener])
+        link = links(other.given | change, listener).open(HOST, other.ports[listener], SYSTEMS)
         for _ in range(2):
             assert await asked(link) is None
         link.close()
@@ -150,11 +153,11 @@ def test_settings_that_are_changed_are_checked_and_hold_for_the_next_connection(
         found.follow(in_force)
         with pytest.raises(SettingError, match=r"broken\.pem"):
             in_force.check({}, {"listener.name.mtls.ssl.truststore.location": str(broken)})
-        link = found.open(HOST, other.ports["MTLS"])
+        link = found.open(HOST, other.ports["MTLS"], SYSTEMS)
         assert number_of(await asked(link)) == 1
         link.close()
         in_force.change({}, {"listener.name.mtls.ssl.truststore.location": ""})
-        link = found.open(HOST, other.ports["MTLS"])
+        link = found.open(HOST, other.ports["MTLS"], SYSTEMS)
         assert await asked(link) is None
         link.close()
 
@@ -191,7 +194,7 @@ class Deaf:
 def test_a_connection_that_ends_or_is_late_answers_none_and_is_made_anew(ends: bool) -> None:
     async def main() -> None:
         async with Deaf(ends=ends) as deaf:
-            link = links({}, "PLAINTEXT").open(HOST, deaf.port)
+            link = links({}, "PLAINTEXT").open(HOST, deaf.port, SYSTEMS)
             for _ in range(2):
                 answers = [asked(link, timeout_ms=LONG_MS if ends else 200), asked(link)]
                 assert [await answer for answer in answers] == [None, None]
@@ -204,7 +207,7 @@ def test_a_connection_that_ends_or_is_late_answers_none_and_is_made_anew(ends: b
 def test_closing_a_link_answers_all_that_wait_and_not_at_once() -> None:
     async def main() -> None:
         async with Deaf() as deaf:
-            link = links({}, "PLAINTEXT").open(HOST, deaf.port)
+            link = links({}, "PLAINTEXT").open(HOST, deaf.port, SYSTEMS)
             early = asked(link)
             await deaf.heard.wait()
             late = asked(link)
@@ -219,7 +222,7 @@ def test_closing_a_link_answers_all_that_wait_and_not_at_once() -> None:
 def test_closing_a_link_that_is_being_opened_answers_all_that_wait() -> None:
     async def main() -> None:
         async with Deaf() as deaf:
-            link = links({}, "PLAINTEXT").open(HOST, deaf.port)
+            link = links({}, "PLAINTEXT").open(HOST, deaf.port, SYSTEMS)
             waits = asked(link)
             link.close()
             assert not waits.done()
@@ -231,8 +234,24 @@ def test_closing_a_link_that_is_being_opened_answers_all_that_wait() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "no.such.host.invalid", "x" * 70 + ".example", ".."])
 def test_a_broker_that_is_not_there_answers_none(host: str) -> None:
     async def main() -> None:
-        link = links({}, "PLAINTEXT").open(host, free_port())
+        link = links({}, "PLAINTEXT").open(host, free_port(), SYSTEMS)
         assert await asked(link) is None
         link.close()
 
     asyncio.run(main())
+
+
+def test_a_link_has_the_receive_buffer_that_it_was_opened_with(other: TheOther) -> None:
+    async def main(receive_buffer_bytes: int) -> int:
+        link = links(other.given, "PLAINTEXT").open(HOST, other.ports["PLAINTEXT"], receive_buffer_bytes)
+        number_of(await asked(link))
+        connected = link._link
+        assert connected is not None
+        assert connected._transport is not None
+        size: int = connected._transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        link.close()
+        return size
+
+    # Linux doubles what it is told, for its own use.
+    assert asyncio.run(main(BUFFER_BYTES)) in (BUFFER_BYTES, 2 * BUFFER_BYTES)
+    assert asyncio.run(main(SYSTEMS)) > 2 * BUFFER_BYTES

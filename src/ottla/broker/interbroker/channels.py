@@ -24,6 +24,8 @@ log = logging.getLogger("ottla.broker")
 Heard = Callable[[Any], None]
 """Called with the response, whose class the request decides, or with None: nothing is known of what became of the request."""
 
+SYSTEMS = -1
+"""The system sizes the receive buffer of a connection."""
 LAST_ID = (1 << 31) - 1
 UNREADABLE = (
     "broker %d answered %s version %d with what cannot be read (%s): are all brokers set to one inter.broker.protocol.version?"
@@ -59,13 +61,15 @@ class Channels:
         lane: str,
         timeout_ms: int,
         address: tuple[str, int] | None = None,
+        receive_buffer_bytes: int = SYSTEMS,
         body: Sequence[Part] | None = None,
     ) -> None:
         """Send a request in a version; the requests of one `lane` are served in order.
 
         `answered` is called once and later: with the response, or with None where the broker is not known or not reached, the
         connection broke, or nothing came within `timeout_ms`. A request to this broker itself is served without a connection.
-        `address` is for who knows a broker before the image does, `body` has a message that is encoded already.
+        `address` is for who knows a broker before the image does, `receive_buffer_bytes` for a lane of large answers, `body`
+        has a message that is encoded already.
         """
         self._last_id = self._last_id % LAST_ID + 1
         header = FrameHeader(message.WIRE.key, version, self._last_id, f"broker-{self._node_id}-{lane}")
@@ -78,7 +82,7 @@ class Channels:
         if found is None:
             self._within.later(partial(answered, None))
         else:
-            self._link(node_id, lane, found).send(parts, timeout_ms, heard)
+            self._link(node_id, lane, found, receive_buffer_bytes).send(parts, timeout_ms, heard)
 
     def address(self, node_id: int) -> tuple[str, int] | None:
         """Where brokers reach this one, host and port; None if it is not up, or has no listener for them."""
@@ -99,13 +103,13 @@ class Channels:
         for node_id in {node_id for node_id, _ in self._lanes}:
             self.forget(node_id)
 
-    def _link(self, node_id: int, lane: str, address: tuple[str, int]) -> BrokerLink:
+    def _link(self, node_id: int, lane: str, address: tuple[str, int], receive_buffer_bytes: int) -> BrokerLink:
         known = self._lanes.get((node_id, lane))
         if known is not None and known.address == address:
             return known.link
         if known is not None:
             known.link.close()
-        link = self._links.open(*address)
+        link = self._links.open(*address, receive_buffer_bytes)
         self._lanes[node_id, lane] = OpenLane(address, link)
         return link
 

@@ -164,8 +164,17 @@ class ReplicaFetcher:
                 heard.append(body)
                 done(None)
 
-            timeout_ms, where = rooms.settings.value.replica_socket_timeout_ms, rooms.address(self.leader)
-            rooms.channels.ask(self.leader, message, version, answered, lane=self.lane, timeout_ms=timeout_ms, address=where)
+            settings = rooms.settings.value
+            rooms.channels.ask(
+                self.leader,
+                message,
+                version,
+                answered,
+                lane=self.lane,
+                timeout_ms=settings.replica_socket_timeout_ms,
+                address=rooms.address(self.leader),
+                receive_buffer_bytes=settings.replica_socket_receive_buffer_bytes,
+            )
 
         yield start
         return heard[0]

@@ -70,6 +70,9 @@ class ReplicationSettings(SettingsOf):
         "without it they read from leaders.",
         check=one_of("org.apache.kafka.common.replica.RackAwareReplicaSelector", "org.apache.kafka.common.replica.LeaderSelector"),
     )
+    replica_socket_receive_buffer_bytes = Setting(
+        INT, -1, "Size of the receive buffer of a replica's connection to its leader; -1 leaves it to the system."
+    )
     replica_socket_timeout_ms = Setting(INT, 30_000, "How long a replica waits for the answer to a fetch.")
     replication_quota_window_num = Setting(
         INT, 11, "Windows over which the rates of throttled replicas are measured.", check=at_least(1)

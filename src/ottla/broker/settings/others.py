@@ -119,7 +119,6 @@ remote.log.storage.manager.class.name string - start
 remote.log.storage.manager.class.path string - start
 remote.log.storage.manager.impl.prefix string rsm.config. start
 remote.log.storage.system.enable boolean false start
-replica.socket.receive.buffer.bytes int 65536 start
 sasl.client.callback.handler.class class - start
 sasl.kerberos.kinit.cmd string /usr/bin/kinit one
 sasl.kerberos.min.time.before.relogin long 60000 one

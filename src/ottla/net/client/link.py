@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
@@ -101,6 +102,12 @@ class Link(asyncio.BufferedProtocol):
                 raise ConnectionFailed(f"{error} {perhaps_old(is_secure=self._security is not None)}") from error
             if greeted:
                 return
+
+    def size_receive_buffer(self, size_bytes: int) -> None:
+        """Let the system hold no more than about so many received bytes, instead of as many as it finds useful."""
+        peer: socket.socket | None = None if self._transport is None else self._transport.get_extra_info("socket")
+        if peer is not None:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)
 
     def version(self, api_key: int) -> int:
         """The version in which `api_key` is spoken here, -1 if in none."""
