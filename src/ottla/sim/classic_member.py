@@ -14,7 +14,7 @@ from ottla.client.settings import ConsumerSettings
 from ottla.client.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SPOKEN
 from ottla.sim.group_ledger import GroupLedger, Seat
 from ottla.sim.group_members import REQUEST_TIMEOUT_MS, SLOW_GIVING, SLOWEST_GIVING_MS, SimMember, TopicView
-from ottla.sim.network import ClientLink
+from ottla.sim.network import RequestLink
 from ottla.sim.world import World
 
 
@@ -24,7 +24,7 @@ class SimClassicMember(SimMember):
     def __init__(
         self,
         world: World,
-        link: ClientLink,
+        link: RequestLink,
         ledger: GroupLedger,
         cluster: TopicView,
         settings: ConsumerSettings,

@@ -53,7 +53,7 @@ class SimAppender(SimClient):
         self._is_idempotent = is_idempotent
         self._counts = defaultdict[TopicPartition, int](int)
         self._producer = (-1, -1)
-        super().__init__(world, name, connect)  # type: ignore[arg-type]  # a routed link has the face of a plain one
+        super().__init__(world, name, connect)
 
     def script(self) -> Script:
         chance = self.world.random
@@ -131,7 +131,7 @@ class SimFollowingReader(SimClient):
         self._deleted = deleted
         self.position = 0
         self.read: dict[int, str] = {}
-        super().__init__(world, f"the reader of {place.topic}-{place.partition}", connect)  # type: ignore[arg-type]  # as above
+        super().__init__(world, f"the reader of {place.topic}-{place.partition}", connect)
 
     def script(self) -> Script:
         while True:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.coord.transactions.transaction import PREPARED
 from ottla.sim.cluster_work import Act, ClusterAround, ClusterWork
-from ottla.sim.network import ClientLink, Weather
+from ottla.sim.network import RequestLink, Weather
 from ottla.sim.seeds import Violation
 from ottla.sim.transaction_clients import LEADER, Rest, Script, SimClient, SimRequest
 from ottla.sim.transaction_ledger import TransactionLedger
@@ -64,7 +64,7 @@ def copying_plan(random: Random) -> CopyingPlan:
 class SimSource(SimClient):
     """It writes what there is to copy."""
 
-    def __init__(self, world: World, connect: Callable[[], ClientLink], batches: Sequence[ProduceRequest]) -> None:
+    def __init__(self, world: World, connect: Callable[[], RequestLink], batches: Sequence[ProduceRequest]) -> None:
         self._batches = batches
         super().__init__(world, "the source", connect)
 
@@ -102,11 +102,11 @@ class ClusterCopying(ClusterWork):
         )
         self._programs.begin_all()
 
-    def _link(self) -> ClientLink:
-        return self._around.link(self._around.weather)  # type: ignore[return-value]  # a routed link has the face of a plain one
+    def _link(self) -> RequestLink:
+        return self._around.link(self._around.weather)
 
-    def _good_link(self) -> ClientLink:
-        return self._around.link(Weather())  # type: ignore[return-value]  # as above
+    def _good_link(self) -> RequestLink:
+        return self._around.link(Weather())
 
     def acts(self) -> Sequence[Act]:
         programs = self._programs

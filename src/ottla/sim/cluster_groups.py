@@ -13,7 +13,7 @@ from ottla.sim.cluster_work import Act, ClusterAround, ClusterWork
 from ottla.sim.group_crowd import KINDS, SimCrowd
 from ottla.sim.group_crowd import SESSION_MS as CLASSIC_SESSION_MS
 from ottla.sim.group_ledger import GroupLedger
-from ottla.sim.network import ClientLink
+from ottla.sim.network import RequestLink
 from ottla.sim.seeds import Violation
 
 COMING_MS = 5_000
@@ -72,11 +72,11 @@ class ClusterGroups(ClusterWork):
         self._crowd = SimCrowd(around.world, self._link, self.ledger, around.view, self, self._plan.kinds, around.say)
         self._crowd.begin_all(self._plan.members, COMING_MS)
 
-    def _link(self) -> ClientLink:
+    def _link(self) -> RequestLink:
         """The protocols of groups have no remedy for a commit that comes late on a connection that was given up."""
         link = self._around.link(self._around.weather)
         link.cuts_given_up = True
-        return link  # type: ignore[return-value]  # a routed link has the face of a plain one
+        return link
 
     def acts(self) -> Sequence[Act]:
         crowd = self._crowd

@@ -135,7 +135,7 @@ class ClusterOperator(SimClient):
         self._made = 0
         self._settings: dict[tuple[int, str, str], None] = {}
         self._is_over = False
-        super().__init__(world, "the operator", connect)  # type: ignore[arg-type]  # a routed link has the face of a plain one
+        super().__init__(world, "the operator", connect)
 
     def tidy(self) -> None:
         """Have all that was begun brought to an end."""

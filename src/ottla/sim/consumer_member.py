@@ -11,7 +11,7 @@ from typing import Any
 from ottla.client.types import TopicPartition
 from ottla.sim.group_ledger import GroupLedger, Seat
 from ottla.sim.group_members import REQUEST_TIMEOUT_MS, RETRY_MS, SLOW_GIVING, SLOWEST_GIVING_MS, SimMember, TopicView
-from ottla.sim.network import ClientLink
+from ottla.sim.network import RequestLink
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest as Heartbeat
@@ -28,7 +28,7 @@ class SimConsumerMember(SimMember):
     def __init__(
         self,
         world: World,
-        link: ClientLink,
+        link: RequestLink,
         ledger: GroupLedger,
         cluster: TopicView,
         group_id: str,

@@ -16,7 +16,7 @@ from ottla.sim.classic_member import SimClassicMember
 from ottla.sim.consumer_member import SimConsumerMember
 from ottla.sim.group_ledger import CoordinatorView, GroupLedger, member_ids, restless
 from ottla.sim.group_members import SimMember, TopicView
-from ottla.sim.network import ClientLink
+from ottla.sim.network import RequestLink
 from ottla.sim.world import World
 
 SESSION_MS, HEARTBEAT_MS, REBALANCE_MS = 6_000, 1_000, 8_000
@@ -39,7 +39,7 @@ class SimCrowd:
     def __init__(
         self,
         world: World,
-        connect: Callable[[], ClientLink],
+        connect: Callable[[], RequestLink],
         ledger: GroupLedger,
         brokers: CoordinatorView,
         view: TopicView,

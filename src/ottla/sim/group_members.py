@@ -1,7 +1,7 @@
 """A simulated consumer of a group, whatever protocol it speaks: what both kinds do, and what each must say of itself.
 
 A member reads its assigned partitions from the committed offset on and commits now and then. It may be slow, stand still, die
-without a word, or go on committing after it was told that it is no member. It reaches the broker through its `ClientLink` alone.
+without a word, or go on committing after it was told that it is no member. It reaches the broker through its `RequestLink` alone.
 How one becomes a member is for `classic_member` and `consumer_member` to know.
 """
 
@@ -15,7 +15,7 @@ from ottla.client.offsets import commit_request, fetch_offsets_request, read_com
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.client.versions import OFFSET_COMMIT, OFFSET_FETCH, SPOKEN
 from ottla.sim.group_ledger import GroupLedger, Seat
-from ottla.sim.network import ClientLink
+from ottla.sim.network import RequestLink
 from ottla.sim.world import World
 
 OFFSET_FETCH_VERSION = 7
@@ -42,7 +42,7 @@ class TopicView(Protocol):
 class SimMember(ABC):
     """What both kinds of members do: read, commit, stand still, die."""
 
-    def __init__(self, world: World, link: ClientLink, ledger: GroupLedger, cluster: TopicView, group_id: str, name: str) -> None:
+    def __init__(self, world: World, link: RequestLink, ledger: GroupLedger, cluster: TopicView, group_id: str, name: str) -> None:
         self.world, self.link, self.ledger, self.cluster = world, link, ledger, cluster
         self.group_id = group_id
         self.name = name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.broker.serving.request import Peer
 from ottla.sim.host import Host
@@ -38,6 +38,16 @@ class Weather:
 Seen = Callable[[Any], None]
 Watch = Callable[[Message], Seen]
 """Called with a request when the broker receives it; the returned function gets the answer, even if that is then lost."""
+
+
+class RequestLink(Protocol):
+    """A client process's way to whoever serves it: one broker, or all of a cluster."""
+
+    def cut(self) -> None:
+        """Let nothing arrive any more, of what is on its way either."""
+
+    def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
+        """Send a request. `answered` is called once: with the response, or with None if none came in time."""
 
 
 class ClientLink:

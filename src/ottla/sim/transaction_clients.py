@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ottla.sim.network import ClientLink, Watch
+from ottla.sim.network import RequestLink, Watch
 from ottla.sim.seeds import Violation
 from ottla.sim.world import World
 from ottla.wire import errors as codes
@@ -74,7 +74,7 @@ Script = Generator[Rest | Sequence[SimRequest], list[Any], Any]
 class SimClient(ABC):
     """A client process that follows its `script`."""
 
-    def __init__(self, world: World, name: str, connect: Callable[[], ClientLink]) -> None:
+    def __init__(self, world: World, name: str, connect: Callable[[], RequestLink]) -> None:
         self.world = world
         self.name = name
         self.alive = True

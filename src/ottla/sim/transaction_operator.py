@@ -13,7 +13,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.client.types import TopicPartition
 from ottla.cluster.features import SAFE_DOWNGRADE, TRANSACTION_VERSION, UPGRADE
 from ottla.sim.host import Host
-from ottla.sim.network import ClientLink
+from ottla.sim.network import RequestLink
 from ottla.sim.seeds import Violation
 from ottla.sim.world import World
 from ottla.wire import errors as codes
@@ -44,7 +44,7 @@ class SimOperator:
     """Who does what producers don't expect. `place` is the only partition of a topic from which things are deleted."""
 
     def __init__(
-        self, world: World, host: Host, connect: Callable[[], ClientLink], place: TopicPartition, say: Callable[[str], None]
+        self, world: World, host: Host, connect: Callable[[], RequestLink], place: TopicPartition, say: Callable[[str], None]
     ) -> None:
         self._world = world
         self._host = host

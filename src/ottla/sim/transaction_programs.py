@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ottla.client.types import TopicPartition
 from ottla.records.build import build
-from ottla.sim.network import ClientLink
+from ottla.sim.network import RequestLink
 from ottla.sim.transaction_copiers import CopyTask, SimCopier, SimMemberCopier
 from ottla.sim.transaction_ledger import SEPARATOR, Observed, SeenRecord, TransactionLedger
 from ottla.sim.transaction_members import SimClassicCopier
@@ -58,7 +58,7 @@ class ProgramsPlan(Protocol):
     def prepares(self) -> bool: ...
 
 
-Shared = tuple[World, Callable[[], ClientLink], TransactionLedger, ProducerWish]
+Shared = tuple[World, Callable[[], RequestLink], TransactionLedger, ProducerWish]
 """What every process gets."""
 
 
@@ -85,7 +85,7 @@ class SimPrograms:
     def __init__(
         self,
         world: World,
-        connect: Callable[[], ClientLink],
+        connect: Callable[[], RequestLink],
         ledger: TransactionLedger,
         plan: ProgramsPlan,
         topic_ids: Mapping[str, bytes],
@@ -232,7 +232,7 @@ class SimPrograms:
                     waiting.append(f"{watcher.group_id} at {offset} of {last[place]} in {place.topic}-{place.partition}")
         return waiting
 
-    def check(self, link: Callable[[], ClientLink]) -> None:
+    def check(self, link: Callable[[], RequestLink]) -> None:
         """Hold what is there for good against what was written. `link()` opens a good connection."""
         ledger = self._ledger
         ledger.check_logs()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ottla.client.types import TopicPartition
-from ottla.sim.network import ClientLink
+from ottla.sim.network import RequestLink
 from ottla.sim.seeds import Violation
 from ottla.sim.transaction_clients import ASKED_AGAIN, GROUP, LEADER, Rest, Script, SimClient, SimRequest
 from ottla.sim.transaction_copiers import (
@@ -34,7 +34,7 @@ class SimReader(SimClient):
     def __init__(
         self,
         world: World,
-        connect: Callable[[], ClientLink],
+        connect: Callable[[], RequestLink],
         ledger: TransactionLedger,
         place: TopicPartition,
         has_read: Callable[[], None],
@@ -94,7 +94,7 @@ class OffsetWatcher(SimClient):
     def __init__(
         self,
         world: World,
-        connect: Callable[[], ClientLink],
+        connect: Callable[[], RequestLink],
         ledger: TransactionLedger,
         group_id: str,
         places: Iterable[TopicPartition],
@@ -125,7 +125,7 @@ class OffsetWatcher(SimClient):
                 self.ledger.offset_seen(self.group_id, place, offset)
 
 
-def read_all(world: World, link: ClientLink, place: TopicPartition) -> list[SeenRecord]:
+def read_all(world: World, link: RequestLink, place: TopicPartition) -> list[SeenRecord]:
     """All committed records of a partition, over a good connection to a broker that lives."""
     found: list[SeenRecord] = []
     position = 0
@@ -138,7 +138,7 @@ def read_all(world: World, link: ClientLink, place: TopicPartition) -> list[Seen
         position = next_offset
 
 
-def _asked(world: World, link: ClientLink, body: FetchRequest) -> Any:
+def _asked(world: World, link: RequestLink, body: FetchRequest) -> Any:
     answers: list[Any] = []
     link.ask(FETCH, FETCH_VERSION, body, answers.append, ANSWER_MS)
     world.run(ANSWER_MS, lambda: bool(answers))
