@@ -371,3 +371,12 @@ def test_where_some_records_may_be_lost_a_fetch_waits_for_no_sync(monkeypatch: p
     assert follower.named() == [(0, 3, 3, 3)]
     follower.fetched(part(records(3, 7)))
     assert not follower.links.sent
+
+
+@pytest.mark.parametrize("size_bytes", [-1, 131_072])
+def test_a_follower_reaches_its_leader_with_the_receive_buffer_that_is_set(size_bytes: int) -> None:
+    machine = ClusterMachine(replica_socket_receive_buffer_bytes=size_bytes)
+    machine.tell_brokers(1, 2, 3)
+    assert machine.tell_roles(role(2, 5)) == [0]
+    machine.pass_time(10)
+    assert machine.links.receive_buffers_bytes == [size_bytes]

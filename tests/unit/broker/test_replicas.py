@@ -76,15 +76,6 @@ def outcome(machine: ClusterMachine, promise: Promise) -> int:
 # Roles
 
 
-@pytest.mark.parametrize("size_bytes", [-1, 131_072])
-def test_a_follower_reaches_its_leader_with_the_receive_buffer_that_is_set(size_bytes: int) -> None:
-    machine = ClusterMachine(replica_socket_receive_buffer_bytes=size_bytes)
-    machine.tell_brokers(1, 2, 3)
-    follow(machine)
-    machine.pass_time(10)
-    assert machine.links.receive_buffers_bytes == [size_bytes]
-
-
 def test_a_replica_without_a_role_serves_nobody() -> None:
     machine = ClusterMachine()
     machine.tell_brokers(1, 2, 3)

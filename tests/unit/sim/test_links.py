@@ -49,7 +49,7 @@ class Sender:
     def __init__(self, network: SimNetwork) -> None:
         self.world = network.world
         self.process = SimProcess(network.world, "a")
-        self.link: SimLink = network.links(self.process).open("b", 9092)
+        self.link: SimLink = network.links(self.process).open("b", 9092, -1)
         self.answers: list[bytes | None] = []
 
     def send(self, *texts: bytes) -> None:
