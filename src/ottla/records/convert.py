@@ -96,7 +96,7 @@ def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Genera
 def _deltas(columns: Columns, base_offset: int, keep_offsets: bool) -> array[int]:
     """Offset deltas by row; none where the kernel can count for itself."""
     if keep_offsets:
-        return array("q", (offset - base_offset for offset in columns.all_offsets))
+        return array("q", map(base_offset.__rsub__, columns.all_offsets))
     if len(columns.pieces()) == 1:
         return NO_DELTAS
     return array("q", range(-columns.first, len(columns.all_offsets) - columns.first))

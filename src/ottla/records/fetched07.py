@@ -7,11 +7,13 @@ ends where the last whole message ends. Knows nothing of requests.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from itertools import accumulate
-from typing import Final
+from operator import add
+from typing import Final, NamedTuple
 
 from ottla.ports import Buffer
-from ottla.records import codecs
+from ottla.records import codecs, kernel, kernel_07
 from ottla.records.batch import (
     HEADER_BYTES,
     MAGIC,
@@ -23,13 +25,32 @@ from ottla.records.batch import (
 )
 from ottla.records.build import seal
 from ottla.records.codecs import CodecFailed
-from ottla.records.columns import Columns, Run
+from ottla.records.columns import ROW_BYTES, Columns, Run
 from ottla.records.convert import up_convert
-from ottla.records.kafka07 import messages, whole_bytes
+from ottla.records.kafka07 import CODEC_MASK, MOST_NESTED
 from ottla.records.legacy import BadMessage
+from ottla.wire.kafka07 import INVALID_MESSAGE
 
 NO_TIME: Final = -1
 """The timestamp of a record whose format has none."""
+
+ANY_SIZE: Final = 0x7FFFFFFF
+REASONS: Final = {
+    kernel_07.BAD_SIZE: "its size cannot be.",
+    kernel_07.BAD_MAGIC: "its magic is none of Kafka 0.7, which has 0 and 1.",
+    kernel_07.BAD_CRC: "the CRC-32 of its payload is wrong.",
+}
+
+
+class PlainRun(NamedTuple):
+    """`message_count` messages of one magic from `start` to `end` of `data`. `place` is the offset of all that are compressed."""
+
+    data: memoryview
+    start: int
+    end: int
+    message_count: int
+    payload_bytes: int
+    place: int | None
 
 
 def as_batch(view: Buffer, position: int, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> bytearray:
@@ -38,32 +59,80 @@ def as_batch(view: Buffer, position: int, *, limit_bytes: int = codecs.DEFAULT_L
     What stands before a broken message is returned without it. Raises `BadMessage` or `CodecFailed` for a first one that is broken,
     or that opens to more than `limit_bytes`.
     """
-    payloads: list[bytes] = []
-    offsets: list[int] = []
-    end = position
+    data, runs, end, budget = memoryview(view), list[PlainRun](), 0, [limit_bytes]
     try:
-        for next_offset, payload, _ in messages(view, position, limit_bytes=limit_bytes):
-            payloads.append(payload)
-            offsets.append(end)
-            end = next_offset
-        end = position + whole_bytes(view)
+        for found, stop in _messages(data):
+            runs += [found] if not _codec(found) else _opened(found, position + found.start, budget, 0)
+            end = stop
     except (BadMessage, CodecFailed):
-        if not payloads:
+        if not end:
             raise
-    if end == position:
+    if not end:
         return bytearray()
-    return up_convert(_columns(payloads, offsets, end), keep_offsets=True) if payloads else _nothing(position, end)
+    count = sum(run.message_count for run in runs)
+    return up_convert(_columns(runs, count, position, end), keep_offsets=True) if count else _nothing(position, position + end)
 
 
-def _columns(payloads: list[bytes], offsets: list[int], end: int) -> Columns:
-    count = len(payloads)
-    sizes = [len(payload) for payload in payloads]
-    none, null = [0] * count, [-1] * count
-    spans = array("i", [*none, *null, *accumulate(sizes[:-1], initial=0), *sizes, *none, *none])
-    data = memoryview(b"".join(payloads))
-    run = Run(0, count, data, _header(offsets[0], end, count))
-    times = memoryview(array("q", [NO_TIME]) * count)
-    return Columns(memoryview(array("q", offsets)), times, memoryview(spans), (run,), 0, count, end)
+def _messages(data: memoryview) -> Iterator[tuple[PlainRun, int]]:
+    """Messages of a kind, and where they end; compressed ones come one by one. Raises `BadMessage` where a broken one stands."""
+    pos = 0
+    while True:
+        count, end, size = kernel_07.look(data, pos, len(data), ANY_SIZE)
+        broken = REASONS.get(count)
+        if broken is not None and end > pos:
+            count, end, size = kernel_07.look(data, pos, end, ANY_SIZE)  # those before it
+        elif broken is not None:
+            raise BadMessage(pos, f"the message cannot be read: {broken}", INVALID_MESSAGE)
+        if not count:
+            return
+        yield PlainRun(data, pos, end, count, size, None), end
+        pos = end
+
+
+def _codec(run: PlainRun) -> int:
+    return run.data[run.start + 5] & CODEC_MASK if run.data[run.start + 4] else codecs.NONE
+
+
+def _opened(run: PlainRun, place: int, budget: list[int], depth: int) -> list[PlainRun]:
+    """What is compressed in one message; `budget` is what may still be opened."""
+    codec = _codec(run)
+    if codec > codecs.SNAPPY or depth == MOST_NESTED:
+        reason = "codec 3 is none of Kafka 0.7" if codec > codecs.SNAPPY else f"{MOST_NESTED} sets stand within one another"
+        raise BadMessage(run.start, f"{reason}.", INVALID_MESSAGE)
+    data = memoryview(codecs.decompress(codec, run.data[run.end - run.payload_bytes : run.end], limit_bytes=budget[0]))
+    budget[0] -= len(data)
+    inner, end = list[PlainRun](), 0
+    for found, stop in _messages(data):
+        inner += [found._replace(place=place)] if not _codec(found) else _opened(found, place, budget, depth + 1)
+        end = stop
+    if end != len(data):
+        raise BadMessage(run.start, "a compressed set ends within a message.", INVALID_MESSAGE)
+    return inner
+
+
+def _columns(runs: list[PlainRun], count: int, position: int, end: int) -> Columns:
+    arena = memoryview(bytearray(ROW_BYTES * count))
+    offsets, timestamps = arena[: 8 * count].cast("q"), arena[8 * count : 16 * count].cast("q")
+    spans = arena[16 * count :].cast("i")
+    row, made = 0, list[Run]()
+    for run in runs:
+        room = bytearray(run.payload_bytes + run.message_count * kernel_07.MOST_RECORD_BYTES)
+        stop = kernel_07.write(run.data, run.start, run.end, room, 0, 0)
+        kernel.scan(room, 0, stop, row, run.message_count, 0, NO_TIME, offsets, timestamps, spans)
+        rows = slice(row, row + run.message_count)
+        offsets[rows] = memoryview(_places(run, spans[kernel.VALUE_SIZE * count :][rows], position))
+        made.append(Run(row, row + run.message_count, memoryview(room), _header(position, position + end, run.message_count)))
+        row += run.message_count
+    return Columns(offsets, timestamps, spans, tuple(made), 0, count, position + end)
+
+
+def _places(run: PlainRun, sizes: memoryview[int], position: int) -> array[int]:
+    """The offset of each message: where it stands, or for compressed ones where all of them stand together."""
+    if run.place is not None:
+        return array("q", [run.place]) * run.message_count
+    head = (run.end - run.start - run.payload_bytes) // run.message_count
+    start = position + run.start
+    return array("q", map(add, accumulate(sizes[:-1], initial=start), range(0, head * run.message_count, head)))
 
 
 def _nothing(position: int, end: int) -> bytearray:

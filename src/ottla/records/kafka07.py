@@ -73,7 +73,12 @@ def message_set(payloads: Iterable[bytes], *, magic: int = 1, codec: int = codec
     if codec and (magic == 0 or codec > codecs.SNAPPY):
         raise ValueError(f"Kafka 0.7 has no {codecs.NAMES[codec]} in message format {magic}: use gzip or snappy in format 1.")
     inner = b"".join(_message(payload, magic, codecs.NONE) for payload in payloads)
-    return _message(codecs.compress(codec, inner), magic, codec) if codec else inner
+    return compressed(inner, codec) if codec else inner
+
+
+def compressed(messages: Buffer, codec: int) -> bytes:
+    """A set as one message of format 1, compressed with gzip or snappy."""
+    return _message(codecs.compress(codec, messages), 1, codec)
 
 
 def _message(payload: bytes, magic: int, attributes: int) -> bytes:

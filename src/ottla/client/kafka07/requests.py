@@ -11,13 +11,17 @@ from typing import Any, Final, NamedTuple
 
 from ottla.client.errors import NotSupported
 from ottla.client.kafka07.partitions import BrokerPartition
+from ottla.client.older import NO_HEADERS_BYTES
 from ottla.client.types import LATEST_TIMESTAMP
 from ottla.ports import Buffer
-from ottla.records.batch import BadBatch
+from ottla.records import kernel
+from ottla.records.batch import BadBatch, read_header
 from ottla.records.codecs import CodecFailed
 from ottla.records.columns import open_batches
 from ottla.records.fetched07 import as_batch
-from ottla.records.kafka07 import message_set
+from ottla.records.kafka07 import compressed
+from ottla.records.rendered07 import render
+from ottla.records.steps import finish
 from ottla.wire import errors as codes
 from ottla.wire import kafka07
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
@@ -121,7 +125,7 @@ def produces(body: ProduceRequest, codec: int, *, is_confirmed: bool) -> Transla
     what messages of 0.7 have no place for.
     """
     found = [
-        ProduceRequest07(topic.name, BrokerPartition.of(part.index).partition, messages(part.records or b"", codec))
+        ProduceRequest07(topic.name, BrokerPartition.of(part.index).partition, memoryview(messages(part.records or b"", codec)))
         for topic in body.topic_data
         for part in topic.partition_data
     ]
@@ -137,16 +141,15 @@ def question(produced: Sequence[ProduceRequest07]) -> OffsetsRequest07:
     return OffsetsRequest07(last.topic, last.partition, LATEST_TIMESTAMP, 1)
 
 
-def messages(batch: Buffer, codec: int) -> bytes:
+def messages(batch: Buffer, codec: int) -> Buffer:
     """A batch as a set of messages. Raises `NotSupported`."""
-    payloads: list[bytes] = []
-    for record in open_batches(batch).records():
-        if record.headers:
-            raise NotSupported("Messages of Kafka 0.7 have no headers: leave them out, or use a newer broker.")
-        if record.value is None:
-            raise NotSupported("Messages of Kafka 0.7 cannot be null: send b'' in its place, or use a newer broker.")
-        payloads.append(record.value)
-    return message_set(payloads, codec=codec)
+    columns = open_batches(batch)
+    if max(columns.span_column(kernel.HEADERS_SIZE), default=0) > NO_HEADERS_BYTES:
+        raise NotSupported("Messages of Kafka 0.7 have no headers: leave them out, or use a newer broker.")
+    if min(columns.span_column(kernel.VALUE_SIZE), default=0) < 0:
+        raise NotSupported("Messages of Kafka 0.7 cannot be null: send b'' in its place, or use a newer broker.")
+    rendered = finish(render(memoryview(batch), read_header(batch), 1))
+    return compressed(rendered, codec) if codec else rendered
 
 
 def produced(body: ProduceRequest, answers: Sequence[object]) -> ProduceResponse:

@@ -32,6 +32,7 @@ class AsyncProducer:
             await producer.send("flights", b"...")
             await producer.send_offsets(consumer.positions(), consumer)
 
+    With `api_version="0.7"` a record is written once the broker has answered a question behind it, and its offset is -1.
     Leaving the context waits until every record is written or has failed. Raises `SettingError` for a setting that is unknown or
     has a wrong value.
     """

@@ -30,7 +30,8 @@ class Consumer:
         with Consumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
             for record in consumer: ...
 
-    With `group_id`, the members of the group share the topics' partitions; without, all are read, or those of `assign`.
+    With `group_id`, the members of the group share the topics' partitions; without, all are read, or those of `assign`. With
+    `api_version="0.7"`, offsets are bytes, groups live in ZooKeeper, and broker 1's first partition has the number 65536.
     `on_assigned` and `on_revoked` are called with the partitions that come and go, on the client's own thread. To be used by one
     thread at a time. Raises `SettingError` for a setting that is unknown or has a wrong value.
     """

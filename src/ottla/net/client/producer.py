@@ -31,6 +31,7 @@ class Producer:
             producer.send("flights", b"...")
             producer.send_offsets(consumer.positions(), consumer)
 
+    With `api_version="0.7"` a record is written once the broker has answered a question behind it, and its offset is -1.
     Leaving the context waits until every record is written or has failed. Several threads may share a producer. Raises
     `SettingError` for a setting that is unknown or has a wrong value.
     """
