@@ -20,6 +20,8 @@ from ottla.wire import releases
 
 COMPRESSIONS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 COMPRESSIONS_OF_0_7 = ("none", "gzip", "snappy")
+LARGEST_MESSAGE_OF_0_7 = 1_000_000
+"""Its brokers drop larger ones without a word, unless their max.message.size says otherwise."""
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 KAFKA07 = "0.7"
@@ -160,10 +162,13 @@ class ProducerSettings(DiscoverySettings):
             raise SettingError("transactional_id needs enable_idempotence: leave one of them out.")
         too_old = _before(self.api_version, IDEMPOTENCE)
         possible = self.acks_code == -1 and self.max_in_flight_requests_per_connection <= 5 and not too_old
+        fitting = self
+        if self.is_of_0_7 and "max_request_size" not in given:
+            fitting = replace(self, max_request_size=LARGEST_MESSAGE_OF_0_7)
         if not self.enable_idempotence or possible:
-            return self
+            return fitting
         if "enable_idempotence" not in given and self.transactional_id is None:
-            return replace(self, enable_idempotence=False)
+            return replace(fitting, enable_idempotence=False)
         who = "enable_idempotence" if self.transactional_id is None else "transactional_id"
         if too_old:
             raise SettingError(f"{who} needs Kafka {IDEMPOTENCE}, and api_version={self.api_version}: leave it out.")

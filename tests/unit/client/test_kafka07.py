@@ -221,3 +221,9 @@ def test_keys_choose_partitions_as_in_java() -> None:
 def test_settings_that_0_7_has_not_are_refused(kind: type[ProducerSettings], given: dict[str, object], sentence: str) -> None:
     with pytest.raises(SettingError, match=sentence):
         parse(kind, {"api_version": "0.7.2", **given})
+
+
+def test_no_message_is_sent_that_brokers_of_0_7_drop_without_a_word() -> None:
+    assert parse(ProducerSettings, {"api_version": "0.7"}).max_request_size == 1_000_000
+    assert parse(ProducerSettings, {"api_version": "0.7", "max_request_size": 2_000_000}).max_request_size == 2_000_000
+    assert parse(ProducerSettings, {}).max_request_size == 1_048_576
