@@ -14,7 +14,8 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.replication import taking
 from ottla.broker.replication.replica import Replica
 from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
-from ottla.cluster.controller.context import LeaderAndIsr
+from ottla.cluster.controller import elections
+from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.cluster.replication.leader import LeaderState
 from ottla.cluster.replication.truncation import Cut, EpochEnd
 from ottla.sim import cluster_life, clusters
@@ -51,6 +52,13 @@ def lead_in_the_same_epoch(state: LeaderAndIsr, leader: int, isr: tuple[int, ...
     return LED(state, leader, isr)._replace(leader_epoch=state.leader_epoch)
 
 
+def let_anybody_lead(
+    context: ControllerContext, partition: TopicPartition, *, is_unclean: bool, tells_recovery: bool
+) -> LeaderAndIsr | None:
+    online = context.online(partition)
+    return context.leaders[partition].led(online[-1], online) if online else None
+
+
 def take_the_first_block(blocks: ProducerIdBlocks, node_id: int) -> Generator[None, Any, range]:
     yield None
     return range(1_000)
@@ -79,6 +87,7 @@ MISTAKES = {
     "never wakes up": (PLAIN, Mistake("heals", BrokerMembership, "_wake_up", lambda membership, now: None, 13)),
     "does not truncate": (PLAIN, Mistake("heals", taking, "cut", cut_nothing, 20)),
     "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
+    "lets any replica lead": (PLAIN, Mistake("acknowledged stays", elections, "offline_leader", let_anybody_lead, 33)),
     "coordinates on after a move": (
         GROUPS, Mistake("commits stay", MovingCoordinators, "leads_no_more", lambda coordinators, index: None),
     ),
