@@ -8,7 +8,7 @@ from ottla.log.check07 import check_positions
 from ottla.log.log import Log, LogConfig
 from ottla.log.positions07 import Positions07, Progress07
 from ottla.log.reading07 import OpenedBatches07, Reader07
-from ottla.ports import Disk, Now
+from ottla.ports import Disk, Now, StorageFailed, TryAgain
 from ottla.records import codecs
 from ottla.records.arrivals07 import Terms07, arrive
 from ottla.records.batch import batches, read_header
@@ -17,6 +17,7 @@ from ottla.records.columns import open_batches
 from ottla.records.kafka07 import message_set, messages
 from ottla.records.rendered07 import Kind07
 from ottla.records.steps import finish
+from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.power import CutDisk, PowerCut
 
 START = Now(1_700_000_000_000, 0)
@@ -56,9 +57,14 @@ class OldClient:
         """Have everything shown."""
         self.positions.resume()
         end = self.log.log_end_offset
+        refusals = 0
         while self.positions.shown.offset < end:
+            before = self.positions.shown
             if self.positions.go_on(end, plain) in (Progress07.SYNC, Progress07.DONE):
                 sync(self.log)
+                refusals += self.positions.shown == before
+            if refusals > 10:
+                raise StorageFailed(self.log.path, "nothing new is shown")
 
     def fetch(self, position: int, max_bytes: int = 1 << 20) -> bytes | None:
         found = finish(self.reader.read(position, max_bytes, 1 << 28))
@@ -155,6 +161,7 @@ class Life07:
     def act(self) -> None:
         acts = [self.produce, self.produce07, self.produce07, self.read, self.read, self.sync, self.retain]
         acts += [self.checkpoint, self.delete_records, self.stop, self.kill, self.power_cut, self.roll, self.measure]
+        acts += [self.meet_faults] * 2
         self.random.choice(acts)()
 
     def produce(self) -> None:
@@ -205,6 +212,21 @@ class Life07:
     def kill(self) -> None:
         self.disk.kill()
         self.log = self.open(was_killed=True)
+
+    def meet_faults(self) -> None:
+        """Let the disk refuse something; after a sync that failed nobody goes on before a restart."""
+        reason = self.random.choice([NO_SPACE, TOO_MANY_FILES, IO_ERROR])
+        self.disk.fail(self.random.randrange(12), reason, count=self.random.choice([1, 1, 5]))
+        act = self.random.choice([self.produce07, self.produce, self.read, self.sync, self.measure, self.roll, self.retain])
+        try:
+            act()
+        except StorageFailed as failure:
+            self.disk.heal()
+            if not isinstance(failure, TryAgain) and act in (self.sync, self.read, self.roll, self.retain):
+                self.kill()
+        self.disk.heal()
+        if self.disk.has_failed_names:
+            self.kill()
 
     def power_cut(self) -> None:
         self.disk.crash(self.random)
