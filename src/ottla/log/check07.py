@@ -45,6 +45,8 @@ def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Fau
     first = bases_07(names, LOG)[:1]
     gone = [base for base, following in pairwise(bases) if first and following <= first[0]]  # with their segments
     sidecars = [Sidecar07(disk, path, base) for base in bases if base not in gone]
+    if sidecars and sidecars[-1].is_empty:
+        sidecars.pop()
     for base in bases_07(names, KEPT_07):
         if base not in bases:
             yield Fault07(

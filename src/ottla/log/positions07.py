@@ -151,6 +151,11 @@ class Positions07(NoPositions07):
         """Find where the last process stopped: nothing behind that was shown. Raises `Damaged07`."""
         if self.is_resumed:
             return
+        while self.sidecars and self.sidecars[-1].is_empty:
+            self.sidecars.pop().remove()
+        if not self.sidecars:
+            self.is_resumed = True
+            return
         newest = self.sidecars[-1]
         last = newest.last()
         place = Place07(newest.base_offset, newest.begin.position) if last is None else Place07(last.offset, last.position)
@@ -401,8 +406,11 @@ class Positions07(NoPositions07):
         """
         while len(self.sidecars) > 1 and self.sidecars[1].base_offset <= offset and self.sidecars[1].synced:
             try:
+                _ = self.sidecars[1].begin  # or else this one is still needed
                 self.sidecars[0].remove()
                 self.sidecars[0].remove_kept()
+            except Damaged07:
+                return
             except StorageFailed as failure:
                 log.warning("positions of deleted segments could not be removed: %s; that is tried again", failure)
                 return

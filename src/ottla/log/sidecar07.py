@@ -116,6 +116,11 @@ class Sidecar07:
         return self._count + len(self._buffer) // RECORD_BYTES
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the disk refused to begin the file, so that it tells nothing."""
+        return not self.file.size
+
+    @property
     def is_torn(self) -> bool:
         """Whether the file ends within a record."""
         return self.file.size % RECORD_BYTES != 0
@@ -170,7 +175,7 @@ class Sidecar07:
     # Writing
 
     def write_header(self, begin: Begin07) -> None:
-        """Make the file, or begin it anew. Raises `StorageFailed`."""
+        """Make the file, or begin it anew. Raises `StorageFailed`: it is empty then, or was not made."""
         self._buffer.clear()
         file = self._file = self._disk.open(self.path, create=True)
         file.truncate(0)

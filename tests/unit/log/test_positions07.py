@@ -101,6 +101,22 @@ def test_what_was_deleted_before_anybody_saw_it_leaves_a_gap_of_one_byte(case: C
     assert len(case.names(".positions07")) == len(case.log.segments)
 
 
+def test_a_file_that_the_disk_refused_to_begin_makes_nobody_forget_what_was_given(case: Case) -> None:
+    seen = case.client.end
+    produce(case.log, [b"unseen"])
+    case.log.roll()
+    produce(case.log, [b"later"])
+    case.log.close()
+    case.disk.write_file(f"{PATH}/{case.names('.log')[-1]:020d}.positions07", b"")
+    case.restart()
+    case.log.config = replace(CONFIG, retention_bytes=0)
+    retain(case.log)
+    case.restart()
+    produce(case.log, [b"last"])
+    case.client.show()
+    assert (case.client.start(), case.client.values()) == (seen + 1, [b"last"])
+
+
 def test_deleted_records_are_not_seen_up_to_the_very_record(case: Case) -> None:
     produce(case.log, [b"a", b"b", b"c"], codec=codecs.ZSTD)
     produce07(case.log, message_set([b"d", b"e"], codec=codecs.GZIP))
