@@ -16,7 +16,16 @@ from typing import Any, cast
 
 atheris: Any = importlib.import_module("atheris")  # no stubs: they would be needed on every machine
 
-KERNELS = ("kernel_common", "kernel", "kernel_record", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy")
+KERNELS = (
+    "kernel_common",
+    "kernel",
+    "kernel_record",
+    "kernel_build",
+    "kernel_arrow",
+    "kernel_compact",
+    "kernel_legacy",
+    "kernel_07",
+)
 CHOICES = 256
 """Seeds of rounds: an input chooses one of them, and so what its bytes are held to be."""
 

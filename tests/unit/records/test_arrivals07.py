@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 import tracemalloc
 from collections.abc import Callable, Generator
 from types import SimpleNamespace
@@ -24,6 +25,7 @@ from ottla.records.legacy import BadMessage
 from ottla.records.rendered07 import Kind07, Rendering07, open_batch, render, size_of
 from ottla.records.steps import finish
 from ottla.records.verify import Demands, check_at_once
+from tests.fuzz.mutations import mutations
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, simple
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -215,6 +217,37 @@ def test_work_has_pauses() -> None:
     view = message_set([bytes(1000)] * 3000)
     assert sum(1 for _ in arrive(view, TERMS)) >= 6
     assert sum(1 for _ in arrive(message_set([bytes(1000)] * 3000, codec=codecs.SNAPPY), TERMS)) >= 6
+
+
+def test_mutated_sets_are_taken_as_they_are_read_or_refused() -> None:
+    """What is taken has the same messages for readers of any time; what is refused, the slow reader refuses too."""
+    seeds = [
+        made([(0, [b"one"]), (1, [b"two", b"three"])]),
+        made([(4, [b"a", b"b"]), (1, [b"c"])]),
+        made([(5, [b"d"]), (6, [b"e", b"f"])]),
+    ]
+    verdicts = [taken(bytes(view)) for view in mutations(seeds, random.Random(7), 3000)]
+    assert set(verdicts) == {True, False}
+
+
+def taken(view: bytes) -> bool:
+    terms = TERMS._replace(limit_bytes=1 << 20)
+    try:
+        found = arrived(view, terms)
+    except BadMessage:
+        assert not read_slowly(view, terms.limit_bytes), "only a set whose first message is torn can be read and not be taken"
+        return False
+    if not found.too_large_bytes:
+        assert [value for run in found.runs for value in values_of(run)] == read_slowly(view, terms.limit_bytes)
+    return True
+
+
+def read_slowly(view: bytes, limit_bytes: int) -> list[bytes] | None:
+    """The payloads in a set; None if it cannot be."""
+    try:
+        return [message.payload for message in messages(view, limit_bytes=limit_bytes)]
+    except (BadBatch, CodecFailed):
+        return None
 
 
 def expected(rows: Rows, magic: int) -> bytes:
