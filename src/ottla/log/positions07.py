@@ -32,7 +32,9 @@ from ottla.records.steps import paused
 log = logging.getLogger("ottla.log")
 
 MAGICS: Final = {Kind07.PLAIN0: 0, Kind07.PLAIN1: 1}
-READ_BYTES: Final = 1 << 20
+READ_BYTES: Final = 96 * 1024
+"""What is read of the log at once: memory of this size is at hand again for the next part, more would be fresh each time."""
+
 PAUSE_BYTES: Final = 256 * 1024
 PAUSE_BATCHES: Final = 64
 """How much of the log is measured at once, in bytes and batches: about a millisecond's work."""

@@ -23,7 +23,7 @@ PIECE_BYTES: Final = 256 * 1024
 PIECE_BATCHES: Final = 64
 """What is rendered between two pauses."""
 
-LEAST_READ_BYTES: Final = 64 * 1024
+LEAST_READ_BYTES: Final = 16 * 1024
 """What is read of the log at once at least, even if little is asked for."""
 
 FIRST_PAGE: Final = 8
