@@ -115,10 +115,12 @@ def test_a_thousand_topics_are_told(broker: Registered) -> None:
 def test_all_is_told_anew_after_a_session_ended(broker: Registered) -> None:
     broker.set_topic("a", [BROKER])
     assert broker.comes_to_tell({"a": "1"})
+    first = broker.id
     broker.registry.expire()
     assert broker.world.run(PATIENCE_MS, lambda: broker.id is None)
     assert broker.topics == {}
     assert broker.comes_to_tell({"a": "1"})
+    assert broker.id != first, "nobody takes the one for the other"
 
 
 def test_what_came_while_zookeeper_was_away_is_told_when_it_is_back(broker: Registered) -> None:

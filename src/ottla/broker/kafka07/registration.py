@@ -43,7 +43,7 @@ class Registration07:
         self._settings = settings
         self._scheduler = scheduler
         self._node_id = node_id
-        self._address = ""
+        self._host, self._port = "", -1
         self._value = b""
         self._told: dict[str, int] = {}
         self._has_session = False
@@ -56,8 +56,7 @@ class Registration07:
     def begin(self, host: str, port: int) -> None:
         """Register as reached there, now or once ZooKeeper is, and keep it so."""
         now = self._scheduler.now()
-        self._address = f"{host}:{port}"
-        self._value = f"{host}-{now.wall_ms}:{self._address}".encode()
+        self._host, self._port = host, port
         self._registry.on_session(self._turned)
         self._scheduler.at("unreached 0.7", now.mono_ms + UNREACHED_MS, self._unreached)
         self._scheduler.every("look for 0.7", lambda: LOOK_MS, self._look, now)
@@ -70,6 +69,8 @@ class Registration07:
             case SessionEvent.BEGUN | SessionEvent.BACK:
                 self._scheduler.cancel("unreached 0.7")
         if event is SessionEvent.BEGUN:
+            # By a value of its own an entry is known as made in this session.
+            self._value = f"{self._host}-{now.wall_ms}:{self._host}:{self._port}".encode()
             # Most likely the entry of the id is of the session before, and goes with it.
             self._waits_until_ms = now.mono_ms + self._registry.timeout_ms * 5 // 4
         if event in (SessionEvent.BEGUN, SessionEvent.ENDED):
@@ -133,7 +134,7 @@ class Registration07:
             if entry is None or entry.value != self._value:
                 self._refuse(b"" if entry is None else entry.value)
                 return False
-        log.info("registered as broker %d at %s for clients of Kafka 0.7", self._node_id, self._address)
+        log.info("registered as broker %d at %s:%d for clients of Kafka 0.7", self._node_id, self._host, self._port)
         return True
 
     def _refuse(self, value: bytes) -> None:

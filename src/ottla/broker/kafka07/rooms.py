@@ -83,6 +83,6 @@ class Rooms07(NamedTuple):
 
     def _view(self, asked: Asked07, partition: Partition | None) -> View07 | str:
         if partition is None:
-            return "another broker has it"
+            return "it is not on this broker"
         # What clients of today have written is read by 0.6 as messages of format 0, the only one that it knew.
         return self.views.view(partition, Kind07(asked.peer.release.newest_magic))
