@@ -1,8 +1,8 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
 # Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
-# torture-cluster | torture-spark | suites | asan;
+# torture-cluster | torture-07 | torture-spark | suites | asan;
 # of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-connections | bench-cluster | bench-07
-.PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-spark suites asan
+.PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-07 torture-spark suites asan
 .PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections bench-cluster bench-07 demo test check bench fuzz docs format clean
 PYTHON ?= python3
 BIN := .venv/bin
@@ -87,6 +87,10 @@ torture-cluster: .venv/ready
 	$(BIN)/python -m tests.torture.replace_cluster --from 2.8.2
 	$(BIN)/python -m pytest -n0 -p no:randomly tests/cluster/test_pair.py --kafka-release=2.8.2
 	$(BIN)/python -m pytest -n0 -p no:randomly tests/cluster/test_pair.py --kafka-release=3.9.1
+
+# A topic of clients of Kafka 0.7 and of today whose broker is killed, forgets and stores otherwise: some twenty minutes.
+torture-07: .venv/ready
+	$(BIN)/python -m tests.torture.positions07 --rounds 400
 
 # A query on a cluster of executors, its processes and the broker killed at random and at each step of the exactly-once sink.
 torture-spark: .venv/ready

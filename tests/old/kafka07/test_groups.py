@@ -6,6 +6,7 @@ samsa owns partitions by entries, as 0.7's own consumer did; brod goes by the so
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -191,6 +192,21 @@ def in_partition(address: str, topic: str, partition: int) -> list[str]:
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_S)
     consumer.close()
     return today.read(address, topic, end, partition=partition) if end else []
+
+
+@pytest.mark.timeout(300)
+def test_a_mirror_finds_brokers_and_partitions_in_zookeeper(zookeeper: ZooKeeper, broker: BrokerProcess) -> None:
+    values = [f"v{number}" for number in range(COUNT)]
+    today.write(broker.address, "mirrored", values, partitions=PARTITIONS)
+    with closing(Tree(zookeeper.address, "nobody", "mirrored")) as tree:
+        eventually(lambda: tree.text(f"/brokers/topics/mirrored/{NODE_ID}") == str(PARTITIONS), timeout_s=PATIENCE_S)
+    words = ["mirror", "mirrored", "--from", "0.7", "--zookeeper", zookeeper.address, "--to", broker.address, "--prefix", "copy."]
+    command = [sys.executable, "-m", "ottla.cli.main", *words, "--once"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    each = COUNT // PARTITIONS
+    found = [today.read(broker.address, "copy.mirrored", each, partition=partition) for partition in range(PARTITIONS)]
+    assert found == [values[partition::PARTITIONS] for partition in range(PARTITIONS)]
 
 
 @pytest.mark.timeout(300)
