@@ -86,7 +86,7 @@ class SimConsumer07:
         """Whether it does nothing but read, and has read all that is its."""
         places = self._places
         return (
-            not (self._again or self._is_busy or self._is_waiting)
+            not (self._again or self._is_busy or self._is_waiting or self.process.stands_still)
             and places.keys() == self.group.owned
             and all(places[where] == self._ends.get(where, 0) for where in places)
         )

@@ -178,8 +178,10 @@ class Link(asyncio.BufferedProtocol):
         except TimeoutError:
             if self.closed:
                 raise
-            self._fail(TimedOut(f"{self.where} gave no answer within {timeout_ms} ms."))
-            raise TimedOut(f"{self.where} gave no answer within {timeout_ms} ms.") from None
+            late = TimedOut(f"{self.where} gave no answer within {timeout_ms} ms.")
+            asked = next((each for each in self._connection.unanswered if each.token is sent), None)
+            self._fail(late)
+            raise (late if asked is None else self._connection.failure(asked, late)) from None
 
     def _check_open(self) -> None:
         if self.closed:
