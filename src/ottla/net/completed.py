@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TypeVar
 
 from ottla.ports import RegistrySteps, StorageFailed
@@ -25,5 +26,10 @@ async def completed(steps: RegistrySteps[T]) -> T:
             await asyncio.sleep(0)
             continue
         waiting: asyncio.Future[StorageFailed | None] = loop.create_future()
-        start(waiting.set_result)
+        start(partial(_arrived, waiting))
         resumed = await waiting
+
+
+def _arrived(waiting: asyncio.Future[StorageFailed | None], failure: StorageFailed | None) -> None:
+    if not waiting.done():  # whoever waited was cancelled
+        waiting.set_result(failure)

@@ -1,0 +1,35 @@
+"""Steps of a registry on a loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from ottla.net.completed import completed
+from ottla.ports import RegistrySteps, StorageFailed
+
+Done = Callable[[StorageFailed | None], None]
+
+
+def test_an_answer_that_comes_after_whoever_waited_was_cancelled_is_nobodys() -> None:
+    started: list[Done] = []
+    began = asyncio.Event()
+
+    def start(done: Done) -> None:
+        started.append(done)
+        began.set()
+
+    def steps() -> RegistrySteps[None]:
+        yield start
+
+    async def cancelled() -> None:
+        waiting = asyncio.ensure_future(completed(steps()))
+        await began.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        started[0](None)
+
+    asyncio.run(cancelled())
