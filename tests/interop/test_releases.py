@@ -145,9 +145,9 @@ def test_a_probe_is_closed_met_with_silence_or_answered_as_the_release_did() -> 
 
 
 def test_an_unknown_release_is_one_sentence_for_python_and_on_the_command_line(tmp_path: Path) -> None:
-    with pytest.raises(ottla.SettingError, match=r"^There is no release '0\.7': choose one of 0\.8\.0, "):
-        ottla.Broker(release="0.7")
-    assert "choose one of 0.8.0" in refused(tmp_path, "--listen", "127.0.0.1:0,release=0.7")
+    with pytest.raises(ottla.SettingError, match=r"^There is no release '0\.5': choose one of 0\.6, 0\.7, 0\.8\.0, "):
+        ottla.Broker(release="0.5")
+    assert "choose one of 0.6, 0.7, 0.8.0" in refused(tmp_path, "--listen", "127.0.0.1:0,release=0.5")
     for listen in ("127.0.0.1:0,realease=0.9.0", "127.0.0.1:0,release=", "127.0.0.1:0,"):
         assert "may follow ,release=RELEASE" in refused(tmp_path, "--listen", listen)
     assert "'a/b' can't be the name of a listener" in refused(tmp_path, "--listen", "127.0.0.1:0,name=a/b")

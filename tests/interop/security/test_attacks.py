@@ -51,6 +51,7 @@ def faults(fort: Fort, rows: list[Try]) -> list[str]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")  # by all threads: some try old versions
 def test_nobody_gets_in_or_past_a_rule_and_others_are_served_meanwhile(tmp_path_factory: pytest.TempPathFactory) -> None:
     with besieged(tmp_path_factory.mktemp("fort")) as fort:
         bearer = fort.jwt_key is not None

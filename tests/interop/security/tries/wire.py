@@ -6,7 +6,6 @@ import os
 import socket
 import ssl
 import struct
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -131,12 +130,10 @@ def _old(version: ssl.TLSVersion) -> Callable[[Fort], str]:
     """A handshake that knows an old version of TLS alone; whatever this machine would refuse by itself is let through."""
 
     def act(fort: Fort) -> str:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            context.minimum_version = context.maximum_version = version
-            context.set_ciphers("ALL:@SECLEVEL=0")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.minimum_version = context.maximum_version = version
+        context.set_ciphers("ALL:@SECLEVEL=0")
         try:
             with fort.line("OPEN", context) as line:
                 return IN if line.is_served() else ""
