@@ -141,24 +141,24 @@ def refused(view: bytes, terms: Terms07 = TERMS) -> BadMessage:
 HELLO = one(b"hello")
 
 
-@pytest.mark.parametrize(
-    ("view", "reason"),
-    [
-        (HELLO[:-1] + b"O", "CRC-32"),
-        (HELLO[:4] + b"\x02" + HELLO[5:], "magic"),
-        (HELLO[:5] + b"\x03" + HELLO[6:], "codec 3"),
-        (b"\x00\x00\x00\x04" + bytes(10), "size"),
-        (b"\x00\x00\x00\x00" + bytes(10), "size"),
-        (b"\xff\xff\xff\xff" + bytes(10), "size"),
-        (b"\x00\x00\x00\x05\x01" + bytes(10), "size"),
-        (one(gzip.compress(HELLO[:-1]), codecs.GZIP), "ends within a message"),
-        (one(gzip.compress(HELLO + HELLO[:2]), codecs.GZIP), "ends within a message"),
-        (one(gzip.compress(HELLO[:-1] + b"O"), codecs.GZIP), "CRC-32"),
-        (one(gzip.compress(HELLO[:4] + b"\x02" + HELLO[5:]), codecs.GZIP), "magic"),
-        (one(b"not gzip", codecs.GZIP), "gzip"),
-        (one(b"not snappy", codecs.SNAPPY), "snappy"),
-    ],
-)
+REFUSED = {
+    "a wrong checksum": (HELLO[:-1] + b"O", "CRC-32"),
+    "a wrong magic": (HELLO[:4] + b"\x02" + HELLO[5:], "magic"),
+    "a wrong codec": (HELLO[:5] + b"\x03" + HELLO[6:], "codec 3"),
+    "a size below any": (b"\x00\x00\x00\x04" + bytes(10), "size"),
+    "no size": (b"\x00\x00\x00\x00" + bytes(10), "size"),
+    "a negative size": (b"\xff\xff\xff\xff" + bytes(10), "size"),
+    "a size below that of format 1": (b"\x00\x00\x00\x05\x01" + bytes(10), "size"),
+    "a torn set within": (one(gzip.compress(HELLO[:-1]), codecs.GZIP), "ends within a message"),
+    "a torn end within": (one(gzip.compress(HELLO + HELLO[:2]), codecs.GZIP), "ends within a message"),
+    "a wrong checksum within": (one(gzip.compress(HELLO[:-1] + b"O"), codecs.GZIP), "CRC-32"),
+    "a wrong magic within": (one(gzip.compress(HELLO[:4] + b"\x02" + HELLO[5:]), codecs.GZIP), "magic"),
+    "what gzip cannot open": (one(b"not gzip", codecs.GZIP), "gzip"),
+    "what snappy cannot open": (one(b"not snappy", codecs.SNAPPY), "snappy"),
+}
+
+
+@pytest.mark.parametrize(("view", "reason"), REFUSED.values(), ids=list(REFUSED))
 def test_what_cannot_be_is_refused(view: bytes, reason: str) -> None:
     assert reason in refused(view).sentence
     assert refused(HELLO + view).position in (0, len(HELLO))
