@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ottla.testing.cluster import free_port as free_port
+
 VERSION = "4.3.0"
 JVM_OPTIONS = ("-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
@@ -70,12 +72,6 @@ def _fetch_jars(lib: Path, version: str) -> None:
     if done.returncode:
         raise Unavailable(f"mvn could not fetch Apache Kafka's jars: {(done.stdout + done.stderr).strip()[:300]}")
     (lib / ".complete").touch()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def answers(host: str, port: int) -> bool:

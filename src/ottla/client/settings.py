@@ -51,7 +51,7 @@ def _release(name: str, value: object) -> str | None:
     if str(value) in FIRST_RELEASES:
         return KAFKA07
     try:
-        return releases.named(str(value))
+        return releases.named(str(value), (KAFKA07, *releases.NAMES))
     except releases.UnknownRelease as error:
         raise SettingError(f"{name}: {error}") from None
 

@@ -49,12 +49,14 @@ def is_open(connection: socket.socket) -> bool:
 
 def other_topics(conversation: Sequence[Exchange], last: str) -> list[Exchange]:
     """The same conversation about topics whose names end otherwise, which are as new as the first ones were."""
-    found = []
-    for what, request, given in conversation:
-        for name in TOPICS:
-            request = request.replace(name.encode().hex(), (name[:-1] + last).encode().hex())
-        found.append(Exchange(what, request, given))
-    return found
+    return [Exchange(what, renamed(request, last), given) for what, request, given in conversation]
+
+
+def renamed(request: str, last: str) -> str:
+    """The same request about topics whose names end otherwise."""
+    for name in TOPICS:
+        request = request.replace(name.encode().hex(), (name[:-1] + last).encode().hex())
+    return request
 
 
 def test_each_exchange_of_a_conversation_is_as_it_was_byte_for_byte(listeners: Listeners07) -> None:
@@ -85,9 +87,9 @@ def test_a_conversation_that_comes_byte_by_byte_is_the_same(listeners: Listeners
 
 @pytest.fixture(scope="module")
 def dogs(listeners: Listeners07) -> Listeners07:
-    """A broker that knows the topic `dogs`."""
+    """A broker that knows the topic `dog3`, about which `dogs` are asked here: the conversation begins without that."""
     with connect(listeners.old) as connection:
-        connection.sendall(bytes.fromhex(EXCHANGES[0].request))
+        connection.sendall(bytes.fromhex(renamed(EXCHANGES[0].request, "3")))
         assert is_open(connection)
     return listeners
 
@@ -107,7 +109,7 @@ def lines_upon(refused: Refused, dogs: Listeners07) -> list[str]:
     with connect(dogs.old) as other, connect(dogs.old) as connection:
         assert is_open(other)
         before = dogs.broker.log.count("\n")
-        connection.sendall(bytes.fromhex(refused.request))
+        connection.sendall(bytes.fromhex(renamed(refused.request, "3")))
         assert received(connection, 1) == b""
         assert is_open(other)
     return dogs.broker.log.split("\n")[before:-1]
@@ -116,7 +118,7 @@ def lines_upon(refused: Refused, dogs: Listeners07) -> list[str]:
 def test_entries_before_a_bad_one_are_kept_and_nothing_of_the_bad_one_is(dogs: Listeners07) -> None:
     (bad,) = (refused for refused in REFUSED if "second entry" in refused.what)
     with connect(dogs.old) as connection:
-        connection.sendall(bytes.fromhex(bad.request))
+        connection.sendall(bytes.fromhex(renamed(bad.request, "3")))
         assert received(connection, 1) == b""
     assert today.read(dogs.today, "good", 1) == ["hello"]
     with connect(dogs.old) as connection:
