@@ -115,7 +115,7 @@ def test_what_0_7_has_not_is_refused_with_a_sentence(broker: ottla.Broker) -> No
 
 
 def test_batches_of_arrow_come_of_0_7(broker: ottla.Broker) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[arrow]'")
     with ottla.Producer(broker.address, api_version="0.7") as producer:
         for number in range(10):
             producer.send("t", b"%d" % number, partition=2)

@@ -84,8 +84,9 @@ def test_a_broker_that_is_stopped_leaves_no_process_behind(broker: BrokerProcess
 def test_what_interrupts_a_terminal_does_not_end_the_process_beside_a_broker(
     client: KazooClient, broker: BrokerProcess, tmp_path: Path
 ) -> None:
+    (beside,) = psutil.Process(broker.pid).children(recursive=True)
     for number in (signal.SIGINT, signal.SIGTERM):
-        for process in psutil.Process(broker.pid).children(recursive=True):
-            process.send_signal(number)
+        beside.send_signal(number)
+    assert client.exists(f"/{tmp_path.name}/brokers/ids/1")
     broker.kill()
     wait_gone(client, f"/{tmp_path.name}/brokers/ids/1")

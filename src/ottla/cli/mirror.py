@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.asking import PATIENCE_MS, WHERE, read_config
 from ottla.cli.exits import MISUSED, fail
+from ottla.cli.interrupted import stopped_by_signals
 from ottla.cli.tables import as_lines
 
 if TYPE_CHECKING:
@@ -70,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
             skip_lost=options.skip_lost,
             target_settings=_target_settings(values_of(AdminSettings, read_config(options.to_config))),
         )
-        with _stopped_by_signals() as stop:
+        with stopped_by_signals() as stop:
             wanted.run(shown.tell, stop)
     except SettingError as error:
         return fail(str(error), MISUSED)
@@ -82,18 +79,6 @@ def _run(options: argparse.Namespace) -> int:
 
 def _target_settings(found: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name != "bootstrap_servers"}
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that is set by SIGTERM and Ctrl-C: the transaction that is under way is ended."""
-    stop = threading.Event()
-    kept = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for each, handler in kept.items():
-            signal.signal(each, handler)
 
 
 class ShownCopies:

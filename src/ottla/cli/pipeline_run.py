@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from ottla.cli.exits import fail
+from ottla.cli.interrupted import stopped_by_signals
 from ottla.cli.tables import as_lines
 from ottla.errors import KafkaError
 from ottla.pipelines.errors import PipelineError, sentence_of
@@ -27,7 +25,7 @@ def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json
     told = ShownSteps(as_json=as_json)
     try:
         pipeline.state.open()
-        with session(master, settings, pipeline.state.log) as spark, _stopped_by_signals() as stop:
+        with session(master, settings, pipeline.state.log) as spark, stopped_by_signals() as stop:
             pipeline.run(spark, told.tell, stop)
     except (PipelineError, NoJava, KafkaError) as error:
         return told.failed(str(error))
@@ -35,18 +33,6 @@ def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json
         return told.failed(f"{sentence_of(error)} (What Spark said is in {pipeline.state.log}.)")
     told.end()
     return 0
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that is set by SIGTERM and Ctrl-C: a batch that is under way is given up, or ended if that is quick."""
-    stop = threading.Event()
-    kept = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for each, handler in kept.items():
-            signal.signal(each, handler)
 
 
 class ShownSteps:
