@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
+from ottla.broker.replication.replica import Replica
 from ottla.cluster import layout
 from ottla.cluster.image import NO_TOPIC_ID
 from ottla.ports import Change
@@ -380,3 +382,24 @@ def test_a_follower_reaches_its_leader_with_the_receive_buffer_that_is_set(size_
     assert machine.tell_roles(role(2, 5)) == [0]
     machine.pass_time(10)
     assert machine.links.receive_buffers_bytes == [size_bytes]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("ending", ["its last", "one of two"])
+def test_nothing_holds_a_replica_that_is_deleted(follower: Follower, ending: str, index: int) -> None:
+    """Its files are freed when nobody holds them, and the collector does not look at what has lived for long."""
+    indexes = [index] if ending == "its last" else [0, 1]
+    follower.follow(*indexes)
+    follower.fetched(*(part(records(0), index=each, high_watermark=1) for each in indexes))
+    gc.collect()
+    gc.disable()
+    try:
+        assert follower.stop(index, leader_epoch=3, delete=True) == 0
+        follower.fetched()
+        if ending == "one of two":
+            assert follower.forgotten() == [index]
+        follower.run(10_000)
+        left = [one.index for one in gc.get_objects() if isinstance(one, Replica)]
+        assert left == [each for each in indexes if each != index]
+    finally:
+        gc.enable()

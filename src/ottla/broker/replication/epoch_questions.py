@@ -6,6 +6,7 @@ Knows followed partitions and OffsetForLeaderEpoch.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from ottla.broker.replication.copying import Copier
 from ottla.broker.replication.followed import Followed
@@ -27,19 +28,16 @@ class EpochQuestions:
     def __init__(self, fetcher: Copier, taking: Taking) -> None:
         self._fetcher = fetcher
         self._taking = taking
-        self.due: dict[Followed, None] = {}
 
-    def steps(self) -> Steps[None]:
-        """Cut all that are due."""
-        while self.due:
-            due, self.due = self.due, {}
-            version = self._fetcher.rooms.settings.value.inter_broker_protocol_version.version(OffsetForLeaderEpochRequest)
-            asked = {one.replica.key[1:]: one for one in due if version >= 0 and one.replica.log.leader_epoch != NO_EPOCH}
-            for followed in due:
-                if followed.replica.key[1:] not in asked:
-                    yield from self._cut(followed, EpochEnd(NO_EPOCH, NO_EPOCH))
-            if asked:
-                yield from self._ask(asked, version)
+    def steps(self, due: Collection[Followed]) -> Steps[None]:
+        """Cut these where they differ."""
+        version = self._fetcher.rooms.settings.value.inter_broker_protocol_version.version(OffsetForLeaderEpochRequest)
+        asked = {one.replica.key[1:]: one for one in due if version >= 0 and one.replica.log.leader_epoch != NO_EPOCH}
+        for followed in due:
+            if followed.replica.key[1:] not in asked:
+                yield from self._cut(followed, EpochEnd(NO_EPOCH, NO_EPOCH))
+        if asked:
+            yield from self._ask(asked, version)
 
     def _ask(self, asked: dict[tuple[str, int], Followed], version: int) -> Steps[None]:
         request = OffsetForLeaderEpochRequest(replica_id=self._fetcher.rooms.node_id)

@@ -25,7 +25,7 @@ class FollowerSession:
         self.epoch = FIRST_EPOCH
         self.uses_ids = False
         self.held: dict[Identity, Followed] = {}
-        self._forgotten: dict[Identity, Followed] = {}
+        self._forgotten: dict[Identity, tuple[str, bytes]] = {}
 
     @property
     def is_full(self) -> bool:
@@ -53,7 +53,7 @@ class FollowerSession:
         identity = self.identity(followed)
         if self.held.get(identity) is followed:
             del self.held[identity]
-            self._forgotten[identity] = followed
+            self._forgotten[identity] = followed.replica.topic, followed.replica.topic_id
 
     def identity(self, followed: Followed) -> Identity:
         return (followed.replica.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
@@ -74,11 +74,10 @@ class FollowerSession:
                 request.topics.append(topic)
             topic.partitions.append(followed.asked(max_bytes, by_epoch=by_epoch))
         forgotten: dict[str, FetchRequest.ForgottenTopic] = {}
-        for followed in () if self.is_full else self._forgotten.values():
-            replica = followed.replica
-            gone = forgotten.get(replica.topic)
+        for (_, index), (name, topic_id) in () if self.is_full else self._forgotten.items():
+            gone = forgotten.get(name)
             if gone is None:
-                gone = forgotten[replica.topic] = FetchRequest.ForgottenTopic(topic=replica.topic, topic_id=replica.topic_id)
+                gone = forgotten[name] = FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id)
                 request.forgotten_topics_data.append(gone)
-            gone.partitions.append(replica.index)
+            gone.partitions.append(index)
         self._forgotten.clear()

@@ -50,8 +50,8 @@ class ReplicaFetcher:
         """What the next request has to name."""
         self._resting: list[tuple[int, int, Followed]] = []
         self._rests = 0
-        self._taking = Taking(self)
-        self._questions = EpochQuestions(self, self._taking)
+        self._uncertain: dict[Followed, None] = {}
+        """What may differ from the leader's log: that is asked first."""
         self._flushed = Flushed()
         self._nameless = 0
         """Partitions whose topics have no id."""
@@ -81,7 +81,7 @@ class ReplicaFetcher:
         if followed is not None:
             self._nameless -= followed.replica.topic_id == NO_TOPIC_ID
             self._due.pop(followed, None)
-            self._questions.due.pop(followed, None)
+            self._uncertain.pop(followed, None)
             self._session.forget(followed)
             self._flushed.forget(followed)
             if not self._followed:
@@ -94,7 +94,7 @@ class ReplicaFetcher:
     def name_again(self, followed: Followed) -> None:
         """The leader has to be told where the log ends or begins now."""
         if self.is_followed(followed) and not followed.rests_until_ms:
-            (self._questions.due if followed.is_truncating else self._due)[followed] = None
+            (self._uncertain if followed.is_truncating else self._due)[followed] = None
 
     def rest(self, followed: Followed, ms: int | None = None) -> None:
         """Leave a partition alone for a while, as replica.fetch.backoff.ms says where nothing else does."""
@@ -103,7 +103,7 @@ class ReplicaFetcher:
         wait_ms = self.rooms.settings.value.replica_fetch_backoff_ms if ms is None else ms
         followed.rests_until_ms = self.now().mono_ms + wait_ms
         self._due.pop(followed, None)
-        self._questions.due.pop(followed, None)
+        self._uncertain.pop(followed, None)
         self._session.forget(followed)
         self._rests += 1
         heapq.heappush(self._resting, (followed.rests_until_ms, self._rests, followed))
@@ -116,19 +116,23 @@ class ReplicaFetcher:
     # The job
 
     def steps(self) -> Steps[None]:
-        """Fetch until nothing is left to be copied."""
+        """Fetch until nothing is left to be copied; nothing holds what was, then, for deleted files stay as long as they are held."""
+        taking = Taking(self)
+        questions = EpochQuestions(self, taking)
         while self._followed:
             self._wake_up()
-            yield from self._questions.steps()
+            while self._uncertain:
+                due, self._uncertain = self._uncertain, {}
+                yield from questions.steps(due)
             yield from self._flushed.steps(self._due)
             request = self._request()
             if request is None:
                 yield self._wait
                 continue
             # No name for the answer: it would hold its buffer while the next one comes in.
-            yield from self._heard((yield from self.asked(request, self._version())))
+            yield from self._heard((yield from self.asked(request, self._version())), taking)
 
-    def _heard(self, answer: FetchResponse | None) -> Steps[None]:
+    def _heard(self, answer: FetchResponse | None, taking: Taking) -> Steps[None]:
         session = self._session
         if answer is None or answer.error_code:
             was_known = not session.is_full and answer is not None and answer.error_code in SESSION_OVER
@@ -141,7 +145,7 @@ class ReplicaFetcher:
             log.info("broker %d can be fetched from again", self.leader)
         held = dict(session.held) if session.is_full else session.held
         session.answered(answer.session_id)
-        yield from self._taking.steps(answer, held, uses_ids=session.uses_ids)
+        yield from taking.steps(answer, held, uses_ids=session.uses_ids)
 
     def _not_fetched(self, answer: FetchResponse | None) -> None:
         """Say so once, until it succeeds again."""

@@ -137,6 +137,7 @@ class Replica(Partition):
     def go_offline(self, reason: str) -> None:
         """Serve nothing any more, and tell that to whoever waits."""
         super().go_offline(reason)
+        self._ports.moved.pop(self, None)
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
         if self.replicas is not None:
             self._ports.failures.happened()
