@@ -6,9 +6,10 @@ Every partition has a replica on each broker. A load returns named figures and w
 from __future__ import annotations
 
 import itertools
+import os
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from statistics import quantiles
@@ -69,27 +70,40 @@ class ClusterSizes:
 
 def records(side: Side, sizes: ClusterSizes) -> Figures:
     """One round of everything that is written; also from the page cache where that is another thing."""
-    synced = _written(side.cluster, sizes, None)
-    cached = synced if side.cached is None else _written(side.cluster, sizes, side.cached)
+    synced = _written(side, sizes, None)
+    cached = synced if side.cached is None else _written(side, sizes, side.cached)
     return synced | {name.replace(ALL_ACKS, f"{ALL_ACKS} from the page cache"): value for name, value in cached.items()}
 
 
-def _written(cluster: Cluster, sizes: ClusterSizes, configs: Mapping[str, str] | None) -> Figures:
-    return {
-        **_produced(cluster, "100 B", 100, sizes.small_records, configs),
-        **_produced(cluster, "1 KB", 1000, sizes.large_records, configs),
-        **_ready_made(cluster, sizes.ready_made, configs),
-        **_one_at_a_time(cluster, sizes.latencies, configs),
-    }
+def _written(side: Side, sizes: ClusterSizes, configs: Mapping[str, str] | None) -> Figures:
+    figures: Figures = {}
+    with _new_topic(side, PARTITIONS, configs) as topic:
+        figures |= _produced(side.cluster, topic, "100 B", 100, sizes.small_records)
+    with _new_topic(side, PARTITIONS, configs) as topic:
+        figures |= _produced(side.cluster, topic, "1 KB", 1000, sizes.large_records)
+    with _new_topic(side, 1, configs) as topic:
+        figures |= _ready_made(side.cluster, topic, sizes.ready_made)
+    with _new_topic(side, 1, configs) as topic:
+        figures |= _one_at_a_time(side.cluster, topic, sizes.latencies)
+    return figures
 
 
-def _new_topic(cluster: Cluster, partitions: int, configs: Mapping[str, str] | None = None) -> str:
-    """A topic with all its leaders, and replicas in sync."""
-    name = f"topic-{next(_names)}"
+@contextmanager
+def _new_topic(side: Side, partitions: int, configs: Mapping[str, str] | None) -> Iterator[str]:
+    """A topic with all its leaders, replicas in sync, and nothing left to be written back; afterwards it and its files go.
+
+    Else a load would pay for the one before, which was the other cluster's: its pages are written back in the time of this one, and
+    memory that a virtual machine never used before costs it several times as much as memory that was free again.
+    """
+    cluster, name = side.cluster, f"topic-{next(_names)}"
     with cluster.admin() as admin:
         wait_until(lambda: is_created(admin, name, partitions, BROKERS, configs))
     cluster.wait_in_sync(name, timeout_s=HEALED_S)
-    return name
+    os.sync()
+    yield name
+    with cluster.admin() as admin:
+        admin.delete_topics(name)
+    wait_until(lambda: not any(side.home.rglob(f"{name}-*")))
 
 
 def _leader(cluster: Cluster, topic: str) -> str:
@@ -105,9 +119,9 @@ def _leader(cluster: Cluster, topic: str) -> str:
     return address
 
 
-def _produced(cluster: Cluster, label: str, size: int, count: int, configs: Mapping[str, str] | None) -> Figures:
+def _produced(cluster: Cluster, topic: str, label: str, size: int, count: int) -> Figures:
     """By confluent-kafka, until all is acknowledged."""
-    topic, value, failed = _new_topic(cluster, PARTITIONS, configs), bytes(size), list[object]()
+    value, failed = bytes(size), list[object]()
     settings = {"bootstrap.servers": cluster.address, "acks": "all", "linger.ms": 5, "message.timeout.ms": 300_000}
     producer = Producer({**QUIET, **settings, "queue.buffering.max.messages": 4_000_000, "queue.buffering.max.kbytes": 1_000_000})
     began, used = time.perf_counter(), cpu_s(cluster)
@@ -126,9 +140,8 @@ def _produced(cluster: Cluster, label: str, size: int, count: int, configs: Mapp
     }
 
 
-def _ready_made(cluster: Cluster, count: int, configs: Mapping[str, str] | None) -> Figures:
+def _ready_made(cluster: Cluster, topic: str, count: int) -> Figures:
     """The same batch of a thousand records again and again over a raw socket: here brokers set the pace."""
-    topic = _new_topic(cluster, 1, configs)
     address, used = _leader(cluster, topic), cpu_s(cluster)
     took_s = raw.pipelined(address, topic, count // BATCH, 10, BATCH, acks=ALL)
     used = cpu_s(cluster) - used
@@ -139,9 +152,8 @@ def _ready_made(cluster: Cluster, count: int, configs: Mapping[str, str] | None)
     }
 
 
-def _one_at_a_time(cluster: Cluster, count: int, configs: Mapping[str, str] | None) -> Figures:
+def _one_at_a_time(cluster: Cluster, topic: str, count: int) -> Figures:
     """Each record is sent when the one before is acknowledged."""
-    topic = _new_topic(cluster, 1, configs)
     address, used = _leader(cluster, topic), cpu_s(cluster)
     cuts = quantiles(raw.one_at_a_time(address, topic, count, acks=ALL), n=100)
     used = cpu_s(cluster) - used

@@ -24,22 +24,28 @@ SETTINGS: Final[Mapping[str, object]] = {
     "zookeeper.session.timeout.ms": SESSION_MS,
     "group.initial.rebalance.delay.ms": 0,
     "auto.leader.rebalance.enable": "false",
+    "log.segment.delete.delay.ms": 1000,
 }
 KAFKAS_OWN: Final[Mapping[str, object]] = {"num.network.threads": 3, "num.io.threads": 8}
 """Kafka's defaults, where `KafkaMember` has less for tests."""
 
 
 class Side(NamedTuple):
-    """One of the clusters. `cached` are the settings of topics that are acknowledged from the page cache, None if all are."""
+    """One of the clusters, and where its files are.
+
+    `cached` are the settings of topics that are acknowledged from the page cache, None if all are.
+    """
 
     name: str
     cluster: Cluster
+    home: Path
     cached: Mapping[str, str] | None
 
 
 def ottla(registry: str, home: Path) -> Side:
     """Ottla's brokers; `registry` is HOST:PORT of ZooKeeper."""
-    return Side("Ottla", _cluster(f"{registry}/ottla", home / "ottla", ottla_member, SETTINGS), {"ottla.acks.all.sync": "false"})
+    cluster = _cluster(f"{registry}/ottla", home / "ottla", ottla_member, SETTINGS)
+    return Side("Ottla", cluster, home / "ottla", {"ottla.acks.all.sync": "false"})
 
 
 def apache_kafka(registry: str, home: Path) -> Side:
@@ -48,7 +54,8 @@ def apache_kafka(registry: str, home: Path) -> Side:
     def member(seat: ClusterSeat) -> ClusterMember:
         return KafkaMember(seat, RELEASE, JVM_OPTIONS)
 
-    return Side(f"Apache Kafka {RELEASE}", _cluster(f"{registry}/kafka", home / "kafka", member, {**SETTINGS, **KAFKAS_OWN}), None)
+    cluster = _cluster(f"{registry}/kafka", home / "kafka", member, {**SETTINGS, **KAFKAS_OWN})
+    return Side(f"Apache Kafka {RELEASE}", cluster, home / "kafka", None)
 
 
 def _cluster(registry: str, home: Path, make: Callable[[ClusterSeat], ClusterMember], settings: Mapping[str, object]) -> Cluster:
