@@ -116,7 +116,7 @@ class ReplicaFetcher:
     # The job
 
     def steps(self) -> Steps[None]:
-        """Fetch until nothing is left to be copied; nothing holds what was, then, for deleted files stay as long as they are held."""
+        """Fetch until nothing is left to be copied; nothing holds what was, then, for deleted files stay while they are held."""
         taking = Taking(self)
         questions = EpochQuestions(self, taking)
         while self._followed:
