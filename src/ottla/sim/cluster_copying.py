@@ -122,7 +122,7 @@ class ClusterCopying(ClusterWork):
         return self._programs.undone(self._around.view)
 
     def check(self) -> None:
-        """Once all has been copied, what anybody has left open ends by its timeout.
+        """Once all has been copied, what anybody has left open ends by its timeout, and what stands behind it is copied, too.
 
         An end may be on its way to a leader by a connection of which the network has lost all: it is sent again when nothing was
         answered for so long as a request may take.
@@ -132,9 +132,14 @@ class ClusterCopying(ClusterWork):
         world.run(max(TIMEOUTS_MS) + 2 * INTERVAL_MS)
         if not world.run(LONGEST_END_MS, self._has_ended_all):
             raise Violation(f"ended in time: {', '.join(self._ending())} not in {LONGEST_END_MS} ms")
+        if not world.run(LONGEST_END_MS, self._is_copied):
+            raise Violation(f"soon done: not in {LONGEST_END_MS} ms after all had ended: {', '.join(self.undone())}")
         self.ledger.broker_started()
         self.ledger.look()
         self._programs.check(self._good_link)
+
+    def _is_copied(self) -> bool:
+        return self._around.world.happened % 20 == 0 and not self.undone()
 
     def _has_ended_all(self) -> bool:
         return self._around.world.happened % 20 == 0 and not self._ending()
