@@ -151,10 +151,10 @@ class ClusterMachine(Machine):
         body.topic_states = topics
         assert self.ask(6, 8, body).error_code == 0
 
-    def tell_topic(self, *partitions: Any, topic: str = "t", brokers: Sequence[int] = ()) -> None:
+    def tell_topic(self, *partitions: Any, topic: str = "t", topic_id: bytes = TOPIC_ID, brokers: Sequence[int] = ()) -> None:
         """UpdateMetadata with these partitions of a topic, and these brokers, or those that are alive already."""
         told = UpdateMetadataRequest.UpdateMetadataTopicState(
-            topic_name=topic, topic_id=TOPIC_ID, partition_states=list(partitions)
+            topic_name=topic, topic_id=topic_id, partition_states=list(partitions)
         )
         self._tell(brokers or sorted(self.broker.image.brokers), [told])
 

@@ -39,6 +39,15 @@ class Noticed(NamedTuple):
     deleted: list[str]
 
 
+def has_left(node_id: int, leader_epoch: int, told: PartitionImage) -> bool:
+    """Whether a broker whose part in a partition is of `leader_epoch` has none any more, by what the controller told later.
+
+    Both have to be of the same topic, and not only of the same name. Who is in sync has not left: others may have less.
+    """
+    is_later = told.leader_epoch > leader_epoch or told.leader == LEADER_DURING_DELETE
+    return is_later and bool(told.replicas) and node_id not in told.replicas and node_id not in told.isr
+
+
 def take_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int, BrokerImage]) -> None:
     """All brokers that are alive, and the one that is controller. `image.brokers` stays the same mapping."""
     image.changes += 1

@@ -184,7 +184,7 @@ class Controller:
     def _elect(self) -> Steps[None]:
         if not self._is_candidate:
             return
-        elected = yield from self._election.held()
+        elected = yield from self._election.held(None if self._reign is None else self._reign.term.elected)
         if self._reign is not None and self._reign.term.elected != elected:
             log.info("this broker is not the controller any more")
             self._resign()

@@ -1,4 +1,8 @@
-"""Which broker is the controller: the one whose ephemeral entry is there. Each election is a new epoch. Knows the registry only."""
+"""Which broker is the controller: the one whose ephemeral entry is there. Each of its terms has an epoch of its own.
+
+So also one that begins because nobody knows what became of the last one's writes: what the last one told brokers may arrive late,
+on a connection that is given up, and is refused by its epoch. Knows the registry only.
+"""
 
 from __future__ import annotations
 
@@ -38,27 +42,34 @@ class ControllerElection:
         """An entry that is there is not of this session any more."""
         self._claim = b""
 
-    def held(self) -> Steps[Elected | None]:
-        """Be elected if there is no controller; returns whether this broker is it. Whatever comes of it, the entry is watched."""
-        while True:
-            (entry,) = yield from self._registry.read([layout.CONTROLLER], changed=self._changed)
-            if entry is not None:
-                if entry.value != self._claim:
-                    return None
-                (epoch,) = yield from self._registry.read([layout.CONTROLLER_EPOCH])
-                return None if epoch is None else Elected(_number(epoch), epoch.version)
-            with suppress(*CONFLICTS):  # another one is quicker
-                yield from self._stand()
+    def held(self, at_work: Elected | None) -> Steps[Elected | None]:
+        """Be elected if there is no controller; returns whether this broker is it, in an epoch that is new unless it is `at_work`.
 
-    def _stand(self) -> Steps[None]:
-        """Make the entry, and the next epoch, in one commit."""
-        (epoch,) = yield from self._registry.read([layout.CONTROLLER_EPOCH])
+        Whatever comes of it, the entry is watched.
+        """
+        while True:
+            # The epoch first: if the entry is of this session afterwards, nobody was elected since it was read.
+            (epoch,) = yield from self._registry.read([layout.CONTROLLER_EPOCH])
+            (entry,) = yield from self._registry.read([layout.CONTROLLER], changed=self._changed)
+            if entry is not None and (entry.value != self._claim or epoch is None):
+                return None
+            if entry is not None and epoch is not None and at_work == Elected(_number(epoch), epoch.version):
+                return at_work
+            with suppress(*CONFLICTS):  # another one is quicker
+                at_work = yield from self._begin(epoch, is_elected=entry is not None)
+
+    def _begin(self, epoch: Entry | None, *, is_elected: bool) -> Steps[Elected | None]:
+        """Make the next epoch, and in the same commit the entry, unless it is there."""
         if epoch is None:
             yield from self._registry.commit([Change(layout.CONTROLLER_EPOCH, FIRST_EPOCH, NEW)])
-            return
-        self._claim = layout.controller_json(self._node_id, self._scheduler.now().wall_ms)
-        claim = Change(layout.CONTROLLER, self._claim, NEW, ephemeral=True)
-        yield from self._registry.commit([claim, Change(layout.CONTROLLER_EPOCH, b"%d" % (_number(epoch) + 1), epoch.version)])
+            return None
+        begun = Elected(_number(epoch) + 1, epoch.version + 1)
+        changes = [Change(layout.CONTROLLER_EPOCH, b"%d" % begun.epoch, epoch.version)]
+        if not is_elected:
+            self._claim = layout.controller_json(self._node_id, self._scheduler.now().wall_ms)
+            changes.insert(0, Change(layout.CONTROLLER, self._claim, NEW, ephemeral=True))
+        yield from self._registry.commit(changes)
+        return begun
 
 
 def _number(epoch: Entry) -> int:

@@ -73,3 +73,4 @@ class ClusterNews:
             self._deleted(noticed.deleted, self._scheduler.now())
         if noticed.changed or noticed.deleted:
             self._changed([*noticed.changed, *noticed.deleted])
+        yield from self._replicas.part_with(topics)

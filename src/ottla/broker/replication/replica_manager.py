@@ -14,6 +14,7 @@ from functools import partial
 from ottla.broker.in_turn import InTurn
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.controller_words import EPOCH_DURING_DELETE, NO_EPOCH, RoleTold, StopTold
+from ottla.broker.replication.moved import MovedReplicas
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.scheduler import Scheduler, Steps
@@ -21,6 +22,7 @@ from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
 from ottla.cluster.replication.leader import LeaderState
+from ottla.cluster.told import ToldTopic
 from ottla.ports import Disk, Now, StorageFailed, TryAgain
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
@@ -75,6 +77,7 @@ class ReplicaManager:
         self._configs = configs
         self._settings = settings
         self._scheduler = scheduler
+        self._moved = MovedReplicas(ports.node_id, partitions, image)
         self._turns = InTurn()
         self._clean = True
 
@@ -207,6 +210,8 @@ class ReplicaManager:
         """What stands against a role, as an error code."""
         replica = self._partitions.get(role.topic, role.index)
         if replica is None:
+            if self._moved.knows_better(role):
+                return STALE_CONTROLLER_EPOCH
             is_ours = self._ports.node_id in role.assigned.replicas
             return NONE if is_ours else UNKNOWN_TOPIC_OR_PARTITION
         if replica.offline is not None:
@@ -267,6 +272,12 @@ class ReplicaManager:
                 log.error("the names of deleted replicas could not be synced: %s; the controller asks again", failure)
                 errors |= {(stop.topic, stop.index): KAFKA_STORAGE_ERROR for stop in gone}
         return errors
+
+    def part_with(self, told: Iterable[ToldTopic]) -> Steps[None]:
+        """Delete what has moved to other brokers by what all are told of these topics."""
+        left = yield from self._moved.left(told)
+        if left:
+            yield from self.stop_replicas(left)
 
     def _stop(self, stop: StopTold) -> int:
         replica = self._partitions.get(stop.topic, stop.index)

@@ -170,6 +170,25 @@ def test_a_connection_that_breaks_costs_no_event(cluster: ControlledCluster) -> 
     assert cluster.nodes[3].roles == {("t", 0): (1, 0)}
 
 
+def test_a_term_that_begins_because_an_answer_was_lost_has_an_epoch_of_its_own(cluster: ControlledCluster) -> None:
+    cluster.create("t", (1, 2, 3))
+    cluster.ensemble.before_commit.append(cluster.controller.registry.lose_connection)
+    cluster.settle(TIMEOUT_MS)
+    assert not cluster.ensemble.before_commit
+    assert cluster.controller.node_id == 1
+    assert cluster.controller.controller.epoch == 2
+    assert {node.heard[-1].controller_epoch for node in cluster.nodes.values()} == {2}  # what was told in epoch 1 may come late
+    cluster.create("u", (3, 2, 1))
+    cluster.settle()
+    assert cluster.state("u") == LeaderAndIsr(3, 0, (3, 2, 1), controller_epoch=2)
+
+
+def test_a_controller_whose_entry_was_removed_is_elected_anew(cluster: ControlledCluster) -> None:
+    cluster.ensemble.put(Change(layout.CONTROLLER, None))
+    cluster.settle(TIMEOUT_MS)
+    assert cluster.controller.controller.epoch == 2
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_answers_that_get_lost_leave_brokers_and_registry_of_one_mind(seed: int) -> None:
     cluster = ControlledCluster(seed=seed)
