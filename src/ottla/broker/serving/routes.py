@@ -27,6 +27,10 @@ B = TypeVar("B", bound=Message)
 P = ParamSpec("P")
 
 
+_hints = cache(get_type_hints)
+"""Evaluated once, however many brokers there are in a process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One API as this broker serves it.
@@ -56,7 +60,7 @@ class Route:
 
     def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
         """The handler with its rooms. Raises `TypeError` if there is no room of a type that it asks for."""
-        hints = {name: hint for name, hint in get_type_hints(self.handler).items() if name != "return"}
+        hints = {name: hint for name, hint in _hints(self.handler).items() if name != "return"}
         taken = {name: hint for name, hint in hints.items() if get_origin(hint) is not Request}
         return partial(self.handler, **{name: self._room(name, hint, rooms) for name, hint in taken.items()})
 
@@ -64,7 +68,7 @@ class Route:
         if hint in rooms:
             return rooms[hint]
         if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
-            fields: dict[str, object] = {field: self._room(field, inner, rooms) for field, inner in get_type_hints(hint).items()}
+            fields: dict[str, object] = {field: self._room(field, inner, rooms) for field, inner in _hints(hint).items()}
             grouped: object = hint(**fields)
             return grouped
         raise TypeError(f"{self.handler.__qualname__} takes a room that this broker has not: {name}: {hint}")
