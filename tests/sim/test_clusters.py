@@ -14,6 +14,8 @@ from ottla.sim.seeds import Violation
 from ottla.sim.world import World
 
 SEEDS = range(6)
+MENDED = (33580,)
+"""Seeds in which clusters once did not heal."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -21,6 +23,11 @@ def test_what_must_be_true_of_clusters_is_true_whatever_happens(seed: int) -> No
     lived = clusters.live(seed)  # raises what was violated
     assert lived.seed == seed
     assert lived.acknowledged > 0
+
+
+@pytest.mark.parametrize("seed", MENDED)
+def test_a_cluster_heals_where_one_once_did_not(seed: int) -> None:
+    assert clusters.live(seed).healed_ms < cluster_life.PATIENCE_MS
 
 
 def test_these_seeds_meet_every_kind_of_trouble() -> None:

@@ -53,10 +53,10 @@ class FollowerSession:
         identity = self.identity(followed)
         if self.held.get(identity) is followed:
             del self.held[identity]
-            self._forgotten[identity] = followed.replica.topic, followed.replica.topic_id
+            self._forgotten[identity] = followed.replica.topic, followed.topic_id
 
     def identity(self, followed: Followed) -> Identity:
-        return (followed.replica.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
+        return (followed.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
 
     def name(self, named: Iterable[Followed], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
         """Fill in the session, partitions that are new or changed, and those that are forgotten."""
@@ -70,7 +70,7 @@ class FollowerSession:
             self._forgotten.pop(identity, None)
             topic = topics.get(replica.topic)
             if topic is None:
-                topic = topics[replica.topic] = FetchRequest.FetchTopic(topic=replica.topic, topic_id=replica.topic_id)
+                topic = topics[replica.topic] = FetchRequest.FetchTopic(topic=replica.topic, topic_id=followed.topic_id)
                 request.topics.append(topic)
             topic.partitions.append(followed.asked(max_bytes, by_epoch=by_epoch))
         forgotten: dict[str, FetchRequest.ForgottenTopic] = {}

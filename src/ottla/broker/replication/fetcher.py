@@ -54,7 +54,7 @@ class ReplicaFetcher:
         """What may differ from the leader's log: that is asked first."""
         self._flushed = Flushed()
         self._nameless = 0
-        """Partitions whose topics have no id."""
+        """Partitions whose leader was told no id of the topic."""
         self._waiting: Done | None = None
         self._was_reached = True
 
@@ -71,7 +71,7 @@ class ReplicaFetcher:
         """Copy a partition from now on, or in a new leader epoch."""
         self.remove(followed.replica.topic, followed.replica.index)
         self._followed[followed.replica.topic, followed.replica.index] = followed
-        self._nameless += followed.replica.topic_id == NO_TOPIC_ID
+        self._nameless += followed.topic_id == NO_TOPIC_ID
         self.name_again(followed)
         self._wake()
 
@@ -79,7 +79,7 @@ class ReplicaFetcher:
         """Copy a partition no longer. What is under way of it is not taken."""
         followed = self._followed.pop((topic, index), None)
         if followed is not None:
-            self._nameless -= followed.replica.topic_id == NO_TOPIC_ID
+            self._nameless -= followed.topic_id == NO_TOPIC_ID
             self._due.pop(followed, None)
             self._uncertain.pop(followed, None)
             self._session.forget(followed)

@@ -58,7 +58,7 @@ class ReplicaFetchers:
             if isinstance(replica.replicas, FollowerState):
                 leader = replica.replicas.leader
                 fetcher = self._fetcher(leader, crc32(str(replica).encode()) % self._number)
-                fetcher.add(Followed(replica, is_truncating=not self._is_cut_by_fetches(replica)))
+                fetcher.add(Followed(replica, replica.replicas.topic_id, is_truncating=not self._is_cut_by_fetches(replica)))
 
     def stop(self, replicas: Sequence[Replica]) -> None:
         """Copy these no longer."""

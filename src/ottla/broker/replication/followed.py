@@ -11,15 +11,16 @@ NEVER_ASKED = NO_EPOCH = -1
 class Followed:
     """A replica in one leader epoch: a later one is followed anew.
 
-    `asked_offset` is from where the last fetch of it began: an answer counts only if the log still ends there. `is_truncating`:
-    the leader is asked first where the log has to be cut. `lag` is how many records the leader showed readers beyond its end, None
-    before the first answer.
+    `topic_id` is what its leader was told, or none. `asked_offset` is from where the last fetch of it began: an answer counts only
+    if the log still ends there. `is_truncating`: the leader is asked first where the log has to be cut. `lag` is how many records
+    the leader showed readers beyond its end, None before the first answer.
     """
 
-    __slots__ = ("asked_offset", "is_truncating", "lag", "leader_epoch", "replica", "rests_until_ms")
+    __slots__ = ("asked_offset", "is_truncating", "lag", "leader_epoch", "replica", "rests_until_ms", "topic_id")
 
-    def __init__(self, replica: Replica, *, is_truncating: bool) -> None:
+    def __init__(self, replica: Replica, topic_id: bytes, *, is_truncating: bool) -> None:
         self.replica = replica
+        self.topic_id = topic_id
         self.leader_epoch = replica.leader_epoch
         self.is_truncating = is_truncating
         self.asked_offset = NEVER_ASKED

@@ -114,14 +114,17 @@ class Replica(Partition):
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
         self.changed()
 
-    def follow(self, assigned: Assigned) -> None:
-        """Follow another broker from now on. Whoever waits for other replicas hears that this one leads no more."""
+    def follow(self, assigned: Assigned, topic_id: bytes) -> None:
+        """Follow another broker from now on, which was told of this `topic_id`, or of none.
+
+        Whoever waits for other replicas hears that this one leads no more.
+        """
         self._changes.made = True
         before = self.replicas
         if isinstance(before, FollowerState):
-            before.follow(assigned)
+            before.follow(assigned, topic_id)
         else:
-            self.replicas = FollowerState(assigned)
+            self.replicas = FollowerState(assigned, topic_id)
         self.role = FOLLOWER
         self.leader_epoch = assigned.leader_epoch
         self._abandon(before, NOT_LEADER_OR_FOLLOWER)

@@ -21,6 +21,7 @@ from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
+from ottla.cluster.replication.follower import FollowerState
 from ottla.cluster.replication.leader import LeaderState
 from ottla.cluster.told import ToldTopic
 from ottla.ports import Disk, Now, StorageFailed, TryAgain
@@ -194,17 +195,18 @@ class ReplicaManager:
     def _take_id(self, role: RoleTold, followers: list[Replica]) -> None:
         """A topic may get its id after its replicas, without new roles: from the first controller that speaks 2.8 or later."""
         replica = self._partitions.get(role.topic, role.index)
-        if replica is None or replica.topic_id != NO_TOPIC_ID or role.topic_id == NO_TOPIC_ID:
+        if replica is None or role.topic_id == NO_TOPIC_ID or replica.topic_id not in (NO_TOPIC_ID, role.topic_id):
             return
         if role.assigned.leader_epoch < replica.leader_epoch:
             return
         assert isinstance(replica, Replica), "a broker of a cluster holds nothing else"
-        is_following = replica.is_following
-        if is_following:
-            self._tell_stopping([replica])
         replica.topic_id = role.topic_id
-        if is_following and role.assigned.leader_epoch == replica.leader_epoch:
-            followers.append(replica)
+        state = replica.replicas
+        if replica.is_following and isinstance(state, FollowerState) and state.topic_id == NO_TOPIC_ID:
+            self._tell_stopping([replica])
+            state.topic_id = role.topic_id
+            if role.assigned.leader_epoch == replica.leader_epoch and state.leader != NO_LEADER:
+                followers.append(replica)
 
     def _role_error(self, role: RoleTold) -> int:
         """What stands against a role, as an error code."""
@@ -242,7 +244,7 @@ class ReplicaManager:
             if self._ports.may_lead:
                 self._tell_leading(replica)
         else:
-            replica.follow(role.assigned)
+            replica.follow(role.assigned, role.topic_id)
             self._tell_led(replica)
             if role.assigned.leader != NO_LEADER:
                 followers.append(replica)

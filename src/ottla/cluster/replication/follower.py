@@ -1,4 +1,4 @@
-"""A follower of a partition: whom it follows, and what it may show of what it has. Knows offsets and node ids."""
+"""A follower of a partition: whom it follows, and what it may show of what it has. Knows offsets and ids."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from ottla.cluster.replication.assigned import Assigned
 
 
 class FollowerState:
-    """One leader epoch after another of a partition that this broker follows."""
+    """One leader epoch after another of a partition that this broker follows.
 
-    __slots__ = ("adding_replicas", "leader", "leader_epoch", "partition_epoch", "removing_replicas", "replicas")
+    `topic_id` is what the controller told last with them: none before 2.8, also of a topic that has one. The leader was told the
+    same, and may know no other.
+    """
 
-    def __init__(self, assigned: Assigned) -> None:
-        self.follow(assigned)
+    __slots__ = ("adding_replicas", "leader", "leader_epoch", "partition_epoch", "removing_replicas", "replicas", "topic_id")
 
-    def follow(self, assigned: Assigned) -> None:
+    def __init__(self, assigned: Assigned, topic_id: bytes) -> None:
+        self.follow(assigned, topic_id)
+
+    def follow(self, assigned: Assigned, topic_id: bytes) -> None:
         """Take in what the controller decided."""
+        self.topic_id = topic_id
         self.leader = assigned.leader
         self.leader_epoch = assigned.leader_epoch
         self.partition_epoch = assigned.partition_epoch
