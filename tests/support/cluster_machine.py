@@ -135,11 +135,11 @@ class ClusterMachine(Machine):
         assert isinstance(found, Replica)
         return found
 
-    def tell_brokers(self, *nodes: int) -> None:
+    def tell_brokers(self, *nodes: int, **fields: Any) -> None:
         """UpdateMetadata with these brokers, and no topics."""
-        self._tell(nodes, [])
+        self._tell(nodes, [], **fields)
 
-    def _tell(self, nodes: Sequence[int], topics: list[UpdateMetadataRequest.UpdateMetadataTopicState]) -> None:
+    def _tell(self, nodes: Sequence[int], topics: list[UpdateMetadataRequest.UpdateMetadataTopicState], **fields: Any) -> None:
         live = [
             UpdateMetadataRequest.UpdateMetadataBroker(
                 id=node,
@@ -147,16 +147,18 @@ class ClusterMachine(Machine):
             )
             for node in nodes
         ]
-        body = UpdateMetadataRequest(controller_id=CONTROLLER, controller_epoch=1, broker_epoch=100, live_brokers=live)
-        body.topic_states = topics
+        given = {"controller_id": CONTROLLER, "controller_epoch": 1, "broker_epoch": 100} | fields
+        body = UpdateMetadataRequest(live_brokers=live, topic_states=topics, **given)
         assert self.ask(6, 8, body).error_code == 0
 
-    def tell_topic(self, *partitions: Any, topic: str = "t", topic_id: bytes = TOPIC_ID, brokers: Sequence[int] = ()) -> None:
+    def tell_topic(
+        self, *partitions: Any, topic: str = "t", topic_id: bytes = TOPIC_ID, brokers: Sequence[int] = (), **fields: Any
+    ) -> None:
         """UpdateMetadata with these partitions of a topic, and these brokers, or those that are alive already."""
         told = UpdateMetadataRequest.UpdateMetadataTopicState(
             topic_name=topic, topic_id=topic_id, partition_states=list(partitions)
         )
-        self._tell(brokers or sorted(self.broker.image.brokers), [told])
+        self._tell(brokers or sorted(self.broker.image.brokers), [told], **fields)
 
     def tell_roles(self, *states: Any, topic: str = "t", topic_id: bytes = TOPIC_ID, version: int = 7, **fields: Any) -> Any:
         """LeaderAndIsr; the response's error codes, or its error."""

@@ -79,6 +79,15 @@ def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Generator[N
     return noticed
 
 
+def drop_topics(image: ClusterImage, names: Iterable[str]) -> Noticed:
+    """Know these topics no more."""
+    noticed = Noticed([], [])
+    image.changes += 1
+    for name in names:
+        _forget(image, name, noticed)
+    return noticed
+
+
 def _forget(image: ClusterImage, name: str, noticed: Noticed) -> None:
     known = image.drop_topic(name)
     if known is not None:

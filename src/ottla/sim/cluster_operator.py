@@ -376,6 +376,8 @@ class ClusterOperator(SimClient):
                 found.append(f"the registry still has {name}")
         for host in self._hosts.values():
             found += [f"{host.name} still has {held}" for held in self._held_in_vain(host, gone)]
+            known = {} if host.broker is None else host.broker.image.topics
+            found += [f"{host.name} still tells of {topic.name}" for topic in gone if topic.name in known]
         return found
 
     def _held_in_vain(self, host: ClusterHost, gone: Iterable[OperatedTopic]) -> Iterable[str]:

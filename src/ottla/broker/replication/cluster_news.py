@@ -1,6 +1,7 @@
 """What the controller tells of the cluster, taken into the image in its turn, and told to those who have to hear of it.
 
-Knows the image, and the manager of replicas for the order of the controller's words; knows no messages.
+Knows the image, and the manager of replicas for the order of the controller's words; knows no messages. What no controller has
+told is found by `unheard_deletions`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
+from ottla.broker.replication.unheard_deletions import UnheardDeletions
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.cluster.image import BrokerImage, ClusterImage
-from ottla.cluster.told import ToldTopic, take_brokers, take_topics
-from ottla.ports import Now, RegistryAway
+from ottla.cluster.told import Noticed, ToldTopic, drop_topics, take_brokers, take_topics
+from ottla.ports import Now, RegistryAway, SharedRegistry
 
 log = logging.getLogger("ottla.broker")
 
@@ -23,6 +25,7 @@ class ClusterNews:
 
     def __init__(
         self,
+        registry: SharedRegistry,
         image: ClusterImage,
         configs: TopicConfigs,
         replicas: ReplicaManager,
@@ -38,6 +41,7 @@ class ClusterNews:
         self._changed = changed
         self._deleted = deleted
         self._come = come
+        self._unheard = UnheardDeletions(registry, image, scheduler, self._gone)
 
     def take(
         self,
@@ -50,6 +54,7 @@ class ClusterNews:
         """Take in all live brokers, and what is told of some topics, part by part; an error code if it is out of date."""
 
         def taken() -> Steps[None]:
+            self._unheard.hears(controller_epoch, broker_epoch)
             has_lost = not self._image.brokers.keys() <= brokers.keys()
             take_brokers(self._image, controller_id, brokers)
             if has_lost:
@@ -64,13 +69,19 @@ class ClusterNews:
     def _take_topics(self, topics: Sequence[ToldTopic]) -> Steps[None]:
         if not topics:
             return
+        self._unheard.told(topic.name for topic in topics)
         try:
             yield from self._configs.learn((topic.name, topic.topic_id) for topic in topics)
         except RegistryAway as failure:
             log.warning("the settings of new topics could not be read (%s): the defaults hold here until they change", failure)
-        noticed = yield from take_topics(self._image, topics)
+        self._tell((yield from take_topics(self._image, topics)))
+        yield from self._replicas.part_with(topics)
+
+    def _gone(self, names: Iterable[str]) -> None:
+        self._tell(drop_topics(self._image, names))
+
+    def _tell(self, noticed: Noticed) -> None:
         if noticed.deleted:
             self._deleted(noticed.deleted, self._scheduler.now())
         if noticed.changed or noticed.deleted:
             self._changed([*noticed.changed, *noticed.deleted])
-        yield from self._replicas.part_with(topics)

@@ -64,7 +64,7 @@ class Replication:
         ports.isrs = asked_isrs(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry)
         ports.failures = LogDirFailures(ports.node_id, registry, scheduler)
         self.manager = ReplicaManager(ports, partitions, directories, disk, image, configs, settings, scheduler)
-        self.news = ClusterNews(image, configs, self.manager, scheduler, changed, deleted, come)
+        self.news = ClusterNews(registry, image, configs, self.manager, scheduler, changed, deleted, come)
         manager, terms = self.manager, ports.terms
         self.followers = Followers(ports.node_id, image, settings, scheduler)
         self.fetchers = ReplicaFetchers(

@@ -1,0 +1,71 @@
+"""Topics that were deleted while no controller told this broker of it: a controller's words end with it, and with a session.
+
+Each controller tells every broker that it hears of all topics that there are. What it has not told after a while is looked for in
+the registry. Knows the image and the registry that brokers share; knows no messages.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.cluster import layout
+from ottla.cluster.image import ClusterImage
+from ottla.ports import Now, SharedRegistry
+
+log = logging.getLogger("ottla.broker")
+
+LOOK_MS = 10_000
+"""After so long a controller has told everything: what it tells first may be the brokers alone."""
+AGAIN_MS = 1_000
+
+
+class UnheardDeletions:
+    """`forget` drops topics that are no more from the image, and tells others."""
+
+    def __init__(
+        self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, forget: Callable[[Iterable[str]], None]
+    ) -> None:
+        self._registry = registry
+        self._image = image
+        self._scheduler = scheduler
+        self._forget = forget
+        self._life = (-1, -1)
+        self._from_ms = 0
+        self._untold: set[str] = set()
+        """What was known before the first word of this controller to this registration, and was not told since."""
+
+    def hears(self, controller_epoch: int, broker_epoch: int) -> None:
+        """A controller of this epoch begins to tell something to this registration of the broker."""
+        if (controller_epoch, broker_epoch) != self._life:
+            self._life = controller_epoch, broker_epoch
+            self._untold = set(self._image.topics)
+            self._from_ms = self._scheduler.now().mono_ms + LOOK_MS
+            if self._untold:
+                self._scheduler.at(self, self._from_ms, self._begin)
+
+    def told(self, topics: Iterable[str]) -> None:
+        """It tells of these."""
+        self._untold.difference_update(topics)
+
+    def _begin(self, now: Now) -> None:
+        if self._untold and not self._scheduler.begin(self, self._look(self._life), failed=self._failed):
+            self._look_again()
+
+    def _look_again(self) -> None:
+        self._scheduler.at(self, max(self._from_ms, self._scheduler.now().mono_ms + AGAIN_MS), self._begin)
+
+    def _look(self, life: tuple[int, int]) -> Steps[None]:
+        (names,) = yield from self._registry.list([layout.TOPICS])
+        if life != self._life:  # another controller tells everything anew
+            return
+        gone = self._untold.difference(names or ())
+        self._untold = set()
+        if gone:
+            log.info("%d topics are gone, as the registry says: they were deleted while no controller told it", len(gone))
+            self._forget(sorted(gone))
+
+    def _failed(self, failure: Exception) -> None:
+        log.info("it is not known whether %d topics are still there (%s), and looked for again", len(self._untold), failure)
+        self._look_again()
