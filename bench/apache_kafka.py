@@ -21,6 +21,8 @@ from typing import Self
 from ottla.testing.cluster import free_port as free_port
 
 VERSION = "4.3.0"
+START_S = 240
+"""On a machine that has much else to do."""
 JVM_OPTIONS = ("-Xms1G", "-Xmx1G", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -163,7 +165,7 @@ class ApacheKafka:
         with (self.home / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=self._prepare)
         while not answers(self.host, self.port):
-            if self._process.poll() is not None or time.monotonic() - began > 60:
+            if self._process.poll() is not None or time.monotonic() - began > START_S:
                 self.kill()
                 raise Unavailable(f"Apache Kafka did not start; its log ends with: {self.log[-1000:]}")
             time.sleep(0.02)

@@ -17,25 +17,34 @@ from tests.support.waiting import eventually
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+
 SETTINGS = {"log.flush.offset.checkpoint.interval.ms": 200, "num.partitions": 1}
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 
 def produce(address: str, topic: str, first: int, count: int) -> None:
-    producer = confluent_kafka.Producer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0, "batch.num.messages": 10})
+    """Write in batches of ten, however busy the machine is: which byte is damaged depends on where batches begin."""
+    settings = {"bootstrap.servers": address, "acks": "all", "linger.ms": 60_000, "batch.num.messages": 10}
+    producer = confluent_kafka.Producer(settings)
     for number in range(first, first + count):
         producer.produce(topic, b"value %d" % number)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
-def consume(address: str, topic: str, count: int, first: int = 0) -> list[bytes]:
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "g", "auto.offset.reset": "earliest"})
+def consume(address: str, topic: str, first: int = 0) -> list[bytes]:
+    """The values from this offset up to the end of the partition."""
+    settings = {"bootstrap.servers": address, "group.id": "g", "enable.partition.eof": True}
+    consumer = confluent_kafka.Consumer(settings)
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, first)])
     found: list[bytes] = []
-    while len(found) < count and (messages := consumer.consume(25, 2)):
-        found += [message.value() for message in messages if not message.error()]
-    consumer.close()
-    return found
+    while (message := consumer.poll(60)) is not None:
+        if message.error() is None:
+            found.append(message.value())
+        elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
+            consumer.close()
+            return found
+    raise AssertionError(f"the end of {topic} was not reached after {len(found)} values")
 
 
 def noted(data_dir: Path, wanted: set[str]) -> bool:
@@ -48,13 +57,12 @@ def check(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.expects_errors("is offline")
-@pytest.mark.interop
 def test_a_killed_broker_with_a_damaged_log_serves_the_others_and_is_repaired(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with BrokerProcess(data_dir, SETTINGS) as broker:
         for topic in ("hurt", "well"):
             produce(broker.address, topic, 0, 200)
-        eventually(lambda: noted(data_dir, {"hurt 0 200", "well 0 200"}))
+        eventually(lambda: noted(data_dir, {"hurt 0 200", "well 0 200"}), timeout_s=60)
         produce(broker.address, "well", 200, 50)
         refused = check("check", str(data_dir))
         assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
@@ -67,7 +75,7 @@ def test_a_killed_broker_with_a_damaged_log_serves_the_others_and_is_repaired(tm
         log.write_bytes(data)
         broker.start()
         assert "hurt-0 is offline: hurt-0/00000000000000000000.log: at byte " in broker.log
-        assert consume(broker.address, "well", 250) == [b"value %d" % number for number in range(250)]
+        assert consume(broker.address, "well") == [b"value %d" % number for number in range(250)]
         assert log.read_bytes() == data
         assert broker.stop() == 0
 
@@ -76,8 +84,8 @@ def test_a_killed_broker_with_a_damaged_log_serves_the_others_and_is_repaired(tm
         mended = check("check", "--repair", str(data_dir))
         assert (mended.returncode, mended.stdout.splitlines()[-1]) == (0, "Everything is in order.")
         broker.start()
-        found = consume(broker.address, "hurt", 200)
-        assert 150 < len(found) < 200, "the batch that was damaged is cut out, and no other"
+        found = consume(broker.address, "hurt")
+        assert len(found) == 190, "the batch that was damaged is cut out, and no other"
         assert found == [b"value %d" % number for number in range(200) if b"value %d" % number in found]
         produce(broker.address, "hurt", len(found), 1)
     kept = (data_dir / "hurt-0" / "00000000000000000000.log.damaged").read_bytes()
@@ -101,7 +109,6 @@ def hurt(broker: BrokerProcess, data_dir: Path) -> None:
 
 
 @pytest.mark.expects_errors("cannot be read")
-@pytest.mark.interop
 def test_clients_hear_of_damage_and_read_on_behind_it(tmp_path: Path) -> None:
     """Nobody loops, nobody is told less than there is: librdkafka and Ottla's own client."""
     data_dir = tmp_path / "data"
@@ -116,12 +123,11 @@ def test_clients_hear_of_damage_and_read_on_behind_it(tmp_path: Path) -> None:
             own.seek(("hurt", 0), 30)
             assert [record.value for record in own.poll(10_000)][:1] == [b"value 30"]
         assert consume_until_it_fails(broker.address, "hurt") == seen
-        assert consume(broker.address, "hurt", 20, first=30) == [b"value %d" % number for number in range(30, 50)]
+        assert consume(broker.address, "hurt", first=30) == [b"value %d" % number for number in range(30, 50)]
         assert len(re.findall(r"offsets \d+ to \d+ cannot be read", broker.log)) == 1
 
 
 @pytest.mark.expects_errors("cannot be read")
-@pytest.mark.interop
 def test_javas_console_consumer_says_which_offset_cannot_be_read(tmp_path: Path) -> None:
     try:
         classes = class_path()
@@ -131,8 +137,8 @@ def test_javas_console_consumer_says_which_offset_cannot_be_read(tmp_path: Path)
     with BrokerProcess(data_dir, SETTINGS) as broker:
         hurt(broker, data_dir)
         tool = [java(), "-Xmx200m", "-cp", classes, "org.apache.kafka.tools.consumer.ConsoleConsumer", "--from-beginning"]
-        command = [*tool, "--bootstrap-server", broker.address, "--topic", "hurt", "--timeout-ms", "20000"]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=90)
+        command = [*tool, "--bootstrap-server", broker.address, "--topic", "hurt", "--timeout-ms", "120000"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
         read = ended.stdout.splitlines()
         assert 0 < len(read) < 50
         assert read == [f"value {number}" for number in range(len(read))]

@@ -31,7 +31,7 @@ def test_another_client_sees_the_settings_that_were_altered(broker: Peer, admin:
     )
     client = AdminClient({"bootstrap.servers": broker.address})
     [described] = client.describe_configs([ConfigResource("topic", topic)]).values()
-    seen = described.result(10)
+    seen = described.result(60)
     mine = admin.describe_configs(resource)
     assert seen["segment.bytes"].value == "1048576"
     assert seen["cleanup.policy"].value == "delete,compact"
@@ -53,18 +53,22 @@ def test_records_are_deleted_up_to_an_offset(broker: Peer, admin: ottla.Admin, u
 def test_a_group_of_the_consumer_protocol_is_described_with_its_assignment(
     broker: Peer, admin: ottla.Admin, unique: Unique
 ) -> None:
+    """The group has a committed offset: one without offsets goes with its last member, at the broker's next look."""
     topic, group = unique("described"), unique("new")
     admin.create_topic(topic, 2, 1)
+    with ottla.Producer(broker.address) as producer:
+        producer.send(topic, b"v", partition=0)
     member = NewMember(broker.address, topic, group)
     member.start()
-    eventually(lambda: member.assigned == {0, 1}, what="the member has all")
-    eventually(lambda: admin.describe_group(group).state == "Stable")
+    eventually(lambda: member.assigned == {0, 1} and member.messages, timeout_s=60, what="the member has all")
+    member.commit_now()
+    eventually(lambda: admin.describe_group(group).state == "Stable", timeout_s=60)
     described = admin.describe_group(group)
     assert (described.protocol_type, described.protocol) == ("consumer", "uniform")
     assert sorted(described.members[0].assignment) == [(topic, 0), (topic, 1)]
     [listed] = [found for found in admin.list_groups() if found.group_id == group]
     assert listed == ottla.GroupListing(group, "consumer", "Stable", "consumer")
     member.leave()
-    eventually(lambda: admin.describe_group(group).state == "Empty")
+    eventually(lambda: admin.describe_group(group).state == "Empty", timeout_s=60)
     admin.delete_groups(group)
     assert admin.describe_group(group).state == "Dead"

@@ -31,7 +31,7 @@ def java_tools() -> list[str]:
         pytest.skip(f"Apache Kafka's tools cannot run: {missing}")
 
 
-def run(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 60, properties: Iterable[str] = ()) -> str:
+def run(tool: str, *arguments: str, stdin: str = "", timeout_s: float = 240, properties: Iterable[str] = ()) -> str:
     """What the tool printed. Fails the test when the tool fails, and shows all it said.
 
     `properties` are Java's own, as `-Dname=value`.

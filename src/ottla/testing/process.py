@@ -51,7 +51,7 @@ class BrokerProcess:
         environment: Mapping[str, str] | None = None,
         prepare: Callable[[], None] | None = None,
         log_path: Path | str | None = None,
-        start_timeout_s: float = 30.0,
+        start_timeout_s: float = 60.0,
     ) -> None:
         self.data_dir = Path(data_dir)
         self.settings = dict(settings or {})
@@ -130,7 +130,7 @@ class BrokerProcess:
         self.kill()
         raise DidNotStart(code, self.log.encode()[self._log_start :].decode(errors="replace"))
 
-    def stop(self, timeout_s: float = 10.0) -> int:
+    def stop(self, timeout_s: float = 60.0) -> int:
         """Send SIGTERM; returns the exit code, 0 if it does not run. Killed after `timeout_s`, which raises TimeoutExpired."""
         if self._process is None:
             return 0
