@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla import Consumer, Producer
+from ottla import Admin, Consumer, Producer
 from ottla.cli.main import main
 from ottla.testing import Cluster
 
@@ -145,12 +145,16 @@ def test_a_drained_broker_holds_nothing_any_more_and_can_be_stopped(cluster: Clu
     check_that_all_is_there(cluster, "drained", 3)
 
 
+def wait_until_listed(cluster: Cluster, admin: Admin, topic: str) -> None:
+    cluster.wait_until(lambda: topic in admin.list_topics(), lambda: f"nobody has heard of {topic}", PATIENCE_S)
+
+
 def test_an_admin_waits_for_the_next_controller(cluster: Cluster) -> None:
     for number in range(3):
         with cluster.admin() as admin:
             controller = admin.describe_cluster().controller_id
             cluster.kill(controller)
             admin.create_topic(f"without-{number}", 1, 2)
-            assert f"without-{number}" in admin.list_topics()
+            wait_until_listed(cluster, admin, f"without-{number}")
         cluster.start(controller)
         cluster.wait_joined(timeout_s=PATIENCE_S)

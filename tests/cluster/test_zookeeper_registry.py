@@ -20,11 +20,12 @@ from tests.support.sessions import RegistryUser, end_elsewhere
 pytestmark = [pytest.mark.java]
 SHORT_MS, LONG_MS = 1_000, 60_000
 CHROOTS = count(1)
+SETTINGS = {"maxSessionTimeout": LONG_MS}
 
 
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
-    with started(tmp_path_factory.mktemp("zookeeper")) as server:
+    with started(tmp_path_factory.mktemp("zookeeper"), SETTINGS) as server:
         yield server
 
 
@@ -62,8 +63,8 @@ def test_an_entry_without_a_value_holds_nothing_as_kafka_expects_it(zookeeper: Z
         client.close()
 
 
-def test_what_is_too_large_to_be_removed_at_once_is_removed_all_the_same(user: RegistryUser) -> None:
-    name = "n" * 200
+def test_what_is_too_large_to_be_removed_at_once_is_removed_all_the_same(users: Callable[..., RegistryUser]) -> None:
+    user, name = users(LONG_MS), "n" * 200
     for start in range(0, 6_000, 1_500):
         user.commit(*(Change(f"/t/{name}{index}", b"", NEW) for index in range(start, start + 1_500)))
     user.commit(Change("/t", None))
@@ -71,7 +72,7 @@ def test_what_is_too_large_to_be_removed_at_once_is_removed_all_the_same(user: R
 
 
 def test_a_session_lives_on_when_the_server_is_gone_for_a_moment(tmp_path: Path) -> None:
-    with started(tmp_path / "zookeeper") as server:
+    with started(tmp_path / "zookeeper", SETTINGS) as server:
         user = RegistryUser(server.address, LONG_MS).begun()
         user.commit(Change("/a", b"", NEW, ephemeral=True))
         user.read("/a", watch=True)

@@ -167,7 +167,7 @@ class Copying:
         transactions.judge(result, self._load, self._copiers, self._live, final, ends_are_late=has_kafka)
         self.refused = result.refused
         told = f"transactions: {dict(result.transactions)}; copiers were refused: {dict(result.refused)}"
-        print(f"{told}; given others than the next records: {result.jumps} times", flush=True)
+        print(f"{told}; given others than the next records: {result.jumps} times; hung: {result.hung} times", flush=True)
         return result.faults
 
 

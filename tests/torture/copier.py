@@ -12,6 +12,7 @@ import os
 import random
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -24,6 +25,8 @@ ABORTS = 0.2
 TRANSACTION_TIMEOUT_MS = 10_000
 CALL_TIMEOUT_S = 20.0
 ATTEMPTS = 10
+HANGS_S = 3 * CALL_TIMEOUT_S
+"""Of a call that was given `CALL_TIMEOUT_S`: whatever brokers do, a client that goes on for so long has lost its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,7 @@ class Copied:
 
 
 def common(address: str) -> dict[str, Any]:
-    """Settings of every client. librdkafka 2.16 forgets its brokers when none is there, and one that was the group's coordinator is
-    waited for in vain by send_offsets_to_transaction: so it is told to keep them."""
+    """Settings of every client. librdkafka 2.16 forgets its brokers when none is there: it is told to keep them."""
     patience = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "metadata.recovery.strategy": "none"}
     return {"bootstrap.servers": address, **patience, "log_level": 0}
 
@@ -140,7 +142,7 @@ class Copier:
         self._producer.begin_transaction()
         try:
             ends = self._write(messages, targets, number)
-            insist(self._producer.send_offsets_to_transaction, ends, self._consumer.consumer_group_metadata())
+            insist(self._offsets_sent, ends, self._consumer.consumer_group_metadata())
             if random.random() < ABORTS:
                 self._producer.flush(CALL_TIMEOUT_S)
                 return self._abort(number, messages)
@@ -153,6 +155,24 @@ class Copier:
             return self._abort(number, messages)
         self.note(f"committed {number}")
         return True
+
+    def _offsets_sent(self, ends: list[TopicPartition], member: Any, timeout_s: float) -> None:
+        """Send them, or end this life. Raises KafkaException.
+
+        Where the group's coordinator dies and is left out of the metadata, librdkafka 2.16 waits for it whatever the timeout, also
+        once there is another one (https://github.com/confluentinc/librdkafka/issues/5511, 5456).
+        """
+        hanging = threading.Timer(HANGS_S, self._end_at_once)
+        hanging.daemon = True
+        hanging.start()
+        try:
+            self._producer.send_offsets_to_transaction(ends, member, timeout_s)
+        finally:
+            hanging.cancel()
+
+    def _end_at_once(self) -> None:
+        self.note("hung")
+        os._exit(1)
 
     def _write(self, messages: list[Any], targets: list[str], number: int) -> list[TopicPartition]:
         """The positions after all that is copied."""

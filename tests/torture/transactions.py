@@ -68,6 +68,8 @@ class Tortured:
     records: int = 0
     jumps: int = 0
     """How often a copier was given other records than those that followed, and went back."""
+    hung: int = 0
+    """How often a copier's client did not come back from a call that had a timeout."""
     transactions: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -341,6 +343,7 @@ def judge(
         history.add(life, lines)
         result.refused.update(line.split()[1] for line in lines if line.startswith("refused "))
         result.jumps += sum(line.startswith("jumped ") for line in lines)
+        result.hung += lines.count("hung")
     result.records = sum(map(len, load.written.values()))
     told = {"committed": history.committed, "aborted": history.aborted, "unanswered": history.maybe}
     result.transactions = Counter({name: len(found) for name, found in told.items()})
@@ -371,7 +374,7 @@ def main() -> int:
     )
     print(f"{result.records} records, transactions:", ", ".join(f"{count} {name}" for name, count in result.transactions.items()))
     print("what copiers were refused:", ", ".join(f"{name} {count}" for name, count in result.refused.items()) or "nothing")
-    print(f"how often they were given other records than the next: {result.jumps}")
+    print(f"how often they were given other records than the next: {result.jumps}, and their clients hung: {result.hung}")
     for fault in result.faults:
         print(fault)
     if result.lives < 0.9 * result.rounds:
