@@ -94,7 +94,6 @@ def ottla_member(seat: ClusterSeat) -> ClusterMember:
         port=seat.port,
         prepare=seat.prepare,
         arguments=["--listen", internal, "--registry", registry, "--node-id", str(seat.node_id)],
-        start_timeout_s=60,
     )
 
 

@@ -51,7 +51,7 @@ class BrokerProcess:
         environment: Mapping[str, str] | None = None,
         prepare: Callable[[], None] | None = None,
         log_path: Path | str | None = None,
-        start_timeout_s: float = 60.0,
+        start_timeout_s: float = 120.0,
     ) -> None:
         self.data_dir = Path(data_dir)
         self.settings = dict(settings or {})
