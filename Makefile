@@ -4,6 +4,8 @@
 # of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-connections | bench-cluster | bench-07
 .PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-07 torture-spark suites asan
 .PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections bench-cluster bench-07 demo test check bench fuzz docs format clean
+# Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 BIN := .venv/bin
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 from collections.abc import Callable, Iterator
@@ -30,6 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--tools", default=VERSION, choices=[VERSION, "3.9.1"], help="the release of Apache Kafka's tools that tests run"
     )
     parser.addoption("--rewrite-scenarios", action="store_true", help="write plays as they end, instead of comparing")
+
+
+def pytest_collection_finish() -> None:
+    """Spare every collection of garbage from now on what the tests are made of."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
