@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -90,7 +91,12 @@ def test_what_the_controller_of_either_side_does_is_done_on_both(pair: Pair, con
     wait_until_alike(pair, topic, 4)
     with pair.cluster.admin() as admin:
         admin.delete_topics(topic)
-    pair.wait(lambda: not list(pair.home.glob(f"*/**/{topic}-?")), f"the directories of {topic} are not deleted")
+    pair.wait(lambda: not directories(pair, topic), f"the directories of {topic} are not deleted")
+
+
+def directories(pair: Pair, topic: str) -> list[str]:
+    """Those of partitions of a topic at either broker. They may go while they are looked for."""
+    return [name for _, names, _ in os.walk(pair.home) for name in names if name.rpartition("-")[0] == topic]
 
 
 def assert_takes_records(pair: Pair, leader: int, topic: str, index: int) -> None:
