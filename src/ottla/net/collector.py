@@ -27,6 +27,14 @@ URGENT_BLOCKS = 2_000_000
 """So many are worth one while others wait."""
 
 
+def let_go(transport: asyncio.BaseTransport) -> None:
+    """Have a connection that is over be freed at once: asyncio's transports hold a method of their own, and so themselves.
+
+    One that was there when the collector spared what lived would stay for good.
+    """
+    getattr(transport, "__dict__", {}).pop("_read_ready_cb", None)
+
+
 class Collector:
     """Collects everything that came since the last time: when the process is idle, or when that has become much.
 

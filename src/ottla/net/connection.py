@@ -21,6 +21,7 @@ from typing import Protocol, cast
 
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Close, Peer, Throttled
+from ottla.net.collector import let_go
 from ottla.net.door import Door
 from ottla.net.listen import Listen
 from ottla.net.outbox import SENT_BYTES, Outbox
@@ -156,6 +157,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlogs.bytes -= sum(self._copied.values())
         self._copied.clear()
         self._owner.dismiss(self, owed)
+        let_go(self._transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._frame is not None:

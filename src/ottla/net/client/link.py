@@ -15,6 +15,7 @@ from ottla.net.client.bulk import BulkReceiver
 from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, not_secured, perhaps_old
 from ottla.net.client.security import Security
 from ottla.net.client.session import Session
+from ottla.net.collector import let_go
 from ottla.net.outbox import Outbox
 from ottla.ports import Buffer, Part
 from ottla.wire.schema import Message
@@ -240,6 +241,8 @@ class Link(asyncio.BufferedProtocol):
             self._fail(ConnectionFailed(f"The connection to {self.where} broke: {exc or 'the other end closed it'}.{hint}"))
         else:
             self._fail(exc)
+        if self._transport is not None:
+            let_go(self._transport)
 
     def _fail(self, error: BaseException) -> None:
         if self.closed:
