@@ -23,11 +23,12 @@ from tests.support.java import LIGHT
 
 ZOOKEEPER = "3.8.4"
 JARS = [
-    ("org.apache.zookeeper", "zookeeper", ZOOKEEPER),
     ("io.dropwizard.metrics", "metrics-core", "4.1.12.1"),
     ("org.xerial.snappy", "snappy-java", "1.1.10.5"),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 ]
+OTHER_LOGS = ("logback", "slf4j-log4j12")
+"""They would log all there is, or nothing."""
 START_S = 60
 SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 TICK_MS = 200
@@ -41,14 +42,18 @@ class ZooKeeper:
     """
 
     def __init__(
-        self, home: Path, settings: Mapping[str, object] | None = None, properties: Mapping[str, object] | None = None
+        self,
+        home: Path,
+        settings: Mapping[str, object] | None = None,
+        properties: Mapping[str, object] | None = None,
+        release: str = ZOOKEEPER,
     ) -> None:
         self.home = home
         self.port = free_port()
         self._settings = dict(settings or {})
         self._command = [java(), *LIGHT, *(f"-D{name}={value}" for name, value in (properties or {}).items())]
-        library = Path(fetch_jars(f"apache-zookeeper/{ZOOKEEPER}", JARS)).parent
-        wanted = [str(jar) for jar in library.glob("*.jar") if not jar.name.startswith("logback")]  # it logs all there is
+        library = Path(fetch_jars(f"apache-zookeeper/{release}", [("org.apache.zookeeper", "zookeeper", release), *JARS])).parent
+        wanted = [str(jar) for jar in library.glob("*.jar") if not jar.name.startswith(OTHER_LOGS)]
         self._command += ["-cp", ":".join(wanted)]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -131,10 +136,11 @@ def started(
     properties: Mapping[str, object] | None = None,
     *,
     serves: bool = True,
+    release: str = ZOOKEEPER,
 ) -> Iterator[ZooKeeper]:
     """A server while the block runs. Skips the test where there can be none."""
     try:
-        server = ZooKeeper(home, settings, properties).start(serves=serves)
+        server = ZooKeeper(home, settings, properties, release).start(serves=serves)
     except Unavailable as missing:
         pytest.skip(f"no Apache ZooKeeper: {missing}")
     try:

@@ -78,7 +78,7 @@ def _topic(entry: Entry) -> TopicEntry:
         if text in adding or text in removing:
             assignments[int(text)] = ReplicaAssignment(replicas, tuple(adding.get(text, ())), tuple(removing.get(text, ())))
         else:
-            assignments[int(text)] = known.setdefault(replicas, ReplicaAssignment(replicas))
+            assignments[int(text)] = known.get(replicas) or known.setdefault(replicas, ReplicaAssignment(replicas))
     topic_id = stored.get("topic_id")
     return TopicEntry(None if topic_id is None else layout.uuid_bytes(topic_id), assignments, entry.version)
 

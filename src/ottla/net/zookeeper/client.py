@@ -14,13 +14,22 @@ from struct import Struct
 from typing import Any, NamedTuple, Protocol
 
 from kazoo.client import CLOSED_STATES, KazooClient
-from kazoo.exceptions import EXCEPTIONS, AuthFailedError, ConnectionClosedError, ConnectionDropped
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionDropped,
+    ConnectionLoss,
+    ZookeeperError,
+)
 from kazoo.protocol.connection import ConnectionHandler
-from kazoo.protocol.serialization import SASL, Connect
+from kazoo.protocol.serialization import SASL, Connect, GetData
+from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from ottla.net.zookeeper.address import ZooKeeperAddress
 from ottla.net.zookeeper.handler import InOrder, ZooKeeperAnswer
+from ottla.net.zookeeper.many import ReadMany
 from ottla.sasl.mechanism import SaslFailed
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 1.0
@@ -34,6 +43,9 @@ HEAD, LENGTH = Struct("!iii"), Struct("!i")
 """Of a request: length, number and type; the first of them stands before an answer, too."""
 
 MOST_XID = 0x7FFFFFFF
+PROBE_XID = 1
+"""Requests are answered in order: it does not matter that another one has this number later."""
+
 WAKINGS = 64
 SENT_AT_ONCE = RECEIVED_AT_ONCE = 1 << 16
 """About so many bytes at most in one call of the system."""
@@ -62,16 +74,40 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
     """Kazoo's connection, which keeps what the server said to the session's timeout, and logs in without further libraries."""
 
     agreed_timeout_ms = 0
+    reads_many = False
+    """Whether the server knows `ReadMany`."""
     _xid: int
     _is_woken = False
     _received = b""
     """What has come; of it, `_taken` bytes are taken in already."""
     _taken = 0
 
+    def __init__(self, *of: Any, **options: Any) -> None:
+        super().__init__(*of, **options)
+        self._unasked: set[tuple[Any, ...]] = set()
+        """Servers that closed the last connection when they were asked whether they know `ReadMany`."""
+
     def _connect(self, *where: Any) -> tuple[int, int]:
         self._received, self._taken = b"", 0
         timeouts: tuple[int, int] = super()._connect(*where)
+        self.reads_many = self._learn(where, timeouts[0] / 1000)
         return timeouts
+
+    def _learn(self, server: tuple[Any, ...], timeout: float) -> bool:
+        """Whether this server knows `ReadMany`. One that does not (before 3.6) closes the connection; the next goes without asking.
+
+        Nobody has sent anything on this connection yet, so nothing is lost with it.
+        """
+        if server in self._unasked:
+            self._unasked.remove(server)
+            return False
+        self._unasked.add(server)
+        try:
+            super()._invoke(timeout, ReadMany(GetData.type, ()), PROBE_XID)
+        except ZookeeperError as error:
+            raise ConnectionDropped("the server does not read many entries at once") from error
+        self._unasked.remove(server)
+        return True
 
     def wake(self) -> None:
         """Have what waits sent. Called on any thread, after it was put into the client's queue."""
@@ -187,6 +223,9 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         if self._state in CLOSED_STATES:
             super()._call(request, answer)  # which says why it can't be sent
             return
+        if self._state == KeeperState.CONNECTING:  # kazoo's own would wait for a server, however long that takes
+            answer.set_exception(ConnectionLoss())
+            return
         self._queue.append((request, answer))
         try:
             self._connection.wake()
@@ -197,6 +236,11 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
     def agreed_timeout_ms(self) -> int:
         timeout_ms: int = self._connection.agreed_timeout_ms
         return timeout_ms
+
+    @property
+    def reads_many(self) -> bool:
+        """Whether the server that is reached knows `ReadMany`."""
+        return bool(self._connection.reads_many)
 
 
 def _logger() -> logging.Logger:

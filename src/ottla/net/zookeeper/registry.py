@@ -7,14 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
-from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import (
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+    RuntimeInconsistency,
+    UnimplementedError,
+)
 
 from ottla.net.zookeeper.failures import meaning
 from ottla.net.zookeeper.handler import ZooKeeperAnswer
+from ottla.net.zookeeper.many import PATHS_AT_ONCE
 from ottla.net.zookeeper.operations import Operated, There, above, operations, parents
 from ottla.net.zookeeper.session import Changed, ZooKeeperSession
-from ottla.ports import Change, CommitSteps, Condition, Entry, RegistrySteps, SessionEvent, StorageFailed
+from ottla.ports import Change, CommitSteps, Condition, Entry, RegistryAway, RegistrySteps, SessionEvent, StorageFailed
 
 Entries = list[Entry | None]
 Names = list[list[str] | None]
@@ -22,6 +31,7 @@ Paths = list[str]
 Levels = list[list[str]]
 Flags = list[bool]
 Operations = list[Operated]
+Reads = list[Any]
 """Types of lists: within the class, `list` is the method."""
 
 MOST_BYTES = 1_000_000
@@ -52,6 +62,8 @@ class ZooKeeperRegistry:
         self._session.close()
 
     def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Entries]:
+        if changed is None and len(paths) > 1 and self._session.reads_many:
+            return (yield from self._at_once(self._session.values, paths))
         answers = yield from self._session.asked([partial(self._session.get, path, changed) for path in paths])
         found = [_entry(path, answer) for path, answer in zip(paths, answers, strict=True)]
         if changed is not None:
@@ -63,6 +75,9 @@ class ZooKeeperRegistry:
         return found
 
     def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Names]:
+        if changed is None and len(paths) > 1 and self._session.reads_many:
+            listed = yield from self._at_once(self._session.names, paths)
+            return [names and sorted(names) for names in listed]
         answers = yield from self._session.asked([partial(self._session.children, path, changed) for path in paths])
         found = [_names(path, answer) for path, answer in zip(paths, answers, strict=True)]
         if changed is not None:
@@ -90,6 +105,19 @@ class ZooKeeperRegistry:
             elif not _is_race(operation, error):
                 raise meaning(operation.of.path, error)
         raise StorageFailed(changes[0].path, "others change it all the time: try again")
+
+    def _at_once(self, ask: Callable[[Sequence[str]], ZooKeeperAnswer], paths: Sequence[str]) -> RegistrySteps[Reads]:
+        """What is at these paths, many in each request, without watches."""
+        pieces = [paths[first : first + PATHS_AT_ONCE] for first in range(0, len(paths), PATHS_AT_ONCE)]
+        answers = yield from self._session.asked([partial(ask, some) for some in pieces])
+        found: Reads = []
+        for some, answer in zip(pieces, answers, strict=True):
+            if isinstance(answer.error, UnimplementedError):  # it went to an older server, reached in this moment
+                raise RegistryAway(some[0], "another server of ZooKeeper has been reached, which is older")
+            if answer.error is not None:
+                raise meaning(some[0], answer.error)
+            found += [_there(path, one) for path, one in zip(some, answer.value, strict=True)]
+        return found
 
     def _are_there(self, paths: Sequence[str], changed: Changed | None = None) -> RegistrySteps[Flags]:
         answers = yield from self._session.asked([partial(self._session.exists, path, changed) for path in paths])
@@ -152,6 +180,14 @@ class ZooKeeperRegistry:
             error = answer.error or answer.value[0]
             if isinstance(error, Exception) and not isinstance(error, NodeExistsError):
                 raise meaning(path, error)
+
+
+def _there(path: str, one: Any) -> Any:
+    if isinstance(one, NoNodeError):
+        return None
+    if isinstance(one, Exception):
+        raise meaning(path, one)
+    return one
 
 
 def _entry(path: str, answer: ZooKeeperAnswer) -> Entry | None:

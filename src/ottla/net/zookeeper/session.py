@@ -23,6 +23,7 @@ from ottla.net.zookeeper.batch import Ask, RequestBatch
 from ottla.net.zookeeper.client import Access, ZooKeeperClient
 from ottla.net.zookeeper.failures import AWAY, meaning
 from ottla.net.zookeeper.handler import ZooKeeperAnswer
+from ottla.net.zookeeper.many import ReadMany
 from ottla.net.zookeeper.operations import Operated
 from ottla.net.zookeeper.will import LastWill
 from ottla.ports import Change, RegistryAway, RegistrySteps, SessionEvent
@@ -109,6 +110,19 @@ class ZooKeeperSession:
 
     def exists(self, path: str, changed: Changed | None = None) -> ZooKeeperAnswer:
         return self.client.ask(Exists(self._at(path), self._watcher(path, changed)))
+
+    @property
+    def reads_many(self) -> bool:
+        """Whether `values` and `names` can be asked for: the server is of 3.6 or later."""
+        return self.client.reads_many
+
+    def values(self, paths: Sequence[str]) -> ZooKeeperAnswer:
+        """Ask for the entries of so many paths as one request takes."""
+        return self.client.ask(ReadMany(GetData.type, [self._at(path) for path in paths]))
+
+    def names(self, paths: Sequence[str]) -> ZooKeeperAnswer:
+        """Ask for the children of so many paths as one request takes."""
+        return self.client.ask(ReadMany(GetChildren.type, [self._at(path) for path in paths]))
 
     def _at(self, path: str) -> str:
         """Where the server keeps it."""
@@ -199,11 +213,12 @@ class ZooKeeperSession:
                 self._will.write(client.client_id, agreed_timeout_ms)
             self._beat()
             return
-        self._is_reached = False
+        was_reached, self._is_reached = self._is_reached, False
         if self._next_beat is not None:
             self._next_beat.cancel()
         if state == KazooState.SUSPENDED:
-            self._announce(SessionEvent.AWAY)
+            if was_reached:
+                self._announce(SessionEvent.AWAY)
             return
         self.lives_until_ms = 0
         self._has_session = False

@@ -1,0 +1,91 @@
+"""One request of ZooKeeper's that reads many entries (multiRead, since 3.6): a server has most of its work with each request.
+
+Knows kazoo's way of writing requests and the format; knows no paths, and no watches: there are none in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Final
+
+from kazoo.exceptions import EXCEPTIONS
+from kazoo.protocol.serialization import GetChildren, GetData, stat_struct
+
+from ottla.ports import Entry
+
+PATHS_AT_ONCE = 128
+"""In one request: 40 KB of a server's megabyte (jute.maxbuffer), and as many values in its answer."""
+
+STEP = Struct("!i?i")
+"""Before each read and each of its results, and after the last: its type, whether it is over, an error."""
+
+END = STEP.pack(-1, True, -1)
+FAILED = -1
+"""The type of a result that is an error, which follows once more by itself."""
+
+INT = Struct("!i")
+UNWATCHED = b"\0"
+
+Read = Entry | list[str] | Exception
+"""What one path came to: its entry or its children, as was asked for, or kazoo's error."""
+
+
+class ReadMany:
+    """A request as kazoo sends it. `kind` is `GetData.type` or `GetChildren.type`; no paths ask whether the server knows it."""
+
+    type: Final = 22
+
+    def __init__(self, kind: int, paths: Sequence[str]) -> None:
+        self.kind = kind
+        self.paths = paths
+
+    def serialize(self) -> bytes:
+        head, frames = STEP.pack(self.kind, False, -1), bytearray()
+        for path in self.paths:
+            name = path.encode()
+            frames += head + INT.pack(len(name)) + name + UNWATCHED
+        return bytes(frames + END)
+
+    @classmethod
+    def deserialize(cls, frame: bytes, offset: int) -> list[Read]:
+        """What the answer says of each path, in their order."""
+        found: list[Read] = []
+        while True:
+            kind, is_over, _ = STEP.unpack_from(frame, offset)
+            if is_over:
+                return found
+            one, offset = RESULTS[kind](frame, offset + STEP.size)
+            found.append(one)
+
+
+def _entry(frame: bytes, offset: int) -> tuple[Read, int]:
+    (length,) = INT.unpack_from(frame, offset)
+    begin = offset + INT.size
+    end = begin + max(0, length)  # -1: it holds nothing
+    created, _, _, _, version, *_ = stat_struct.unpack_from(frame, end)
+    return Entry(frame[begin:end], version, created), end + stat_struct.size
+
+
+def _children(frame: bytes, offset: int) -> tuple[Read, int]:
+    (count,) = INT.unpack_from(frame, offset)
+    offset += INT.size
+    names: list[str] = []
+    for _ in range(count):
+        (length,) = INT.unpack_from(frame, offset)
+        begin = offset + INT.size
+        offset = begin + length
+        names.append(frame[begin:offset].decode())
+    return names, offset
+
+
+def _error(frame: bytes, offset: int) -> tuple[Read, int]:
+    (code,) = INT.unpack_from(frame, offset)
+    return EXCEPTIONS[code](), offset + INT.size
+
+
+RESULTS: dict[int, Callable[[bytes, int], tuple[Read, int]]] = {
+    GetData.type: _entry,
+    GetChildren.type: _children,
+    FAILED: _error,
+}
