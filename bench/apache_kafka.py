@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -42,14 +43,20 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
+@cache
+def _major(program: str) -> str:
+    """What this Java calls its version, up to the first dot. Asking starts a Java machine: once in each process."""
+    said = subprocess.run([program, "-version"], capture_output=True, text=True, check=False).stderr
+    return said.partition('"')[2].split(".")[0].split('"')[0]
+
+
 def java() -> str:
     """The path of a Java 17 or newer. Raises `Unavailable`."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if not found:
         raise Unavailable("java is not installed")
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
-    major = said.partition('"')[2].split(".")[0].split('"')[0]
+    major = _major(found)
     if not major.isdigit() or int(major) < 17:
         raise Unavailable(f"Java 17 or newer is needed, but {found} is {major or 'broken'}")
     return found

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.apache_kafka import Unavailable
 from ottla import Consumer, Producer
 from ottla.client.metadata import PartitionInfo
 from ottla.testing import Cluster
 from tests.support.kafka_members import kafka_member
-from tests.support.toolbox import IN_BROKER, Said, Toolbox
+from tests.support.toolbox import IN_BROKER, Toolbox, checked, opened
 from tests.support.zookeeper import started
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
@@ -73,20 +72,6 @@ def toolbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def old_toolbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
     yield from opened(IN_BROKER, tmp_path_factory.mktemp("toolbox"))
-
-
-def opened(version: str, home: Path) -> Iterator[Toolbox]:
-    try:
-        toolbox = Toolbox(version, home)
-    except Unavailable as missing:
-        pytest.skip(f"Apache Kafka's tools cannot run: {missing}")
-    with toolbox:
-        yield toolbox
-
-
-def checked(said: Said, *, fails: bool) -> str:
-    assert (said.code != 0) == fails, said.text
-    return said.text
 
 
 @pytest.fixture
@@ -235,7 +220,7 @@ def test_settings_changed_at_one_broker_are_told_by_all(cluster: Cluster, tool: 
 
     def told(node_id: int, arguments: str) -> str:
         address = cluster.members[node_id].address
-        return checked(toolbox.run("configs", "--bootstrap-server", address, "--describe", *arguments.split()), fails=False)
+        return checked(toolbox.run("configs", "--bootstrap-server", address, "--describe", *arguments.split()))
 
     def has_heard(node_id: int) -> bool:
         return "request_percentage=150.0" in told(node_id, "--entity-type clients")
@@ -301,7 +286,7 @@ def test_groups_transactions_and_logs_are_described_wherever_they_are(
 
     cluster.wait_until(lambda: are_alike(tool("log-dirs", "--describe --topic-list data")), timeout_s=PATIENCE_S)
     assert "UNKNOWN" not in tool("broker-api-versions")
-    assert "Cluster ID: " in checked(toolbox.run("cluster", "cluster-id", "--bootstrap-server", cluster.address), fails=False)
+    assert "Cluster ID: " in checked(toolbox.run("cluster", "cluster-id", "--bootstrap-server", cluster.address))
     assert "Feature: " in tool("features", "describe") or peer_name == "apache-kafka"
 
 
@@ -336,7 +321,7 @@ def test_tools_of_2_8_change_topics_and_settings_in_zookeeper_itself(
     cluster: Cluster, old_toolbox: Toolbox, tool: Tool, plan: Plan
 ) -> None:
     def old(name: str, arguments: str) -> str:
-        return checked(old_toolbox.run(name, "--zookeeper", cluster.registry, *arguments.split()), fails=False)
+        return checked(old_toolbox.run(name, "--zookeeper", cluster.registry, *arguments.split()))
 
     old("topics", "--create --topic old --replica-assignment 1:2:3,3:1:2 --config retention.ms=3600000")
     cluster.wait_until(lambda: len(partitions(cluster, "old")) == 2, timeout_s=PATIENCE_S)

@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.support import java
 from tests.support.clients.confluent import Confluent, ConfluentMember
 from tests.support.clients.face import Row
 from tests.support.peers import Peer, start_peer
+from tests.support.toolbox import Toolbox
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.java
@@ -25,6 +27,7 @@ QUICK: dict[str, object] = {
     "group.consumer.session.timeout.ms": 6000,
 }
 NEW, CLASSIC = "group.protocol=consumer", "group.protocol=classic"
+Groups = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +37,10 @@ def quick(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield peer
 
 
-def groups(broker: Peer, *arguments: str) -> str:
-    return java.run(java.GROUPS, "--bootstrap-server", broker.address, *arguments)
+@pytest.fixture
+def groups(quick: Peer, toolbox: Toolbox) -> Groups:
+    """Runs kafka-consumer-groups, and returns what it said."""
+    return partial(toolbox.at(quick.address), "consumer-groups")
 
 
 def filled(broker: Peer, topic: str, partitions: int, count: int) -> Confluent:
@@ -63,54 +68,49 @@ def consumers(broker: Peer, topic: str, group: str, *protocols: str) -> Iterator
             process.communicate()
 
 
-def counts(broker: Peer, group: str) -> list[int]:
+def counts(groups: Groups, group: str) -> list[int]:
     """How many partitions each member has, as ConsumerGroupCommand tells it."""
-    described = groups(broker, "--describe", "--group", group, "--members")
+    described = groups("--describe", "--group", group, "--members")
     return sorted(int(match[1]) for match in re.finditer(rf"(?m)^{group} .*\s(\d+)\s*$", described))
 
 
-def test_a_java_consumer_reads_commits_and_leaves(quick: Peer, unique: Unique) -> None:
+def test_a_java_consumer_reads_commits_and_leaves(quick: Peer, toolbox: Toolbox, groups: Groups, unique: Unique) -> None:
     topic, group = unique("java-new"), unique("java-new")
     filled(quick, topic, 2, 20)
-    arguments = ["--topic", topic, "--group", group, "--from-beginning", "--max-messages", "20", "--timeout-ms", "30000"]
+    arguments = ["--topic", topic, "--group", group, "--from-beginning", "--max-messages", "20", "--timeout-ms", "120000"]
     read = java.run(java.CONSUME, "--bootstrap-server", quick.address, *arguments, "--command-property", NEW)
     assert sorted(read.splitlines()) == sorted(f"row {n}" for n in range(20))
-    assert re.search(rf"{group}\s+Consumer\s+consumer", java.run(GROUPS, "--bootstrap-server", quick.address, "--list"))
-    assert "Empty" in groups(quick, "--describe", "--group", group, "--state")
-    assert len(re.findall(rf"{topic}\s+\d\s+10\s+10\s+0", groups(quick, "--describe", "--group", group))) == 2
-    groups(quick, "--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "5", "--execute")
-    assert len(re.findall(rf"{topic}\s+\d\s+5\s+10\s+5", groups(quick, "--describe", "--group", group))) == 2
-    assert "Successful" in groups(quick, "--delete-offsets", "--group", group, "--topic", topic)
-    groups(quick, "--delete", "--group", group)
-    assert group not in groups(quick, "--list").split()
+    assert re.search(rf"{group}\s+Consumer\s+consumer", toolbox.at(quick.address)("groups", "--list"))
+    assert "Empty" in groups("--describe", "--group", group, "--state")
+    assert len(re.findall(rf"{topic}\s+\d\s+10\s+10\s+0", groups("--describe", "--group", group))) == 2
+    groups("--reset-offsets", "--group", group, "--topic", topic, "--to-offset", "5", "--execute")
+    assert len(re.findall(rf"{topic}\s+\d\s+5\s+10\s+5", groups("--describe", "--group", group))) == 2
+    assert "Successful" in groups("--delete-offsets", "--group", group, "--topic", topic)
+    groups("--delete", "--group", group)
+    assert group not in groups("--list").split()
 
 
-GROUPS = "org.apache.kafka.tools.GroupsCommand"
-
-
-def test_tools_describe_a_living_group(quick: Peer, unique: Unique) -> None:
+def test_tools_describe_a_living_group(quick: Peer, groups: Groups, unique: Unique) -> None:
     topic, group = unique("described"), unique("described")
     filled(quick, topic, 4, 40)
     with consumers(quick, topic, group, NEW, NEW):
-        eventually(lambda: counts(quick, group) == [2, 2], timeout_s=60)
-        members = groups(quick, "--describe", "--group", group, "--members", "--verbose")
+        eventually(lambda: counts(groups, group) == [2, 2], timeout_s=60)
+        members = groups("--describe", "--group", group, "--members", "--verbose")
         assert len(re.findall(rf"{topic}:\d,\d", members)) >= 2
-        state = groups(quick, "--describe", "--group", group, "--state", "--verbose")
+        state = groups("--describe", "--group", group, "--state", "--verbose")
         assert re.search(rf"{group}\s.*uniform\s+Stable", state)
-        assert group in groups(quick, "--list", "--state", "Stable").split()
-        assert group in groups(quick, "--list", "--type", "consumer").split()
-    eventually(
-        lambda: "Empty" in groups(quick, "--describe", "--group", group, "--state"), timeout_s=30, what="killed, both are out"
-    )
+        assert group in groups("--list", "--state", "Stable").split()
+        assert group in groups("--list", "--type", "consumer").split()
+    eventually(lambda: "Empty" in groups("--describe", "--group", group, "--state"), timeout_s=60, what="killed, both are out")
 
 
-def test_java_and_librdkafka_share_a_group_in_both_protocols(quick: Peer, unique: Unique) -> None:
+def test_java_and_librdkafka_share_a_group_in_both_protocols(quick: Peer, groups: Groups, unique: Unique) -> None:
     topic, group = unique("java-mixed"), unique("java-mixed")
     client = filled(quick, topic, 6, 60)
     member: ConfluentMember = client.join(topic, group)  # type: ignore[assignment]  # that is what Confluent makes
-    eventually(lambda: len(member.assigned) == 6)
+    eventually(lambda: len(member.assigned) == 6, timeout_s=60)
     with consumers(quick, topic, group, NEW, CLASSIC):
-        eventually(lambda: len(member.assigned) == 2 and counts(quick, group) == [2, 2, 2], timeout_s=90)
+        eventually(lambda: len(member.assigned) == 2 and counts(groups, group) == [2, 2, 2], timeout_s=90)
     eventually(lambda: len(member.assigned) == 6, timeout_s=60, what="killed, both are out, and the group is a classic one again")
     assert member.assigned == set(range(6))
     member.leave()

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,15 +14,18 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.support import java
 from tests.support.clients.confluent import Confluent
 from tests.support.clients.face import Row
 from tests.support.peers import GROUPS_STAY, Peer, start_peer
+from tests.support.toolbox import Toolbox
 from tests.support.waiting import eventually
 
 Unique = Callable[[str], str]
 COUNT, OLD, COMMITTED = 20, 12, 10
 HOUR_MS = 3_600_000
+
+
+Groups = Callable[..., str]
 
 
 class Read(NamedTuple):
@@ -54,8 +58,10 @@ def read(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         yield Read(broker, topic, oldest_ms)
 
 
-def groups(broker: Peer, *arguments: str) -> str:
-    return java.run(java.GROUPS, "--bootstrap-server", broker.address, *arguments)
+@pytest.fixture
+def groups(read: Read, toolbox: Toolbox) -> Groups:
+    """Runs kafka-consumer-groups, and returns what it said."""
+    return partial(toolbox.at(read.broker.address), "consumer-groups")
 
 
 def moment(ms: int) -> str:
@@ -85,23 +91,23 @@ def plan(read: Read, home: Path) -> str:
 
 @pytest.mark.java
 @pytest.mark.parametrize("kind", RESETS)
-def test_offsets_are_reset_in_every_way(read: Read, unique: Unique, tmp_path: Path, kind: str) -> None:
+def test_offsets_are_reset_in_every_way(read: Read, groups: Groups, unique: Unique, tmp_path: Path, kind: str) -> None:
     group, (arguments, expected) = unique(f"reset-{kind}"), RESETS[kind]
     read.commit(group)
     scope = [] if kind == "from-file" else ["--topic", read.topic]
-    said = groups(read.broker, "--reset-offsets", "--group", group, *scope, *arguments(read, tmp_path), "--execute")
+    said = groups("--reset-offsets", "--group", group, *scope, *arguments(read, tmp_path), "--execute")
     assert re.search(rf"{read.topic}\s+0\s+{expected}\b", said)
     assert read.committed(group) == expected
 
 
 @pytest.mark.java
-def test_offsets_and_groups_are_deleted(read: Read, unique: Unique) -> None:
+def test_offsets_and_groups_are_deleted(read: Read, groups: Groups, unique: Unique) -> None:
     group = unique("deleted")
     read.commit(group)
-    assert "Successful" in groups(read.broker, "--delete-offsets", "--group", group, "--topic", read.topic)
+    assert "Successful" in groups("--delete-offsets", "--group", group, "--topic", read.topic)
     assert read.committed(group) is None
-    assert "successful" in groups(read.broker, "--delete", "--group", group)
-    assert group not in groups(read.broker, "--list").split()
+    assert "successful" in groups("--delete", "--group", group)
+    assert group not in groups("--list").split()
 
 
 @pytest.fixture
@@ -109,34 +115,32 @@ def living(read: Read, unique: Unique) -> Iterator[str]:
     """A group with a member that has its partition."""
     group = unique("living")
     member = Confluent(read.broker.address).join(read.topic, group)
-    eventually(lambda: member.assigned == {0})
-    eventually(lambda: len(member.messages) == COUNT)
+    eventually(lambda: member.assigned == {0}, timeout_s=60)
+    eventually(lambda: len(member.messages) == COUNT, timeout_s=60)
     member.commit_now()
     yield group
     member.leave()
 
 
 @pytest.mark.java
-def test_a_living_group_is_described_and_kept_from_harm(read: Read, living: str) -> None:
-    described = groups(read.broker, "--describe", "--group", living, "--offsets")
+def test_a_living_group_is_described_and_kept_from_harm(read: Read, groups: Groups, living: str) -> None:
+    described = groups("--describe", "--group", living, "--offsets")
     assert re.search(rf"{living}\s+{read.topic}\s+0\s+{COUNT}\s+{COUNT}\s+0\s+rdkafka", described)
-    assert re.search(
-        rf"{living}\s+rdkafka\S+\s+\S+\s+rdkafka\s+1\b", groups(read.broker, "--describe", "--group", living, "--members")
-    )
-    assert re.search(rf"{living}\s+\S+\s.*range\s+Stable\s+1", groups(read.broker, "--describe", "--group", living, "--state"))
-    assert re.search(rf"{living}\s+Stable", groups(read.broker, "--list", "--state", "Stable"))
-    said = groups(read.broker, "--reset-offsets", "--group", living, "--topic", read.topic, "--to-earliest", "--execute")
+    assert re.search(rf"{living}\s+rdkafka\S+\s+\S+\s+rdkafka\s+1\b", groups("--describe", "--group", living, "--members"))
+    assert re.search(rf"{living}\s+\S+\s.*range\s+Stable\s+1", groups("--describe", "--group", living, "--state"))
+    assert re.search(rf"{living}\s+Stable", groups("--list", "--state", "Stable"))
+    said = groups("--reset-offsets", "--group", living, "--topic", read.topic, "--to-earliest", "--execute")
     assert "inactive" in said
     assert read.committed(living) == COUNT
 
 
 @pytest.mark.java
-def test_groups_of_every_kind_are_listed(read: Read, living: str, unique: Unique) -> None:
+def test_groups_of_every_kind_are_listed(read: Read, toolbox: Toolbox, living: str, unique: Unique) -> None:
     simple = unique("simple")
     read.commit(simple)
 
     def listed(*arguments: str) -> dict[str, list[str]]:
-        said = java.run(java.GROUPS_OF_EVERY_KIND, "--bootstrap-server", read.broker.address, "--list", *arguments)
+        said = toolbox.at(read.broker.address)("groups", "--list", *arguments)
         return {words[0]: words[1:] for words in map(str.split, said.splitlines()) if words}
 
     assert listed()[living][:2] == ["Classic", "consumer"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import confluent_kafka
 import pytest
@@ -12,8 +13,8 @@ import ottla
 from ottla.cli.main import main
 from ottla.client.errors import BrokerError
 from ottla.client.quota_admin import ClientQuota, QuotaOf
-from tests.support import java
 from tests.support.peers import Peer
+from tests.support.toolbox import Toolbox
 
 pytestmark = pytest.mark.interop
 Unique = Callable[[str], str]
@@ -26,13 +27,11 @@ def admin(broker: Peer) -> Iterator[ottla.Admin]:
 
 
 @pytest.mark.java
-def test_the_java_tool_sets_describes_and_removes_quotas(broker: Peer, admin: ottla.Admin, unique: Unique) -> None:
-    java.java_tools()
+def test_the_java_tool_sets_describes_and_removes_quotas(
+    broker: Peer, toolbox: Toolbox, admin: ottla.Admin, unique: Unique
+) -> None:
     user, client = unique("user"), unique("client")
-
-    def configs(*arguments: str) -> str:
-        return java.run(java.CONFIGS, "--bootstrap-server", broker.address, *arguments)
-
+    configs = partial(toolbox.at(broker.address), "configs")
     both = ("--entity-type", "users", "--entity-name", user, "--entity-type", "clients", "--entity-name", client)
     configs("--alter", "--add-config", "producer_byte_rate=1024,request_percentage=12.5", *both)
     described = configs("--describe", *both)

@@ -22,8 +22,8 @@ from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import NONE
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.interop.test_transactions import committed_values
-from tests.support import java
 from tests.support.peers import Peer, start_peer
+from tests.support.toolbox import Toolbox
 from tests.support.waiting import eventually
 
 Unique = Callable[[str], str]
@@ -210,9 +210,9 @@ def test_commands_find_a_hanging_transaction_and_abort_it(peer: Peer, topic: str
 
 
 @pytest.mark.java
-def test_transactions_command_of_kafka_finds_a_hanging_transaction_and_aborts_it(peer: Peer, topic: str) -> None:
+def test_transactions_command_of_kafka_finds_a_hanging_transaction_and_aborts_it(peer: Peer, toolbox: Toolbox, topic: str) -> None:
     def transactions(*words: str) -> list[list[str]]:
-        return [line.split() for line in java.run(java.TRANSACTIONS, "--bootstrap-server", peer.address, *words).splitlines()]
+        return [row for line in toolbox.at(peer.address)("transactions", *words).splitlines() if (row := line.split())]
 
     begun(peer, topic, topic)
     hang(peer, topic, 1, 7_000_001)

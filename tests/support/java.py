@@ -13,13 +13,8 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 PRODUCE = "org.apache.kafka.tools.ConsoleProducer"
 CONSUME = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-GROUPS_OF_EVERY_KIND = "org.apache.kafka.tools.GroupsCommand"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
-CONFIGS = "kafka.admin.ConfigCommand"
-FEATURES = "org.apache.kafka.tools.FeatureCommand"
-TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
-OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 LIGHT = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 

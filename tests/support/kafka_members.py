@@ -13,7 +13,7 @@ from bench.apache_kafka import Unavailable, answers, java
 from ottla.testing.cluster import INTERNAL, ClusterMember, ClusterSeat
 from tests.support.jars import LOGGING, fetch_jars
 
-START_S = 90
+START_S = 240
 STILL_THERE = "KeeperErrorCode = NodeExists"
 JVM = ("-Xms128M", "-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 SMALL = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from bench.apache_kafka import VERSION, class_path, java
+import pytest
+
+from bench.apache_kafka import VERSION, Unavailable, class_path, java
 from tests.support.jars import LOGGING, SOURCES, compile_java, fetch_jars
 from tests.support.java import LIGHT
 
@@ -43,7 +45,7 @@ IN_2_8 = {
 }
 IN_BROKER = "2.8.2"
 """A release whose tools are in the jar of its broker, and can go straight to ZooKeeper."""
-TOOLS = {VERSION: SINCE_4, "3.9.1": IN_3_9, IN_BROKER: IN_2_8}
+TOOLS = {VERSION: {**SINCE_4, "groups": "org.apache.kafka.tools.GroupsCommand"}, "3.9.1": IN_3_9, IN_BROKER: IN_2_8}
 END = "\4"
 
 
@@ -89,6 +91,10 @@ class Toolbox:
             lines.append(line)
         raise AssertionError("Java ended:\n" + "".join(lines))
 
+    def at(self, address: str) -> Callable[..., str]:
+        """What runs kafka-<tool> on the broker at `address`: (tool, *arguments, fails=False) -> what it said."""
+        return lambda tool, *arguments, fails=False: checked(self.run(tool, "--bootstrap-server", address, *arguments), fails=fails)
+
     def command(self, tool: str, *arguments: str) -> list[str]:
         """What runs a tool in a Java machine of its own: one that goes on until it is ended."""
         return [*self._command, self._tools[tool], *arguments]
@@ -104,3 +110,19 @@ class Toolbox:
         if process is not None:
             process.kill()
             process.communicate()
+
+
+def opened(version: str, home: Path) -> Iterator[Toolbox]:
+    """The tools of a release, for a fixture. Skips the test where they cannot be had."""
+    try:
+        toolbox = Toolbox(version, home)
+    except Unavailable as missing:
+        pytest.skip(f"Apache Kafka's tools cannot run: {missing}")
+    with toolbox:
+        yield toolbox
+
+
+def checked(said: Said, *, fails: bool = False) -> str:
+    """What a tool said, that was to end well or to fail."""
+    assert (said.code != 0) == fails, said.text
+    return said.text

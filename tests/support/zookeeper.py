@@ -29,7 +29,7 @@ JARS = [
 ]
 OTHER_LOGS = ("logback", "slf4j-log4j12")
 """They would log all there is, or nothing."""
-START_S = 60
+START_S = 240
 SERVER = "org.apache.zookeeper.server.ZooKeeperServerMain"
 TICK_MS = 200
 """Sessions of two ticks and more can be asked for: tests do not wait for those of a real cluster."""

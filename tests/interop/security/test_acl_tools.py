@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,7 @@ import pytest
 import ottla
 from ottla.broker.settings.broker_access import BY_RULES
 from ottla.testing import BrokerProcess
-from tests.support import java
-
-KAFKA_ACLS = "org.apache.kafka.tools.AclCommand"
+from tests.support.toolbox import Toolbox
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +49,11 @@ def test_what_is_no_rule_is_refused_in_the_brokers_words(guarded: BrokerProcess)
 
 
 @pytest.mark.java
-def test_kafkas_own_tool_makes_lists_and_removes_rules(guarded: BrokerProcess) -> None:
-    at = ("--bootstrap-server", guarded.address)
-    made = java.run(KAFKA_ACLS, *at, "--add", "--allow-principal", "User:emil", "--producer", "--topic", "flights")
+def test_kafkas_own_tool_makes_lists_and_removes_rules(guarded: BrokerProcess, toolbox: Toolbox) -> None:
+    acls = partial(toolbox.at(guarded.address), "acls")
+    made = acls("--add", "--allow-principal", "User:emil", "--producer", "--topic", "flights")
     assert "Adding ACLs for resource" in made
     with ottla.Admin(guarded.address) as admin:
         assert {rule.operation for rule in admin.list_acls("User:emil")} == {"create", "describe", "write"}
-    removed = java.run(KAFKA_ACLS, *at, "--remove", "--force", "--allow-principal", "User:emil", "--producer", "--topic", "flights")
+    removed = acls("--remove", "--force", "--allow-principal", "User:emil", "--producer", "--topic", "flights")
     assert "WRITE" not in removed.partition("Current ACLs")[2]
