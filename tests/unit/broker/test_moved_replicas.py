@@ -26,7 +26,8 @@ def following() -> ClusterMachine:
 @pytest.mark.parametrize("news", [{"leader_epoch": 6}, {"leader_epoch": 0, "leader": LEADER_DURING_DELETE}])
 def test_a_replica_that_has_moved_to_others_is_deleted_though_no_controller_stops_it(news: dict[str, int]) -> None:
     machine = following()
-    machine.tell_topic(told(0, **{"leader": 2, "isr": [2], "replicas": [2, 3]} | news))
+    wanted: dict[str, Any] = {"leader": 2, "isr": [2], "replicas": [2, 3]}
+    machine.tell_topic(told(0, **wanted | news))
     assert machine.broker.partitions.get("t", 0) is None
     assert not machine.disk.exists("t-0")
     assert machine.stop(leader_epoch=6, delete=True) == NONE  # the controller may say so all the same
@@ -46,7 +47,8 @@ def test_a_replica_that_has_moved_to_others_is_deleted_though_no_controller_stop
 )
 def test_a_replica_stays_where_it_may_not_have_moved(news: dict[str, Any], topic_id: bytes) -> None:
     machine = following()
-    machine.tell_topic(told(0, **{"leader": 2, "leader_epoch": 6, "isr": [2], "replicas": [2, 3]} | news), topic_id=topic_id)
+    wanted: dict[str, Any] = {"leader": 2, "leader_epoch": 6, "isr": [2], "replicas": [2, 3]}
+    machine.tell_topic(told(0, **wanted | news), topic_id=topic_id)
     assert machine.replica().is_following
     assert machine.disk.exists("t-0")
 
