@@ -27,6 +27,8 @@ QUICK: dict[str, object] = {
     "group.consumer.session.timeout.ms": 6000,
 }
 NEW, CLASSIC = "group.protocol=consumer", "group.protocol=classic"
+CLASSIC_SESSION = ("--command-property", "session.timeout.ms=10000")
+"""Who is killed is missed after so long, and by Java's default after 45 s; the broker says it to members of the other protocol."""
 Groups = Callable[..., str]
 
 
@@ -56,7 +58,15 @@ def consumers(broker: Peer, topic: str, group: str, *protocols: str) -> Iterator
     common = ["--bootstrap-server", broker.address, "--topic", topic, "--group", group, "--from-beginning"]
     running = [
         subprocess.Popen(
-            [*java.java_tools(), java.CONSUME, *common, "--command-property", protocol], stdout=subprocess.PIPE, text=True
+            [
+                *java.java_tools(),
+                java.CONSUME,
+                *common,
+                *("--command-property", protocol),
+                *(CLASSIC_SESSION if protocol == CLASSIC else ()),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for protocol in protocols
     ]
