@@ -9,6 +9,8 @@ import pytest
 from ottla.broker.quotas.client_quotas import Client
 from ottla.cluster.layout import consumer_offset_path
 from ottla.cluster.quotas import CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, QuotaEntity
+from ottla.records.build import build
+from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.describe_producers import DescribeProducersRequest
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -290,3 +292,29 @@ def test_requests_of_brokers_are_not_held_back_by_quotas(machine: ClusterMachine
     machine.tell_brokers(1, 2, 3)
     assert machine.rest_ms == 0
     assert read(machine, 16).throttle_time_ms > 0
+
+
+# Records of transactions
+
+
+def test_records_for_a_partition_that_is_led_here_only_since_the_coordinator_was_asked_are_sent_once_more() -> None:
+    machine = ClusterMachine(transaction_state_log_num_partitions=1)
+    machine.tell_brokers(1, 2, 3)
+    machine.tell_topic(told(0, 2), topic="__transaction_state", topic_id=bytes(range(16)))
+    assert machine.tell_roles(role(1, isr=[1], replicas=[1])) == [NONE]
+    records = build(None, [b"x"], 1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    parts = [ProduceRequest.PartitionProduceData(index=index, records=records) for index in (0, 1)]
+    topics = [ProduceRequest.TopicProduceData(name="t", partition_data=parts)]
+    body = ProduceRequest(transactional_id="copier", acks=-1, timeout_ms=1000, topic_data=topics)
+    pending = machine.begin(PRODUCE, 12, body)
+    [(_, asked, _)] = machine.links.sent
+    assert [topic.partitions for topic in asked.transactions[0].topics] == [[0]]
+    assert machine.tell_roles(role(1, isr=[1], replicas=[1], index=1)) == [NONE]
+    added = AddPartitionsToTxnResponse.AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=NONE)
+    of_topic = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult(name="t", results_by_partition=[added])
+    result = AddPartitionsToTxnResponse.AddPartitionsToTxnResult(transactional_id="copier", topic_results=[of_topic])
+    machine.links.answer(AddPartitionsToTxnResponse(results_by_transaction=[result]))
+    machine.pass_time(100)
+    answer = machine.finish(PRODUCE, 12, pending)
+    codes = [(part.index, part.error_code) for part in answer.responses[0].partition_responses]
+    assert codes == [(0, NONE), (1, NOT_LEADER_OR_FOLLOWER)]

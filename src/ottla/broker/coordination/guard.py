@@ -24,6 +24,7 @@ from ottla.wire.errors import (
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
     NONE,
+    NOT_LEADER_OR_FOLLOWER,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
 )
@@ -41,7 +42,7 @@ ADDS_FROM: Final = 12
 
 @dataclass(slots=True)
 class Admission:
-    """Which partitions of a request may be appended to: those without an error whose `tokens` are still in force then.
+    """Which partitions of a request may be appended to: those `seen`, without an error, whose `tokens` are still in force then.
 
     What is told of the `added` ones waits until their transaction has them for good (`TransactionGuard.when_kept`).
     """
@@ -49,11 +50,17 @@ class Admission:
     errors: dict[TopicPartition, int] = field(default_factory=dict)
     tokens: dict[Partition, TransactionToken] = field(default_factory=dict)
     added: Partitions = NO_PARTITIONS
+    seen: frozenset[Partition] = frozenset()
 
     def error_of(self, partition: Partition, header: BatchHeader) -> int:
-        """Whether the transaction is still the one that was admitted: its end may have come in between."""
+        """Whether the transaction is still the one that was admitted: its end may have come in between.
+
+        A partition that this broker leads only since then was not asked about: its producer has to send once more.
+        """
         if not header.is_transactional:
             return NONE
+        if partition not in self.seen:
+            return NOT_LEADER_OR_FOLLOWER
         return still_admitted(partition, header.producer_id, header.producer_epoch, self.tokens.get(partition))
 
 
@@ -74,7 +81,8 @@ class TransactionGuard:
 
     def admit(self, request: Request[ProduceRequest], parts: Iterable[tuple[Partition, Any]]) -> Steps[Admission]:
         """Have the partitions that these records begin to write to verified, or added. A partition's records are bytes."""
-        admission = Admission()
+        parts = list(parts)
+        admission = Admission(seen=frozenset(partition for partition, _ in parts))
         adds = request.version >= ADDS_FROM
         if adds:  # first: the end takes the tokens away that are there
             yield from self._additions.passed(request.body.transactional_id or "", request)
