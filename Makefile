@@ -89,6 +89,7 @@ torture-cluster: .venv/ready
 	$(BIN)/python -m tests.torture.replace_cluster --from 2.8.2
 	$(BIN)/python -m pytest -n0 -p no:randomly tests/cluster/test_pair.py --kafka-release=2.8.2
 	$(BIN)/python -m pytest -n0 -p no:randomly tests/cluster/test_pair.py --kafka-release=3.9.1
+	$(BIN)/python -m pytest -n0 -p no:randomly tests/cluster/test_java_programs.py --java-programs
 
 # A topic of clients of Kafka 0.7 and of today whose broker is killed, forgets and stores otherwise: some twenty minutes.
 torture-07: .venv/ready

@@ -30,6 +30,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--tools", default=VERSION, choices=[VERSION, "3.9.1"], help="the release of Apache Kafka's tools that tests run"
     )
+    parser.addoption(
+        "--java-programs",
+        action="store_true",
+        help="run Kafka Streams, Connect and MirrorMaker on clusters whose brokers are killed: minutes",
+    )
     parser.addoption("--rewrite-scenarios", action="store_true", help="write plays as they end, instead of comparing")
 
 

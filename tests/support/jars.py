@@ -22,6 +22,8 @@ LOGGING: Jar = ("org.slf4j", "slf4j-simple", "1.7.36")
 STREAMS: Sequence[Jar] = [("org.apache.kafka", "kafka-streams", VERSION), LOGGING]
 CONNECT: Sequence[Jar] = [("org.apache.kafka", "connect-runtime", VERSION), ("org.apache.kafka", "connect-file", VERSION), LOGGING]
 
+MIRROR: Sequence[Jar] = [("org.apache.kafka", "connect-mirror", VERSION), LOGGING]
+
 
 def fetch_jars(name: str, jars: Sequence[Jar]) -> str:
     """The class path of `jars` and of all that they need, kept in the cache under `name`. Raises `Unavailable`."""
@@ -60,6 +62,11 @@ def streams() -> str:
 def connect() -> str:
     """The class path of Kafka Connect with its connectors of files. Raises `Unavailable`."""
     return fetch_jars(f"apache-kafka/connect-{VERSION}", CONNECT)
+
+
+def mirror() -> str:
+    """The class path of MirrorMaker 2. Raises `Unavailable`."""
+    return fetch_jars(f"apache-kafka/mirror-{VERSION}", MIRROR)
 
 
 def program(name: str, libraries: str, home: Path) -> list[str]:

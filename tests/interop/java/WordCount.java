@@ -1,4 +1,5 @@
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
@@ -10,7 +11,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.KeyValueStore;
 
-/** Counts the words of one topic into another, exactly once, with its counts in a store: WordCount ADDRESS STATE SOURCE TARGET. */
+/** Counts the words of one topic into another, exactly once, with its counts in a store: WordCount ADDRESS STATE SOURCE TARGET [SETTING=VALUE …]. */
 public class WordCount {
     public static void main(String[] said) throws Exception {
         Properties settings = new Properties();
@@ -29,6 +30,10 @@ public class WordCount {
         settings.put("group.instance.id", "counter");
         settings.put("transaction.timeout.ms", "3000");
         settings.put("reconnect.backoff.max.ms", "200");
+        for (String setting : Arrays.asList(said).subList(4, said.length)) {
+            String[] parts = setting.split("=", 2);
+            settings.put(parts[0], parts[1]);
+        }
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream(said[2])
             .flatMapValues(line -> List.of(line.split(" ")))
