@@ -20,8 +20,8 @@ log = logging.getLogger("ottla.broker")
 T = TypeVar("T")
 S = TypeVar("S")
 
-AT_ONCE = 500
-"""Entries that are asked for in one go."""
+AT_ONCE = 2000
+"""Entries that are asked for in one go: states are some hundred bytes each."""
 UNDERSTOOD_AT_ONCE = 50
 """Entries that are understood between two pauses: less than a millisecond's work, unless topics are large."""
 
