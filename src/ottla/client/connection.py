@@ -6,17 +6,19 @@ out of order means that the stream is broken.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from ottla.client.errors import ConnectionFailed, NotSupported, broker_error
+from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, SettingError, broker_error
 from ottla.client.frames import FrameReader
 from ottla.client.older import fitted
 from ottla.client.versions import API_VERSIONS, negotiate, not_shared, versions_of
 from ottla.ports import Buffer, Part
 from ottla.version import VERSION
-from ottla.wire import Malformed, Unencodable
+from ottla.wire import Malformed, Unencodable, encode
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.errors import UNSUPPORTED_VERSION
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
@@ -25,6 +27,9 @@ from ottla.wire.schema import Message
 _HELLO_VERSION = 3
 """Higher ones tell more of features, but brokers before Kafka 3.9 would have to be asked again."""
 
+
+FIELD = re.compile(r"\w+")
+"""Of a message, at the beginning of a path."""
 
 PASSED_ON = -1
 """The API key of a request that was given as a whole frame: its answer is handed out as one, too."""
@@ -101,7 +106,7 @@ class ClientConnection:
     def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
         """The buffers of a request, in the highest shared version, and not above `most`.
 
-        Without `expect` no answer will come (acks=0). Raises `NotSupported`.
+        Without `expect` no answer will come (acks=0). Raises `NotSupported`, and `SettingError` for what no version can hold.
         """
         version = self.versions.get(api_key)
         if version is None:
@@ -111,7 +116,7 @@ class ClientConnection:
         try:
             return self._encode(api_key, version, fitted(version, body), token, expect=expect)
         except Unencodable as error:
-            raise NotSupported(f"The broker is too old for this request: {error}; use a newer broker.") from error
+            raise _unsent(body, error) from error
 
     def pass_on(self, token: object) -> None:
         """Note that a whole frame of the caller's is sent now: the answer to it is the frame that comes, without its size."""
@@ -159,3 +164,15 @@ class ClientConnection:
         if correlation_id != asked.correlation_id:
             raise ConnectionFailed(f"The broker answered request {correlation_id} instead of {asked.correlation_id}.")
         return Answer(asked.token, body)
+
+
+def _unsent(body: Message, error: Unencodable) -> KafkaError:
+    """Whose fault it is that a request cannot be written: the broker's, if another version can hold what is at fault."""
+    at_fault = FIELD.match(error.path)
+    present = next((field.present for field in body.WIRE.fields if at_fault and field.name == at_fault[0]), body.WIRE.valid)
+    for version in body.WIRE.valid:
+        if version in present:
+            with suppress(Unencodable):
+                encode(body, version)
+                return NotSupported(f"The broker is too old for this request: {error}; use a newer broker.")
+    return SettingError(f"A broker cannot be asked for this: {error.path} {error.reason}.")

@@ -9,15 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.connection import Answer, ClientConnection
-from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported
+from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported, SettingError
 from ottla.client.versions import API_VERSIONS, FETCH, METADATA, PRODUCE, SPOKEN, negotiate
 from ottla.ports import Part
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.apis import API
 from ottla.wire.errors import CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
 from ottla.wire.framing import decode_request, encode_response
 from ottla.wire.schema import Message
+
+DELETE_TOPICS = 20
 
 
 def join(parts: list[Part]) -> bytes:
@@ -94,6 +97,20 @@ def test_an_api_that_is_not_shared_is_a_clear_error() -> None:
     connection = greeted(versions(Metadata=(0, 9), Fetch=(99, 100)))
     with pytest.raises(NotSupported, match="no version of Fetch between 0 and"):
         connection.send(FETCH, MetadataRequest(), 1)
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_an_argument_that_no_broker_takes_is_named_and_no_broker_is_called_old(version: int) -> None:
+    connection = greeted(versions(DeleteTopics=(0, version)))
+    with pytest.raises(SettingError, match=r"^A broker cannot be asked for this: topic_names\[0\] must be a str, not list\.$"):
+        connection.send(DELETE_TOPICS, DeleteTopicsRequest(topic_names=[["t"]]), 1)  # type: ignore[list-item]
+
+
+def test_what_a_newer_broker_takes_has_the_broker_called_old() -> None:
+    connection = greeted(versions(DeleteTopics=(0, 5)))
+    wanted = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(topic_id=bytes(range(16)))])
+    with pytest.raises(NotSupported, match="too old"):
+        connection.send(DELETE_TOPICS, wanted, 1)
 
 
 def test_a_broker_too_old_for_the_hello_is_asked_again_in_version_0() -> None:
