@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
+from ottla.broker.scheduler import Done
+from ottla.ports import Syncable
 from ottla.wire.errors import NONE
 from tests.support.cluster_machine import ClusterMachine, role
 from tests.unit.broker.test_replicas import copied, fetched, follow, leading, outcome, pending
@@ -34,3 +38,26 @@ def test_what_was_copied_and_not_flushed_counts_for_a_new_leader_when_it_is_on_s
     assert replica.log.synced_offset == 0
     assert machine.tell_roles(role(1, 6, isr=(1,))) == [NONE]
     assert (replica.log.synced_offset, replica.high_watermark) == (1, 1)
+
+
+def test_records_that_are_copied_while_they_are_synced_are_not_synced_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next sync of the partition would wait for one that has nothing to do."""
+    machine = leading()
+    asked = list[list[Syncable]]()
+    sync_soon = machine.disk.sync_soon
+
+    def noted(files: Iterable[Syncable], done: Done) -> None:
+        asked.append(list(files))
+        sync_soon(asked[-1], done)
+
+    monkeypatch.setattr(machine.disk, "sync_soon", noted)
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.disk, "run_syncs", lambda: 0)
+        promise = pending(machine, b"1")
+        for node_id in (2, 3):
+            fetched(machine, node_id, 1)
+        assert machine.replica().high_watermark == 1
+        assert not promise.done
+    machine.settle()
+    assert outcome(machine, promise) == NONE
+    assert [len(files) for files in asked] == [1]

@@ -78,9 +78,12 @@ class Syncs:
         del self._wanted[partition]
         if partition.offline is not None:
             return
-        upto = partition.log.log_end_offset
+        upto, files = partition.log.log_end_offset, partition.log.dirty_files()
+        if not files:  # it was wanted again while a sync of all there is was under way, as when followers had the records meanwhile
+            partition.synced(upto, self._clock.now())
+            return
         try:
-            self._disk.sync_soon(partition.log.dirty_files(), partial(self._finish, partition, upto))
+            self._disk.sync_soon(files, partial(self._finish, partition, upto))
             self._under_way.add(partition)
             self._put_off.discard(partition)
         except TryAgain as failure:
