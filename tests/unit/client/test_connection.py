@@ -103,7 +103,7 @@ def test_an_api_that_is_not_shared_is_a_clear_error() -> None:
 def test_an_argument_that_no_broker_takes_is_named_and_no_broker_is_called_old(version: int) -> None:
     connection = greeted(versions(DeleteTopics=(0, version)))
     with pytest.raises(SettingError, match=r"^A broker cannot be asked for this: topic_names\[0\] must be a str, not list\.$"):
-        connection.send(DELETE_TOPICS, DeleteTopicsRequest(topic_names=[["t"]]), 1)  # type: ignore[list-item]
+        connection.send(DELETE_TOPICS, DeleteTopicsRequest(topic_names=[["t"]]), 1)  # type: ignore[list-item]  # as a caller may
 
 
 def test_what_a_newer_broker_takes_has_the_broker_called_old() -> None:
