@@ -40,6 +40,7 @@ from ottla.wire.errors import (
     NOT_CONTROLLER,
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
+    REQUEST_TIMED_OUT,
     STALE_BROKER_EPOCH,
     TRANSACTION_ABORTABLE,
 )
@@ -459,6 +460,14 @@ def test_a_block_is_for_a_broker_that_is_registered_in_the_life_that_it_says(nod
     street = Street(2)
     assert street.machines[1].ask(ALLOCATE, 0, body).error_code == refusal
     assert street.machines[2].ask(ALLOCATE, 0, body).error_code == NOT_CONTROLLER
+
+
+def test_a_controller_that_does_not_reach_the_registry_has_a_block_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    street = Street(2)
+    street.ensemble.is_down = True
+    body = AllocateProducerIdsRequest(broker_id=2, broker_epoch=1)
+    assert street.machines[1].ask(ALLOCATE, 0, body).error_code == REQUEST_TIMED_OUT
+    assert "broker 2 was given no block of producer ids: /: the registry is not reached" in caplog.text
 
 
 def creating(street: Street) -> Route:

@@ -8,9 +8,7 @@ from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
-from ottla.ports import StorageFailed
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from ottla.wire.errors import UNKNOWN_SERVER_ERROR
 
 
 @serves(AllocateProducerIdsRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True, cluster_only=True)
@@ -20,10 +18,7 @@ def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: 
 
 
 def _allocated(body: AllocateProducerIdsRequest, blocks: ProducerIdBlocks) -> Steps[Reply]:
-    try:
-        block = yield from blocks.allocated(body.broker_id, body.broker_epoch)
-    except StorageFailed:
-        return AllocateProducerIdsResponse(error_code=UNKNOWN_SERVER_ERROR)
+    block = yield from blocks.allocated(body.broker_id, body.broker_epoch)
     if isinstance(block, int):
         return AllocateProducerIdsResponse(error_code=block)
     return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=len(block))

@@ -15,9 +15,9 @@ from ottla.broker.scheduler import Done, Scheduler, Steps
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.producer_ids import take_block
-from ottla.ports import SharedRegistry, StorageFailed
+from ottla.ports import RegistryAway, SharedRegistry, StorageFailed
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from ottla.wire.errors import BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, error_name
+from ottla.wire.errors import BROKER_ID_NOT_REGISTERED, REQUEST_TIMED_OUT, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR, error_name
 
 log = logging.getLogger("ottla.broker")
 
@@ -27,13 +27,13 @@ FEW: Final = 100
 
 
 class ProducerIdBlocks:
-    """The blocks of the whole cluster, in its registry. All steps raise `StorageFailed`."""
+    """The blocks of the whole cluster, in its registry."""
 
     def __init__(self, registry: SharedRegistry) -> None:
         self._registry = registry
 
     def taken(self, node_id: int) -> Steps[range]:
-        """The next block, taken for a broker."""
+        """The next block, taken for a broker. Raises `StorageFailed`."""
         for _ in range(MOST_RACES):
             (entry,) = yield from self._registry.read([layout.PRODUCER_ID_BLOCK])
             change, block = take_block(entry, node_id)
@@ -45,13 +45,20 @@ class ProducerIdBlocks:
         raise StorageFailed(layout.PRODUCER_ID_BLOCK, "other brokers change it all the time")
 
     def allocated(self, node_id: int, broker_epoch: int) -> Steps[range | int]:
-        """The next block for a broker that asks for it in this life of its own; an error code for one in another."""
-        (registered,) = yield from self._registry.read([layout.broker_path(node_id)])
-        if registered is None:
-            return BROKER_ID_NOT_REGISTERED
-        if registered.created != broker_epoch:
-            return STALE_BROKER_EPOCH
-        return (yield from self.taken(node_id))
+        """The next block for a broker that asks for it in this life of its own, or an error code.
+
+        Where the registry is not reached, a block may have been taken that nobody gets: there are enough of them.
+        """
+        try:
+            (registered,) = yield from self._registry.read([layout.broker_path(node_id)])
+            if registered is None:
+                return BROKER_ID_NOT_REGISTERED
+            if registered.created != broker_epoch:
+                return STALE_BROKER_EPOCH
+            return (yield from self.taken(node_id))
+        except StorageFailed as failure:
+            log.warning("broker %d was given no block of producer ids: %s", node_id, failure, extra={"cause": LANE})
+            return REQUEST_TIMED_OUT if isinstance(failure, RegistryAway) else UNKNOWN_SERVER_ERROR
 
 
 class SharedProducerIds:
