@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.scheduler import Steps
-from ottla.cluster.controller.alter_partition import asked, fault
+from ottla.cluster.controller.alter_partition import asked, fault, lives
 from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.cluster.controller.entries import ISR_CHANGES, changed_isrs
 from ottla.ports import Change
@@ -48,24 +48,27 @@ class IsrChanges:
         broker = self._context.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
             return AlterPartitionResponse(error_code=STALE_BROKER_EPOCH)
-        wanted = dict[TopicPartition, LeaderAndIsr]()
+        wanted, epochs = dict[TopicPartition, LeaderAndIsr](), dict[TopicPartition, dict[int, int]]()
         for topic in request.topics:
             name = self._context.names.get(topic.topic_id) if version >= BY_ID_FROM else topic.topic_name
             if name is not None:
                 wanted.update(((name, one.partition_index), asked(one, request.broker_id, version)) for one in topic.partitions)
-        codes = yield from self._altered(wanted, version)
+                epochs.update(((name, one.partition_index), lives(one)) for one in topic.partitions)
+        codes = yield from self._altered(wanted, epochs, version)
         self._term.requests.tell_all(wanted)
         yield from self._term.send()
         self._tell(wanted)
         return AlterPartitionResponse(topics=[self._result(topic, codes, version) for topic in request.topics])
 
-    def _altered(self, wanted: dict[TopicPartition, LeaderAndIsr], version: int) -> Steps[dict[TopicPartition, int]]:
+    def _altered(
+        self, wanted: dict[TopicPartition, LeaderAndIsr], epochs: dict[TopicPartition, dict[int, int]], version: int
+    ) -> Steps[dict[TopicPartition, int]]:
         """Write what may be written; returns the error code of each, NONE also where a partition is as it was asked to be."""
-        codes = {one: fault(self._context, one, state, version) for one, state in wanted.items()}
+        codes = {one: fault(self._context, one, state, epochs[one], version) for one, state in wanted.items()}
         admitted = [one for one, code in codes.items() if code is None]
 
         def choose(context: ControllerContext, one: TopicPartition) -> LeaderAndIsr | None:
-            codes[one] = fault(context, one, wanted[one], version)
+            codes[one] = fault(context, one, wanted[one], epochs[one], version)
             return wanted[one] if codes[one] is None else None
 
         changed = set((yield from self._term.states.change(admitted, choose)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla.cluster.controller.context import RECOVERED, RECOVERING, ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.wire.api.alter_partition import AlterPartitionRequest
 from ottla.wire.errors import (
@@ -15,6 +17,7 @@ from ottla.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 
+UNKNOWN = -1
 EPOCHS_FROM, INELIGIBLE_FROM = 3, 2
 """The versions that tell epochs of replicas (KIP-903), and whose leaders know that a replica can be refused (KIP-841)."""
 
@@ -26,8 +29,19 @@ def asked(partition: AlterPartitionRequest.PartitionData, leader: int, version: 
     return LeaderAndIsr(leader, partition.leader_epoch, tuple(isr), recovery, partition_epoch=epoch)
 
 
-def fault(context: ControllerContext, partition: TopicPartition, wanted: LeaderAndIsr, version: int) -> int | None:
-    """Why it is not to be written: an error code, or NONE where it is so already. None if it is to be written."""
+def lives(partition: AlterPartitionRequest.PartitionData) -> dict[int, int]:
+    """The broker epochs with which the replicas fetched, where the leader knows them (KIP-903)."""
+    return {one.broker_id: one.broker_epoch for one in partition.new_isr_with_epochs if one.broker_epoch != UNKNOWN}
+
+
+def fault(
+    context: ControllerContext, partition: TopicPartition, wanted: LeaderAndIsr, epochs: Mapping[int, int], version: int
+) -> int | None:
+    """Why it is not to be written: an error code, or NONE where it is so already. None if it is to be written.
+
+    `epochs` are the `lives` of replicas. Whoever joins must be registered as it was when it fetched: a broker that began anew since
+    then may have lost its disk.
+    """
     known = context.leaders.get(partition)
     if known is None:
         return UNKNOWN_TOPIC_OR_PARTITION
@@ -41,7 +55,8 @@ def fault(context: ControllerContext, partition: TopicPartition, wanted: LeaderA
         return INVALID_UPDATE_VERSION
     if wanted.leader != known.leader or not wanted.isr or not _recovers(known, wanted):
         return INVALID_REQUEST
-    if not set(wanted.isr) <= context.live():
+    joining = set(wanted.isr).difference(known.isr)
+    if not set(wanted.isr) <= context.live() or any(context.brokers[one].epoch != epochs[one] for one in joining & epochs.keys()):
         return INELIGIBLE_REPLICA if version >= INELIGIBLE_FROM else OPERATION_NOT_ATTEMPTED
     return None
 

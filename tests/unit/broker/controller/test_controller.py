@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ from tests.support.controllers import TIMEOUT_MS, Candidate, ControlledCluster
 
 GONE_MS = 2 * TIMEOUT_MS
 TOPIC_ID = bytes(range(16))
+NO_EPOCHS: Mapping[int, int] = {}
 
 
 @pytest.fixture
@@ -407,6 +409,22 @@ def test_a_leader_changes_its_in_sync_replicas_through_the_controller(cluster: C
     assert _altered(cluster, 2, isr=(2, 9), partition_epoch=1)[0] == INELIGIBLE_REPLICA
 
 
+def test_a_replica_that_has_begun_anew_since_it_fetched_is_not_let_in(cluster: ControlledCluster) -> None:
+    """What it had may be lost with its disk; the leader asks again once it fetches as the broker that it is now (KIP-903)."""
+    cluster.create("t", (2, 3), topic_id=TOPIC_ID)
+    cluster.settle()
+    assert _altered(cluster, 2, isr=(2,)) == (NONE, [2], 1)
+    former, present = _epoch(cluster, 3) - 1, _epoch(cluster, 3)
+    assert _altered(cluster, 2, isr=(2, 3), epochs={3: former}, partition_epoch=1)[0] == INELIGIBLE_REPLICA
+    assert _altered(cluster, 2, isr=(2, 3), epochs={3: present}, partition_epoch=1) == (NONE, [2, 3], 2)
+
+
+def test_a_replica_in_sync_stays_though_its_leader_has_not_heard_of_its_new_life(cluster: ControlledCluster) -> None:
+    cluster.create("t", (1, 2, 3), topic_id=TOPIC_ID)
+    cluster.settle()
+    assert _altered(cluster, 1, isr=(1, 2), epochs={2: _epoch(cluster, 2) - 1}) == (NONE, [1, 2], 1)
+
+
 def test_requests_of_a_former_life_are_refused(cluster: ControlledCluster) -> None:
     response = cluster.ask(cluster.controller.controller.alter_partition(AlterPartitionRequest(broker_id=2, broker_epoch=1), 3))
     assert response.error_code == STALE_BROKER_EPOCH
@@ -483,12 +501,17 @@ def _epoch(cluster: ControlledCluster, node_id: int) -> int:
 
 
 def _altered(
-    cluster: ControlledCluster, node_id: int, isr: tuple[int, ...], leader_epoch: int = 0, partition_epoch: int = 0
+    cluster: ControlledCluster,
+    node_id: int,
+    isr: tuple[int, ...],
+    leader_epoch: int = 0,
+    partition_epoch: int = 0,
+    epochs: Mapping[int, int] = NO_EPOCHS,
 ) -> tuple[int, list[int], int]:
     partition = AlterPartitionRequest.PartitionData(
         partition_index=0,
         leader_epoch=leader_epoch,
-        new_isr_with_epochs=[AlterPartitionRequest.BrokerState(broker_id=node) for node in isr],
+        new_isr_with_epochs=[AlterPartitionRequest.BrokerState(broker_id=node, broker_epoch=epochs.get(node, -1)) for node in isr],
         partition_epoch=partition_epoch,
     )
     topic = AlterPartitionRequest.TopicData(topic_id=TOPIC_ID, partitions=[partition])
