@@ -117,14 +117,17 @@ def test_a_topic_that_gets_an_id_is_fetched_by_it_from_then_on(follower: Followe
     assert [topic.topic_id for topic in follower.next().topics] == [TOPIC_ID]
 
 
-def test_a_topic_is_fetched_by_name_from_a_leader_of_which_an_older_controller_tells_no_id(follower: Follower) -> None:
+@pytest.mark.parametrize("leader_epoch", [3, 4])
+def test_a_topic_is_fetched_by_name_from_a_leader_of_which_an_older_controller_tells_no_id(
+    follower: Follower, leader_epoch: int
+) -> None:
     follower.follow(0)
     assert follower.version == 17
-    assert follower.tell_roles(role(2, 4), topic_id=NO_TOPIC_ID) == [0]
+    follower.tell_roles(role(2, leader_epoch), topic_id=NO_TOPIC_ID)
     follower.answer(FetchResponse(session_id=SESSION))
     assert (follower.version, [topic.topic for topic in follower.next().topics]) == (12, ["t"])
-    assert follower.named() == [(0, 0, -1, 4)]
-    follower.tell_roles(role(2, 4))  # a controller of 2.8 or later again
+    assert follower.named() == [(0, 0, -1, leader_epoch)]
+    follower.tell_roles(role(2, leader_epoch))  # a controller of 2.8 or later again
     follower.answer(FetchResponse(session_id=SESSION))
     assert (follower.version, [topic.topic_id for topic in follower.next().topics]) == (17, [TOPIC_ID])
 

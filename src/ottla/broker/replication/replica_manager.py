@@ -193,16 +193,20 @@ class ReplicaManager:
         return errors
 
     def _take_id(self, role: RoleTold, followers: list[Replica]) -> None:
-        """A topic may get its id after its replicas, without new roles: from the first controller that speaks 2.8 or later."""
+        """A topic may get its id after its replicas, without new roles: from the first controller that speaks 2.8 or later.
+
+        An older one that comes after it tells no ids: a leader that heard of no other knows none, and is asked by name.
+        """
         replica = self._partitions.get(role.topic, role.index)
-        if replica is None or role.topic_id == NO_TOPIC_ID or replica.topic_id not in (NO_TOPIC_ID, role.topic_id):
-            return
-        if role.assigned.leader_epoch < replica.leader_epoch:
+        if replica is None or role.assigned.leader_epoch < replica.leader_epoch:
             return
         assert isinstance(replica, Replica), "a broker of a cluster holds nothing else"
-        replica.topic_id = role.topic_id
+        if role.topic_id != NO_TOPIC_ID:
+            if replica.topic_id not in (NO_TOPIC_ID, role.topic_id):
+                return
+            replica.topic_id = role.topic_id
         state = replica.replicas
-        if replica.is_following and isinstance(state, FollowerState) and state.topic_id == NO_TOPIC_ID:
+        if replica.is_following and isinstance(state, FollowerState) and state.topic_id != role.topic_id:
             self._tell_stopping([replica])
             state.topic_id = role.topic_id
             if role.assigned.leader_epoch == replica.leader_epoch and state.leader != NO_LEADER:
