@@ -2,34 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pytest
 
+from ottla.broker.controller.states import PartitionStates
 from ottla.broker.coordination.marker_sender import Ending, MarkerSender
 from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.replication import taking
+from ottla.broker.replication.alter_partition import IsrsByRegistry
 from ottla.broker.replication.replica import Replica
+from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.broker.scheduler import Steps
 from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
+from ottla.cluster import layout
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.cluster.replication.assigned import IsrChange
 from ottla.cluster.replication.leader import LeaderState
 from ottla.cluster.replication.truncation import Cut, EpochEnd
+from ottla.ports import Change, CommitSteps, Now
 from ottla.sim import cluster_life, clusters
+from ottla.sim.cluster_agreement import ClusterAgreement
 from ottla.sim.cluster_faults import FaultsPlan
+from ottla.sim.links import LinkWeather
 from ottla.wire.errors import NONE
 from tests.support.planted import Mistake, found
 
-MOST_SEEDS = 20
-NO_FAULTS = FaultsPlan(disks=False, jumps=False, lags=False, versions=None)
-PLAIN, COPYING, GROUPS = (0.0, 0.0), (1.0, 0.0), (0.0, 1.0)
-"""How many seeds have programs with transactions, and how many have groups."""
+MOST_SEEDS = 40
+
+
+class PlantedWorld(NamedTuple):
+    """The world in which a mistake matters.
+
+    How many seeds have programs with transactions, and groups; what else goes wrong; the network, unless it is the seed's; whether
+    all brokers may lose power at once. Records are written all through the trouble.
+    """
+
+    copying: float = 0.0
+    groups: float = 0.0
+    faults: FaultsPlan = FaultsPlan()
+    links: LinkWeather | None = None
+    flushed: bool = False
+
+
+PLAIN, COPYING, GROUPS = PlantedWorld(), PlantedWorld(copying=1.0), PlantedWorld(groups=1.0)
+LATE = PlantedWorld(links=LinkWeather(longest_ms=2_900, delay=0.3))
+CRUMBS = PlantedWorld(faults=FaultsPlan(crumbs=True))
+CRUMBS_LATE = PlantedWorld(faults=FaultsPlan(crumbs=True), links=LinkWeather(longest_ms=1_500, delay=0.2))
+FLUSHED = PlantedWorld(flushed=True)
+DEPOSED = PlantedWorld(faults=FaultsPlan(deposes=True))
+DEPOSED_LATE = DEPOSED._replace(links=LATE.links)
+DEPOSED_COPYING, DEPOSED_GROUPS = DEPOSED._replace(copying=1.0), DEPOSED._replace(groups=1.0)
+OLD_AND_LATE = PlantedWorld(
+    faults=FaultsPlan(deposes=True, versions=("2.2", "2.2")), links=LinkWeather(longest_ms=6_000, delay=0.1, lose=0.05)
+)
+LOOKED_AT = {"in sync have all", "the newest decides", "epochs grow", "leads as a member"}
+"""What is looked at as it happens. All else has to be found by what comes of it alone."""
 
 HEARD = MarkerSender._heard
 LED = LeaderAndIsr.led
+FOLLOWER_FETCHED = Replica.follower_fetched
+SHRINK = LeaderState.shrink
 
 
 def tell_at_once(replica: Replica, offset: int, callback: Callable[[int], None]) -> None:
@@ -77,35 +115,101 @@ def take_refused_markers_for_written(sender: MarkerSender, ending: Ending, error
     HEARD(sender, ending, dict.fromkeys(error_codes, NONE))
 
 
+def let_anybody_be_in_sync(leader: LeaderState, node_id: int, high_watermark: int, now_ms: int) -> IsrChange | None:
+    if leader.pending is not None or node_id in leader.isr or node_id not in leader.followers:
+        return None
+    leader.pending = change = leader._change((*leader.isr, node_id))
+    leader.maximal_isr = change.isr
+    return change
+
+
+def wait_for_nobody_to_agree(leader: LeaderState, end_offset: int, now_ms: int) -> IsrChange | None:
+    change = SHRINK(leader, end_offset, now_ms)
+    if change is not None:
+        leader.isr = leader.maximal_isr = change.isr
+    return change
+
+
+def take_what_is_sent_for_copied(
+    replica: Replica, node_id: int, offset: int, log_start_offset: int, now: Now, broker_epoch: int = -1
+) -> None:
+    FOLLOWER_FETCHED(replica, node_id, replica.log.log_end_offset, log_start_offset, now, broker_epoch)
+
+
+def decide_in_any_epoch(states: PartitionStates, changes: Sequence[Change]) -> CommitSteps:
+    yield from states._registry.commit(changes)
+
+
+def write_over_whatever_is_there(isrs: IsrsByRegistry, replica: Replica, change: IsrChange) -> Steps[int | None]:
+    path = layout.state_path(replica.topic, replica.index)
+    value = layout.state_json(change.controller_epoch, isrs._node_id, change.leader_epoch, change.isr)
+    yield from isrs._registry.commit([Change(path, value)])
+    (entry,) = yield from isrs._registry.read([path])
+    return None if entry is None else entry.version
+
+
+def obey_any_controller(manager: ReplicaManager, controller_epoch: int, broker_epoch: int) -> int:
+    return NONE
+
+
 MISTAKES = {
-    "acknowledges what the leader alone has": (PLAIN, Mistake("acknowledged stays", Replica, "when_committed", tell_at_once)),
-    "shows readers what the leader alone has": (PLAIN, Mistake("acknowledged stays", LeaderState, "high_watermark", see_all)),
+    "acknowledges what the leader alone has": (LATE, Mistake("acknowledged stays", Replica, "when_committed", tell_at_once)),
+    "shows readers what the leader alone has": (CRUMBS_LATE, Mistake("acknowledged stays", LeaderState, "high_watermark", see_all)),
     "shows readers what any follower has": (
-        PLAIN, Mistake("acknowledged stays", LeaderState, "high_watermark", see_what_any_follower_has),
+        CRUMBS_LATE, Mistake("in sync have all", LeaderState, "high_watermark", see_what_any_follower_has),
     ),
-    "flushes nothing where all may lose power at once": (PLAIN, Mistake("what is read stays", cluster_life, "FLUSHED", {}, 134)),
-    "never wakes up": (PLAIN, Mistake("heals", BrokerMembership, "_wake_up", lambda membership, now: None, 13)),
-    "does not truncate": (PLAIN, Mistake("heals", taking, "cut", cut_nothing, 20)),
+    "flushes nothing where all may lose power at once": (FLUSHED, Mistake("acknowledged stays", cluster_life, "FLUSHED", {})),
+    "never wakes up": (PLAIN, Mistake("heals", BrokerMembership, "_wake_up", lambda membership, now: None, 5)),
+    "does not truncate": (PLAIN, Mistake("heals", taking, "cut", cut_nothing, 1)),
     "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
-    "lets any replica lead": (PLAIN, Mistake("acknowledged stays", elections, "offline_leader", let_anybody_lead, 33)),
+    "lets any replica lead": (CRUMBS_LATE, Mistake("in sync have all", elections, "offline_leader", let_anybody_lead, 1)),
     "coordinates on after a move": (
-        GROUPS, Mistake("commits stay", MovingCoordinators, "leads_no_more", lambda coordinators, index: None),
+        DEPOSED_GROUPS, Mistake("commits stay", MovingCoordinators, "leads_no_more", lambda coordinators, index: None, 7),
     ),
     "gives all brokers the same producer ids": (PLAIN, Mistake("ids once", ProducerIdBlocks, "taken", take_the_first_block)),
-    "knows no transactions after a move": (COPYING, Mistake("nothing hangs", MovingCoordinators, "_loaded_slowly", load_nothing)),
-    "knows no commits after a move": (GROUPS, Mistake("commits stay", MovingCoordinators, "_loaded_slowly", load_nothing)),
-    "takes refused markers for written": (
-        COPYING, Mistake("only what is committed", MarkerSender, "_heard", take_refused_markers_for_written, 5),
+    "knows no transactions after a move": (
+        COPYING, Mistake("nothing hangs", MovingCoordinators, "_loaded_slowly", load_nothing, 3),
     ),
+    "knows no commits after a move": (GROUPS, Mistake("commits stay", MovingCoordinators, "_loaded_slowly", load_nothing, 3)),
+    "takes refused markers for written": (
+        DEPOSED_COPYING, Mistake("only what is committed", MarkerSender, "_heard", take_refused_markers_for_written, 9),
+    ),
+    "has anybody in sync": (CRUMBS, Mistake("in sync have all", LeaderState, "expand", let_anybody_be_in_sync)),
+    "waits for nobody to agree to fewer in sync": (
+        CRUMBS, Mistake("in sync have all", LeaderState, "shrink", wait_for_nobody_to_agree, 3),
+    ),
+    "takes what is sent for copied": (
+        PLAIN, Mistake("in sync have all", Replica, "follower_fetched", take_what_is_sent_for_copied),
+    ),
+    "leads on after its session": (
+        PLAIN, Mistake("leads as a member", ReplicaManager, "fall_silent", lambda manager: None, 27),
+    ),
+    "decides as a controller of any epoch": (
+        DEPOSED, Mistake("the newest decides", PartitionStates, "commit", decide_in_any_epoch, 22),
+    ),
+    "writes in-sync sets whoever has decided otherwise": (
+        OLD_AND_LATE, Mistake("epochs grow", IsrsByRegistry, "_written_as", write_over_whatever_is_there, 2),
+    ),
+    "obeys any controller": (DEPOSED_LATE, Mistake("the newest decides", ReplicaManager, "epoch_error", obey_any_controller)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("planted", MISTAKES.values(), ids=MISTAKES.keys())
-def test_a_planted_mistake_is_found(planted: tuple[tuple[float, float], Mistake], monkeypatch: pytest.MonkeyPatch) -> None:
-    (copying, groups), mistake = planted
-    monkeypatch.setattr(cluster_life, "COPYING", copying)
-    monkeypatch.setattr(cluster_life, "GROUPS", groups)
+def test_a_planted_mistake_is_found(planted: tuple[PlantedWorld, Mistake], monkeypatch: pytest.MonkeyPatch) -> None:
+    world, mistake = planted
+    links = world.links
+    monkeypatch.setattr(cluster_life, "COPYING", world.copying)
+    monkeypatch.setattr(cluster_life, "GROUPS", world.groups)
     monkeypatch.setattr(cluster_life, "OPERATED", 0.0)
-    monkeypatch.setattr(cluster_life, "faults_plan", lambda random, **chosen: NO_FAULTS)
+    monkeypatch.setattr(cluster_life, "STEADY", 1.0)
+    if world.flushed:
+        monkeypatch.setattr(cluster_life, "FLUSHED_EACH", 1)
+        monkeypatch.setattr(cluster_life, "FLUSHED_FIRST", 0)
+    monkeypatch.setattr(cluster_life, "faults_plan", lambda random, **chosen: world.faults)
+    if links is not None:
+        monkeypatch.setattr(cluster_life, "LinkWeather", lambda **chosen: replace(links))
+    if mistake.name not in LOOKED_AT:
+        monkeypatch.setattr(ClusterAgreement, "_check_in_sync", lambda agreement, place, state: None)
+        monkeypatch.setattr(ClusterAgreement, "_check_decision", lambda agreement, place, before, state: None)
     monkeypatch.setattr(mistake.owner, mistake.attribute, mistake.wrong)
     assert mistake.name in found(mistake.name, clusters.live, range(mistake.seed, mistake.seed + MOST_SEEDS))

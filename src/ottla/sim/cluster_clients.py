@@ -26,10 +26,14 @@ PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 PRODUCE_VERSION, FETCH_VERSION, INIT_VERSION = 9, 11, 4
 RETRY_MS = 100
 MOST_RECORDS = 4
+RESTS_MS = (0, 20, 200)
 
 
 class SimAppender(SimClient):
-    """It writes records that nobody has written before, one batch at a time, each until it is acknowledged."""
+    """It writes records that nobody has written before, one batch at a time, each until it is acknowledged.
+
+    After each it rests for one of `rests_ms`, until it is to `hurry`.
+    """
 
     def __init__(
         self,
@@ -42,9 +46,11 @@ class SimAppender(SimClient):
         *,
         most: int,
         is_idempotent: bool,
+        rests_ms: Sequence[int] = RESTS_MS,
         gives_up: Callable[[], bool] = lambda: False,
     ) -> None:
         self._gives_up = gives_up
+        self._rests_ms = rests_ms
         self._ledger = ledger
         self._places = places
         self._ids = ids
@@ -55,13 +61,17 @@ class SimAppender(SimClient):
         self._producer = (-1, -1)
         super().__init__(world, name, connect)
 
+    def hurry(self) -> None:
+        """Write what is left without long rests."""
+        self._rests_ms = RESTS_MS
+
     def script(self) -> Script:
         chance = self.world.random
         if self._is_idempotent:
             yield from self._initialise()
         for _ in range(self._most):
             yield from self._write(chance.choice(self._places), chance.randrange(1, MOST_RECORDS + 1))
-            yield Rest(chance.choice((0, 20, 200)))
+            yield Rest(chance.choice(self._rests_ms))
 
     def _initialise(self) -> Script:
         body = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)

@@ -1,17 +1,22 @@
 """What else goes wrong in a simulated cluster: disks fail or run full, wall clocks jump, servers of the registry lag behind.
 
-Brokers of a seed may also speak two protocol versions, until each has started again. Knows hosts, and who may lose what.
+Controllers are deposed while they are at work. Brokers of a seed may also speak two protocol versions, until each has started
+again, and followers may be slow to catch up. Knows hosts, the registry, and who may lose what.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import NamedTuple
 
+from ottla.cluster.layout import CONTROLLER
+from ottla.ports import Change, Entry
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.disk import IO_ERROR, NO_SPACE
+from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.world import World
 
 Act = tuple[float, Callable[[], None]]
@@ -22,15 +27,23 @@ VERSIONS = (("2.2", "3.9"), ("2.7", "2.8"), ("2.8", "3.9"), ("3.2", "3.9"))
 """Protocol versions before and after an upgrade. Before 2.0 followers could lose what was acknowledged."""
 BROKEN_MS = 5_000
 """So long a broker goes on with a disk that has failed."""
+CRUMBS = {"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}
+"""With these a follower gets one batch at a time: the first is sent whole."""
 
 
 class FaultsPlan(NamedTuple):
-    """Which of these faults a seed has. `versions`: that of all brokers at first, and that of those that start again."""
+    """Which of these faults a seed has.
 
-    disks: bool
-    jumps: bool
-    lags: bool
-    versions: tuple[str, str] | None
+    `versions`: that of all brokers at first, and that of those that start again. With `crumbs` followers are slow to catch up, for
+    they copy one batch at a time.
+    """
+
+    disks: bool = False
+    jumps: bool = False
+    lags: bool = False
+    versions: tuple[str, str] | None = None
+    deposes: bool = False
+    crumbs: bool = False
 
 
 def faults_plan(random: Random, *, calm: bool, has_features: bool) -> FaultsPlan:
@@ -40,6 +53,8 @@ def faults_plan(random: Random, *, calm: bool, has_features: bool) -> FaultsPlan
         jumps=not calm and random.random() < 0.3,
         lags=not calm and random.random() < 0.5,
         versions=random.choice(VERSIONS) if random.random() < 0.3 and not has_features else None,
+        deposes=not calm and random.random() < 0.4,
+        crumbs=random.random() < 0.25,
     )
 
 
@@ -60,10 +75,17 @@ class ClusterFaults:
     """The faults of one seed."""
 
     def __init__(
-        self, world: World, hosts: Mapping[int, ClusterHost], plan: FaultsPlan, losing: Losing, say: Callable[[str], None]
+        self,
+        world: World,
+        hosts: Mapping[int, ClusterHost],
+        ensemble: SimEnsemble,
+        plan: FaultsPlan,
+        losing: Losing,
+        say: Callable[[str], None],
     ) -> None:
         self._world = world
         self._hosts = hosts
+        self._ensemble = ensemble
         self._plan = plan
         self._losing = losing
         self._say = say
@@ -77,6 +99,8 @@ class ClusterFaults:
             acts.append((2, self._jump))
         if self._plan.lags:
             acts.append((4, self._lag))
+        if self._plan.deposes:
+            acts.append((4, self._depose))
         return acts
 
     def starts(self, host: ClusterHost) -> None:
@@ -135,6 +159,28 @@ class ClusterFaults:
             ms = self._world.random.choice((200, 1_000, 3_000))
             self._say(f"the server of {host.name} lags behind the registry for {ms} ms")
             host.session.lag(ms)
+
+    def _depose(self) -> None:
+        """Remove the controller's entry, as operators do to have another one elected, while it sees to a broker that it has lost.
+
+        Its server may lag behind, so that it hears of that late.
+        """
+        entry = self._ensemble.get(CONTROLLER)
+        other = self._somebody()
+        host = None if entry is None else self._hosts[json.loads(entry.value)["brokerid"]]
+        if entry is None or host is None or host.broker is None or other is None:
+            return
+        ms = self._world.random.choice((0, 0, 200, 1_000))
+        self._say(f"{host.name} is deposed as the controller{f' by a registry whose server lags {ms} ms' if ms else ''}")
+        if other is not host:
+            other.session.expire()
+        self._world.after(self._world.random.randrange(8), partial(self._remove_controller, entry, host, ms))
+
+    def _remove_controller(self, entry: Entry, host: ClusterHost, lag_ms: int) -> None:
+        if self._ensemble.get(CONTROLLER) == entry:
+            if lag_ms:
+                host.session.lag(lag_ms)
+            self._ensemble.put(Change(CONTROLLER, None))
 
 
 def _make_room(host: ClusterHost) -> None:

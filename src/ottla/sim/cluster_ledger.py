@@ -17,7 +17,7 @@ in-sync set loses no power.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -61,6 +61,8 @@ class ClusterLedger:
         self._deleted: dict[TopicPartition, int] = {}
         self._unseen: dict[TopicPartition, int] = {}
         self._controllers: dict[int, int] = {}
+        self.on_acknowledged: list[Callable[[TopicPartition, int], None]] = []
+        """Who hears of what was acknowledged: the partition, and the offset behind it."""
 
     @property
     def acknowledged(self) -> int:
@@ -86,12 +88,18 @@ class ClusterLedger:
                 raise Violation(
                     f"acknowledged stays: {before} and {value} were both acknowledged at {_at(place, base_offset + at)}"
                 )
+        for told in self.on_acknowledged:
+            told(place, base_offset + len(values))
 
     # What operators do
 
     def may_lose(self, topic: str) -> None:
         """Note that a topic elects leaders that are not in sync: what is committed there may be lost."""
         self._losing.add(topic)
+
+    def loses(self, topic: str) -> bool:
+        """Whether what is committed in this topic may be lost."""
+        return topic in self._losing
 
     def deletes(self, place: TopicPartition, offset: int) -> None:
         """Note that records below an offset may be gone from now on."""

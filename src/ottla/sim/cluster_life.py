@@ -21,9 +21,10 @@ from ottla.client.types import TopicPartition
 from ottla.cluster.controller import entries
 from ottla.ports import Change
 from ottla.sim import cluster_copying, cluster_groups
-from ottla.sim.cluster_clients import SimAppender, SimFollowingReader
+from ottla.sim.cluster_agreement import ClusterAgreement
+from ottla.sim.cluster_clients import RESTS_MS, SimAppender, SimFollowingReader
 from ottla.sim.cluster_copying import ClusterCopying, CopyingPlan, copying_plan
-from ottla.sim.cluster_faults import ClusterFaults, FaultsPlan, Losing, faults_plan
+from ottla.sim.cluster_faults import CRUMBS, ClusterFaults, FaultsPlan, Losing, faults_plan
 from ottla.sim.cluster_groups import ClusterGroups, GroupsPlan, groups_plan
 from ottla.sim.cluster_host import PROTOCOL, ClusterHost
 from ottla.sim.cluster_ledger import ClusterLedger
@@ -52,6 +53,8 @@ PATIENCE_MS = 90_000
 """So long, in simulated time and in peace, may it take until all is well: sessions and timeouts pass several times."""
 OPERATED = 0.5
 """How many seeds have an operator."""
+STEADY = 0.3
+"""In how many seeds records are written all through the trouble. In the others most are there after its first seconds."""
 SETTINGS = {
     "replica.lag.time.max.ms": "3000",
     "replica.fetch.wait.max.ms": "300",
@@ -85,6 +88,7 @@ class ClusterPlan(NamedTuple):
     partitions: int
     appenders: int
     batches: int
+    rests_ms: tuple[int, ...]
     trouble_ms: int
     calm: bool
     drifts: bool
@@ -121,12 +125,16 @@ def plan(world: World) -> ClusterPlan:
     copying = copying_plan(more) if more.random() < COPYING else None
     groups = groups_plan(more) if more.random() < GROUPS else None
     bad = 0.0 if calm else random.choice((0.0, 0.02, 0.1))
+    brokers, partitions, appenders = random.choice((3, 3, 3, 4, 5)), random.choice((1, 2, 4)), random.choice((1, 2, 4))
+    batches, trouble_ms = random.choice((10, 30)), random.choice((10_000, 30_000, 60_000))
+    is_steady = Random(f"rests {world.seed}").random() < STEADY
     return ClusterPlan(
-        brokers=random.choice((3, 3, 3, 4, 5)),
-        partitions=random.choice((1, 2, 4)),
-        appenders=random.choice((1, 2, 4)),
-        batches=random.choice((10, 30)),
-        trouble_ms=random.choice((10_000, 30_000, 60_000)),
+        brokers=brokers,
+        partitions=partitions,
+        appenders=appenders,
+        batches=batches,
+        rests_ms=(0, trouble_ms // batches, 2 * trouble_ms // batches) if is_steady else RESTS_MS,
+        trouble_ms=trouble_ms,
         calm=calm,
         drifts=not calm and random.random() < 0.5,
         power=not calm and random.random() < 0.5,
@@ -153,6 +161,8 @@ class ClusterLife:
         self.network = SimNetwork(self.world)
         self.hosts = {node_id: self._host(node_id) for node_id in range(1, self.plan.brokers + 1)}
         self.ledger = ClusterLedger(self.hosts, ignored=("__consumer_offsets", "__transaction_state"))
+        self.agreement = ClusterAgreement(self.ensemble, self.hosts, self.ledger.loses)
+        self.ledger.on_acknowledged.append(self.agreement.acknowledges)
         self.places = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
         self.written = list(self.places)
         self._numbers = count(1)
@@ -160,12 +170,13 @@ class ClusterLife:
         self._next_question_ms = 0
         self._other_places: list[TopicPartition] = []
         self._lost_power: set[int] = set()
+        self._hears_in_order = not self.plan.links.delay and not self.plan.links.lose
         self._leaving: set[int] = set()
         self.view = ClusterView(self.world, self.hosts, self.ensemble)
         self.works = self._works()
         self.ids = GivenIds()
         losing = Losing(self._may_lose_power, self._lost_power, self._start)
-        self.faults = ClusterFaults(self.world, self.hosts, self.plan.faults, losing, self._say)
+        self.faults = ClusterFaults(self.world, self.hosts, self.ensemble, self.plan.faults, losing, self._say)
         self.operator: ClusterOperator | None = None
         self.appenders: list[SimAppender] = []
         self.readers: list[SimFollowingReader] = []
@@ -181,7 +192,8 @@ class ClusterLife:
     def _host(self, node_id: int) -> ClusterHost:
         drift = self.world.random.uniform(-MOST_DRIFT, MOST_DRIFT) if self.plan.drifts else 0.0
         versions = self.plan.faults.versions
-        settings = SETTINGS | (FLUSHED if self.plan.flushed else {}) | ({} if versions is None else {PROTOCOL: versions[0]})
+        settings = SETTINGS | (FLUSHED if self.plan.flushed else {}) | (CRUMBS if self.plan.faults.crumbs else {})
+        settings |= {} if versions is None else {PROTOCOL: versions[0]}
         return ClusterHost(self.world, settings, node_id, self.ensemble, self.network, drift=drift)
 
     def live(self) -> ClusterLifeResult:
@@ -265,6 +277,7 @@ class ClusterLife:
                     self.ids,
                     most=self.plan.batches,
                     is_idempotent=is_idempotent,
+                    rests_ms=self.plan.rests_ms,
                 )
             )
         for place in self.places:
@@ -461,6 +474,8 @@ class ClusterLife:
         self.faults.make_peace()
         for host in self.hosts.values():
             self._start(host)
+        for appender in self.appenders:
+            appender.hurry()
         for work in self.works:
             work.go_on()
 
@@ -480,6 +495,7 @@ class ClusterLife:
 
     def _look(self) -> None:
         self.ledger.look()
+        self.agreement.look()
         if self.operator is not None:
             self.operator.look()
         for work in self.works:
@@ -538,7 +554,7 @@ class ClusterLife:
                 found.append(f"not all in sync know their role in {topic}-{index}")
             else:
                 found += _unread(leading[place], readers.get(place))
-        return found
+        return found or (self.agreement.misled() if self._hears_in_order else [])
 
     def _check_all(self) -> None:
         self.ledger.look()

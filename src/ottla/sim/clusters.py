@@ -3,8 +3,8 @@
     python -m ottla.sim.clusters --seeds 1000     seeds 0 to 999 on all processors
     python -m ottla.sim.clusters --seed 17        one seed again, with what happens in it
 
-Everything comes from the seed. A violation is printed with the command that shows it again; `ottla.sim.cluster_ledger` names what
-is checked, and `transaction_ledger` and `group_ledger` what is in seeds with transactions and groups.
+Everything comes from the seed. A violation is printed with the command that shows it again; `ottla.sim.cluster_ledger` and
+`cluster_agreement` name what is checked, and `transaction_ledger` and `group_ledger` what is in seeds with transactions and groups.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ told or written. Knows sessions by what they give to be called back; knows no br
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -61,8 +61,8 @@ class Missed(NamedTuple):
 class ServedSession:
     """A session as the servers see it. `told(watched)` is called for each watch, `over()` when it ends.
 
-    Requests are obeyed if they come over its last `connection`. While its server lags, `seen` is the last transaction that this one
-    knows, and `missed` are those that it has still to hear of.
+    Requests are obeyed if they come over its last `connection`. It `has_lapsed` if it ended because nothing was heard of it. While
+    its server lags, `seen` is the last transaction that this one knows, and `missed` are those that it has still to hear of.
     """
 
     number: int
@@ -71,6 +71,7 @@ class ServedSession:
     over: Callable[[], None] = lambda: None
     watches: set[Watched] = field(default_factory=set)
     connection: object = None
+    has_lapsed: bool = False
     seen: int | None = None
     missed: deque[Missed] = field(default_factory=deque)
 
@@ -90,6 +91,8 @@ class SimEnsemble:
         self.sessions: dict[int, ServedSession] = {}
         self.before_commit: list[Callable[[], None]] = []
         """What happens just before the next commits of any session, one for each: a rival that is quicker."""
+        self.after_commit: list[Callable[[Iterable[str]], None]] = []
+        """Who hears of each commit: the paths that it has changed."""
         self._begun = 0
         self._nodes = {"/": SharedNode(b"", 0, 0, None)}
         self._past: dict[str, list[PastNode]] = {}
@@ -131,6 +134,7 @@ class SimEnsemble:
 
     def _look_at(self, session: ServedSession) -> None:
         if not self.is_down and session.number in self.sessions and self.world.now_ms >= session.expires_ms:
+            session.has_lapsed = True
             self.end(session)
 
     def end(self, session: ServedSession) -> None:
@@ -216,7 +220,12 @@ class SimEnsemble:
                 self._nodes[path] = node
         for session in lagging:
             session.missed.append(Missed(self.transactions, tuple(draft.touched)))
-        for watched in draft.touched:
+        self._tell_all(draft.touched)
+        for told in self.after_commit:
+            told(draft.nodes)
+
+    def _tell_all(self, touched: Iterable[Watched]) -> None:
+        for watched in touched:
             for session in list(self.sessions.values()):
                 if session.seen is None:
                     self._tell(session, watched)

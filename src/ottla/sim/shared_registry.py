@@ -131,6 +131,11 @@ class SimSharedRegistry:
             self.ensemble.end(session)
         self.lose_connection()
 
+    @property
+    def has_lapsed(self) -> bool:
+        """Whether its session has ended for want of a sign of life, and it has not heard of that yet."""
+        return self._session is not None and self._session.has_lapsed
+
     # Faults to order
 
     def lose_connection(self) -> None:

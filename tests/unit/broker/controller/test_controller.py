@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -147,6 +147,31 @@ def test_another_broker_is_elected_when_the_controller_dies(cluster: ControlledC
     assert cluster.controller.node_id in (2, 3)
     assert cluster.state("t") == LeaderAndIsr(2, 1, (2, 3), 0, 2, 1)
     assert cluster.nodes[3].roles == {("t", 0): (2, 1)}
+
+
+@pytest.mark.parametrize("after_ms", range(6))
+def test_a_broker_that_is_deposed_as_soon_as_it_is_elected_is_no_controller_of_the_next_epoch(
+    cluster: ControlledCluster, after_ms: int
+) -> None:
+    taken = list[int]()
+
+    def depose() -> None:
+        epoch = cluster.ensemble.get(layout.CONTROLLER_EPOCH)
+        assert epoch is not None
+        taken.append(int(epoch.value) + 1)
+        cluster.ensemble.put(Change(layout.CONTROLLER, None))
+        claim = Change(layout.CONTROLLER, layout.controller_json(9, 0), NEW)
+        cluster.ensemble.put(claim, Change(layout.CONTROLLER_EPOCH, b"%d" % taken[0]))
+
+    def committed(paths: Iterable[str]) -> None:
+        if layout.CONTROLLER_EPOCH in paths:
+            cluster.ensemble.after_commit.clear()
+            cluster.world.after(after_ms, depose)
+
+    cluster.ensemble.after_commit.append(committed)
+    cluster.ensemble.put(Change(layout.CONTROLLER, None))
+    assert not cluster.world.run(GONE_MS, lambda: any(node.controller.epoch in taken for node in cluster.nodes.values()))
+    assert taken
 
 
 def test_a_controller_that_slept_through_its_session_writes_nothing_more(cluster: ControlledCluster) -> None:
