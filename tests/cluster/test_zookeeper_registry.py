@@ -95,6 +95,18 @@ def test_a_session_lives_on_when_the_server_is_gone_for_a_moment(tmp_path: Path,
         user.close()
 
 
+def test_a_server_that_falls_silent_is_left(tmp_path: Path) -> None:
+    with started(tmp_path / "zookeeper", SETTINGS) as server:
+        user = RegistryUser(server.address, SHORT_MS).begun()
+        server.pause()
+        user.run(lambda: SessionEvent.AWAY in user.events)
+        with pytest.raises(RegistryAway):
+            user.read("/a")
+        server.go_on()
+        user.run(lambda: user.events[-1] in (SessionEvent.BACK, SessionEvent.BEGUN))
+        user.close()
+
+
 def test_a_server_that_dies_while_many_entries_are_read_is_not_reached(tmp_path: Path) -> None:
     with started(tmp_path / "zookeeper", SETTINGS) as server:
         user = RegistryUser(server.address, LONG_MS).begun()

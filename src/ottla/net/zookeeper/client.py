@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
+from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from kazoo.client import CLOSED_STATES, KazooClient
@@ -81,6 +82,8 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
     _received = b""
     """What has come; of it, `_taken` bytes are taken in already."""
     _taken = 0
+    _heard_s = 0.0
+    """When something came last; while nothing is awaited, when the last request was sent."""
 
     def __init__(self, *of: Any, **options: Any) -> None:
         super().__init__(*of, **options)
@@ -116,10 +119,17 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
             self._write_sock.send(b"\0")
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Kazoo calls this when it was woken: send what waits, in one write."""
+        """Kazoo calls this when it was woken: send what waits, in one write.
+
+        Kazoo leaves a silent server once a ping is not answered, and sends none where requests go out all the time.
+        """
         self._read_sock.recv(WAKINGS)
         self._is_woken = False  # before the queue is looked at: what comes from now on wakes again
         waiting, pending, frames = self.client._queue, self.client._pending, bytearray()
+        if not pending:
+            self._heard_s = monotonic()
+        elif monotonic() - self._heard_s > read_timeout:
+            raise ConnectionDropped("the server answers nothing")
         while waiting and len(frames) < SENT_AT_ONCE:
             request, answer = waiting.popleft()
             self._xid = self._xid % MOST_XID + 1
@@ -163,6 +173,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
                 with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
                     received: bytes = self._socket.recv(most)
                     if received:
+                        self._heard_s = monotonic()
                         return received
                     raise ConnectionDropped("the server has closed the connection")
 
