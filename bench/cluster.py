@@ -40,6 +40,7 @@ NOTES: Final = (
     "topics with ottla.acks.all.sync=false there.",
     "100 B and 1 KB: confluent-kafka, 6 partitions, no compression. Ready-made batches: a raw socket sends the same batch of 1000 "
     "records again and again, ten in flight, to the leader of one partition. One record at a time: a raw socket.",
+    "Each load begins when the topic of the one before and its files are gone, and nothing waits to be written back.",
     "CPU and memory are those of all brokers together. Java has a heap of 1 GB, as Kafka's own scripts give it.",
     f"Failover: from SIGKILL until metadata show another leader for each partition; sessions with ZooKeeper last {SESSION_MS} ms.",
     "Controller start: from the removal of /controller until a topic made after it has its leader.",
