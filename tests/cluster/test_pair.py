@@ -247,7 +247,7 @@ def test_a_quota_set_at_one_side_holds_back_clients_of_the_other(pair: Pair, ask
         large = Batch((b"x" * 50_000,))
         pair.wait(lambda: produced(pair, OTHER[asked], topic, large).throttle_time_ms > 0, "the quota is not heard of")
     finally:
-        assert quota(remove=True) == NONE
+        pair.wait(lambda: quota(remove=True) == NONE, "the quota is not lifted")  # a busy machine may cost Kafka its session
 
 
 @pytest.mark.parametrize("asked", SIDES)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -20,6 +21,7 @@ from ottla.cluster.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.testing import BrokerProcess, Cluster
 from ottla.testing.cluster import INTERNAL, ClusterMember, ClusterSeat, free_port, ottla_member
+from ottla.wire.errors import NOT_CONTROLLER
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.frames import Raw
 from tests.support.kafka_members import kafka_jars, kafka_member
@@ -79,10 +81,23 @@ class Pair:
         return f"127.0.0.1:{self._login_ports[node_id]}"
 
     def create(self, topic: str, *orders: Sequence[int], **settings: str) -> None:
-        """A topic with such replicas of each partition, the first of which leads."""
+        """A topic with such replicas of each partition, the first of which leads.
+
+        The controller may have lost its session on a busy machine: then the next one is asked.
+        """
         made = NewTopic(topic, len(orders), replica_assignment=[list(order) for order in orders], config=settings)
         admin = AdminClient({"bootstrap.servers": self.cluster.address, "log_level": 0})
-        admin.create_topics([made], operation_timeout=PATIENCE_S)[topic].result(PATIENCE_S)
+
+        def is_created() -> bool:
+            try:
+                admin.create_topics([made], operation_timeout=PATIENCE_S)[topic].result(PATIENCE_S)
+            except KafkaException as refused:
+                if refused.args[0].code() != NOT_CONTROLLER:
+                    raise
+                return False
+            return True
+
+        self.wait(is_created, f"no controller makes {topic}")
         self.cluster.wait_in_sync(topic, timeout_s=PATIENCE_S)
 
     def control(self, node_id: int) -> None:
