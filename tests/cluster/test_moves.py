@@ -158,3 +158,6 @@ def test_an_admin_waits_for_the_next_controller(cluster: Cluster) -> None:
             wait_until_listed(cluster, admin, f"without-{number}")
         cluster.start(controller)
         cluster.wait_joined(timeout_s=PATIENCE_S)
+    with cluster.admin() as admin:
+        made = admin.describe_topics(*(f"without-{number}" for number in range(3)))
+    assert [len(topic.partitions[0].replicas) for topic in made.values()] == [2, 2, 2]

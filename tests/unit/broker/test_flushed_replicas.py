@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -13,17 +14,23 @@ from tests.support.cluster_machine import ClusterMachine, role
 from tests.unit.broker.test_replicas import copied, fetched, follow, leading, outcome, pending
 
 
-def test_where_each_record_is_flushed_readers_see_what_is_on_stable_storage_of_the_leader_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    machine = leading(log_flush_interval_messages=1)
+def copied_first(machine: ClusterMachine, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The promise of a record that both followers have before it is on the leader's stable storage."""
     with monkeypatch.context() as patch:
         patch.setattr(machine.disk, "run_syncs", lambda: 0)
         promise = pending(machine, b"1")
         for node_id in (2, 3):
             fetched(machine, node_id, 1)
-        assert machine.replica().high_watermark == 0
-        assert not promise.done
+    return promise
+
+
+def test_where_each_record_is_flushed_readers_see_what_is_on_stable_storage_of_the_leader_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    machine = leading(log_flush_interval_messages=1)
+    promise = copied_first(machine, monkeypatch)
+    assert machine.replica().high_watermark == 0
+    assert not promise.done
     machine.settle()
     assert machine.replica().high_watermark == 1
     assert outcome(machine, promise) == NONE
@@ -51,13 +58,9 @@ def test_records_that_are_copied_while_they_are_synced_are_not_synced_again(monk
         sync_soon(asked[-1], done)
 
     monkeypatch.setattr(machine.disk, "sync_soon", noted)
-    with monkeypatch.context() as patch:
-        patch.setattr(machine.disk, "run_syncs", lambda: 0)
-        promise = pending(machine, b"1")
-        for node_id in (2, 3):
-            fetched(machine, node_id, 1)
-        assert machine.replica().high_watermark == 1
-        assert not promise.done
+    promise = copied_first(machine, monkeypatch)
+    assert machine.replica().high_watermark == 1
+    assert not promise.done
     machine.settle()
     assert outcome(machine, promise) == NONE
     assert [len(files) for files in asked] == [1]
