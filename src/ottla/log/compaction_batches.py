@@ -33,6 +33,9 @@ MOST_BYTES = 64 << 20
 WRITTEN_AT_ONCE_BYTES = 4 << 20
 """What is written before it is taken over: no other thread gets on while that is done."""
 
+LATEST_HORIZON_MS = 1 << 62
+"""The latest delete horizon, in ms: timestamps are stored as differences from it, which must fit into 64 bits."""
+
 NOTHING = memoryview(bytearray())
 
 
@@ -205,7 +208,8 @@ class Filter:
         """Build the batch with these rows only. If `marked`, its base timestamp says when its tombstones or marker may go."""
         base_timestamp, attributes = header.base_timestamp, header.attributes
         if marked:
-            base_timestamp, attributes = self._now_ms + self._retention_ms, attributes | DELETE_HORIZON_BIT
+            horizon_ms = min(self._now_ms + self._retention_ms, LATEST_HORIZON_MS)
+            base_timestamp, attributes = horizon_ms, attributes | DELETE_HORIZON_BIT
         data = run.data
         body_bytes = len(data) if header.codec else header.size
         room_bytes = body_bytes + len(rows) * MOST_GROWTH_BYTES

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.ports import Now
 
 if TYPE_CHECKING:
+    from ottla.log.config import LogConfig
     from ottla.log.log import Log
+    from ottla.log.segment import Segment
 
 
 class Dirtiness(NamedTuple):
@@ -45,8 +47,13 @@ def dirtiness(log: Log, cleaned_offset: int, now: Now, stable_offset: int | None
             break
         dirty_bytes += segment.size
         end = after.base_offset
-        overdue = overdue or (segment.size > 0 and now.wall_ms - segment.first_timestamp > config.max_compaction_lag_ms)
+        overdue = overdue or _is_overdue(segment, now, config)
     return Dirtiness(start, end, clean_bytes, dirty_bytes, overdue)
+
+
+def _is_overdue(segment: Segment, now: Now, config: LogConfig) -> bool:
+    """Return whether a sealed segment is older than `max.compaction.lag.ms`; one without timestamps has no age (KIP-354)."""
+    return segment.size > 0 and 0 <= segment.first_timestamp < now.wall_ms - config.max_compaction_lag_ms
 
 
 def is_due(log: Log, found: Dirtiness) -> bool:
@@ -59,5 +66,5 @@ def is_due(log: Log, found: Dirtiness) -> bool:
 def roll_if_overdue(log: Log, now: Now) -> None:
     """Seal the newest segment if `max.compaction.lag.ms` wants its first record compacted. Raises `StorageFailed`."""
     newest = log.segments[-1]
-    if log.config.compacts and newest.size and now.wall_ms - newest.first_timestamp > log.config.max_compaction_lag_ms:
+    if log.config.compacts and newest.size and newest.age_ms(now.wall_ms, now.wall_ms) > log.config.max_compaction_lag_ms:
         log.roll()

@@ -15,6 +15,7 @@ from ottla.log.appended import NO_TIMESTAMP, Appended, refused
 from ottla.log.compacted import note_copied, note_none
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.damaged import Damaged, Vanished
+from ottla.log.gaps import note_gaps
 from ottla.log.joints import check_joints
 from ottla.log.names import DELETING, LEADER_EPOCHS, LOG, TRANSACTION_INDEX, set_aside_name
 from ottla.log.positions07 import NO_POSITIONS, Positions07
@@ -22,7 +23,7 @@ from ottla.log.producers import Producers
 from ottla.log.readable import ReadableLog
 from ottla.log.reading import PLACES, LogReader
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
-from ottla.log.segment import Segment, begin_segment
+from ottla.log.segment import LARGEST_RELATIVE, Segment, begin_segment
 from ottla.log.snapshots import forget_snapshot, load_producers, remove_snapshots, write_snapshot
 from ottla.log.soundness import ENDLESS
 from ottla.log.stamping import set_times, stamp_all
@@ -175,7 +176,7 @@ class Log(ReadableLog):
         base_offset = self.log_end_offset
         position, next_offset, newest = stamp_all(view, headers, base_offset, leader_epoch)
         segment = self._active
-        if segment.must_roll(position, next_offset - 1, newest, config):
+        if segment.must_roll(position, next_offset - 1, newest, config, now.wall_ms):
             if position > config.segment_bytes:
                 return refused(RECORD_LIST_TOO_LARGE)
             self.roll()
@@ -199,8 +200,9 @@ class Log(ReadableLog):
             first, last = run[0], run[-1]
             size = sum(header.size for header in run)
             newest = max(header.max_timestamp for header in run)
-            if self._active.must_roll(size, last.last_offset, newest, self.config):
-                self.roll()
+            if self._active.must_roll(size, last.last_offset, newest, self.config, now.wall_ms):
+                is_too_far = last.last_offset - self.log_end_offset > LARGEST_RELATIVE
+                self.roll(first.base_offset if is_too_far else None)
             if first.base_offset > self.log_end_offset and not self._active.may_have_gaps:
                 note_copied(self._disk, self.path, self.segments)
                 self._active.may_have_gaps = True
@@ -225,17 +227,23 @@ class Log(ReadableLog):
                 self.epochs.entries = before
                 raise
 
-    def roll(self) -> None:
-        """Seal the newest segment and begin another at the log's end. Raises `StorageFailed`, and nothing has changed then."""
+    def roll(self, offset: int | None = None) -> None:
+        """Seal the newest segment and begin another at the log's end. Raises `StorageFailed`, and nothing has changed then.
+
+        At an `offset` beyond the end, the log goes on there: the leader's compaction removed what no segment could span.
+        """
         sealed = self._active
-        if not sealed.size:
+        if offset is None and not sealed.size:
             return
         self.check_place()
         end = self.log_end_offset
+        if offset is not None and offset > end:
+            note_gaps(self._disk, self.path, [(end, offset)])
+            end = offset
         files = sealed.flush_indexes(final=True)
         if sealed.give_back():
             files.append(sealed.file)
-        self._save_producers()
+        self._save_producers(end)
         if self.config.compacts and len(self.segments) == 1:
             note_none(self._disk, self.path)
         self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
@@ -244,8 +252,9 @@ class Log(ReadableLog):
         self._active = fresh
         self._snapshot_at = 0
         self.segments.append(self._active)
+        before, self.log_end_offset = self.log_end_offset, end
         unsynced = [(end + 1, file) for file in files]  # a sync up to `end` may have been asked for before they were written
-        if self.synced_offset < end:
+        if self.synced_offset < before:
             unsynced.append((end, sealed.file))
         if unsynced:
             self._unsynced[sealed] = unsynced
@@ -534,8 +543,9 @@ class Log(ReadableLog):
             except StorageFailed as failure:
                 log.error("%s: an aborted transaction is known in memory only: %s", self.path, failure)
 
-    def _save_producers(self) -> None:
-        end = self.log_end_offset
+    def _save_producers(self, end: int | None = None) -> None:
+        """Write the producers' state as of `end`, by default the end of the log. Raises `StorageFailed`."""
+        end = self.log_end_offset if end is None else end
         write_snapshot(self._disk, self.path, end, self.producers)
         if end not in self._snapshots:
             self._snapshots.append(end)

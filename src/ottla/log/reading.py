@@ -169,8 +169,8 @@ class LogReader:
         """As `Log.aborted_transactions`."""
         found: list[Aborted] = []
         for segment in self.segments[self.number(offset) :]:
-            for entry in segment.transactions.entries:
-                if entry.last_offset >= offset and entry.first_offset < until_offset:
+            for entry in segment.transactions.entries.ended_from(offset):
+                if entry.first_offset < until_offset:
                     found.append(entry)
                 if entry.last_stable_offset >= until_offset:
                     return found

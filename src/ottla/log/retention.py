@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ottla.log.config import LogConfig
 from ottla.log.names import DELETED, INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
-from ottla.log.segment import Segment
+from ottla.log.segment import NO_TIMESTAMP, Segment
 from ottla.ports import Disk, File, Now, StorageFailed
 
 log = logging.getLogger("ottla.log")
@@ -59,9 +59,9 @@ def expired(
 
 
 def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bool:
-    if config.retention_ms < 0 or not segment.size:
+    if config.retention_ms < 0:
         return False
-    newest = segment.max_timestamp
+    newest = segment.max_timestamp if segment.size else NO_TIMESTAMP
     if newest < 0 or (segment.unproven is not None and segment.unproven.damage):  # what batches say may be a part of the damage
         newest = disk.modified_ms(segment.path(LOG))
     return now.wall_ms - newest > config.retention_ms

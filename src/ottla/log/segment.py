@@ -57,6 +57,7 @@ class Segment:
         "_bytes_since_entry",
         "_disk",
         "_file",
+        "_first_look_ms",
         "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
@@ -92,6 +93,7 @@ class Segment:
         self.may_have_gaps = self.has_jumps = False
         self._bytes_since_entry = 0
         self._first_timestamp = UNKNOWN
+        self._first_look_ms = UNKNOWN
         self._max_timestamp = NO_TIMESTAMP if new else UNKNOWN
         self._max_timestamp_offset = base_offset
         self._records_end = UNKNOWN
@@ -213,25 +215,38 @@ class Segment:
             self._add_entries(header.last_offset, position)
         self._bytes_since_entry += header.batch_length + LENGTH_FROM
 
-    def must_roll(self, size: int, last_offset: int, newest_timestamp: int, config: LogConfig) -> bool:
-        """Whether `size` more bytes, ending with `last_offset`, must go to a new segment: for size, age or index."""
+    def must_roll(self, size: int, last_offset: int, newest_timestamp: int, config: LogConfig, now_ms: int) -> bool:
+        """Return whether `size` more bytes, ending with `last_offset`, must go to a new segment: for size, age or index."""
         if not self.size:
-            return size > config.segment_bytes
+            self._first_look_ms = now_ms
+            return size > config.segment_bytes or last_offset - self.base_offset > LARGEST_RELATIVE
         return (
             self.size + size > config.segment_bytes
             or last_offset - self.base_offset > LARGEST_RELATIVE
             or self.index_bytes + TIME_ENTRY.size > config.segment_index_bytes
             or (
-                newest_timestamp - self._first_timestamp > config.segment_ms - config.segment_jitter_ms
-                and self._is_old(newest_timestamp, config)
+                (
+                    self._first_timestamp < 0
+                    or newest_timestamp - self._first_timestamp > config.segment_ms - config.segment_jitter_ms
+                )
+                and self._is_old(newest_timestamp, config, now_ms)
             )
         )
 
-    def _is_old(self, newest_timestamp: int, config: LogConfig) -> bool:
-        """Whether a batch is too much newer than the first one. A batch without timestamps (clients before 0.10) tells no age."""
-        if self.first_timestamp < 0:
-            return False
-        return newest_timestamp - self.first_timestamp > config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
+    def age_ms(self, newest_timestamp: int, now_ms: int) -> int:
+        """Return how much newer `newest_timestamp` is than the first batch.
+
+        Without a timestamp there (clients before 0.10), count from the first look at the segment in this process, as Kafka does.
+        """
+        if self.first_timestamp >= 0:
+            return newest_timestamp - self.first_timestamp
+        if self._first_look_ms == UNKNOWN:
+            self._first_look_ms = now_ms
+        return now_ms - self._first_look_ms
+
+    def _is_old(self, newest_timestamp: int, config: LogConfig, now_ms: int) -> bool:
+        jitter_ms = config.segment_jitter_ms and self._jitter_ms(config)
+        return self.age_ms(newest_timestamp, now_ms) > config.segment_ms - jitter_ms
 
     def _jitter_ms(self, config: LogConfig) -> int:
         """How much earlier this segment rolls, so that logs begun together do not roll together: by its name, not by chance."""

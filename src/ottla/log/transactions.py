@@ -6,9 +6,12 @@ again when the batches are replayed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from crc32c import crc32c
 
@@ -38,6 +41,9 @@ class Aborted(NamedTuple):
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+
+COLUMNS = len(Aborted._fields)
 
 
 class Summed(NamedTuple):
@@ -78,6 +84,41 @@ def is_single(batch: Buffer) -> bool:
     return header.magic == MAGIC and not header.codec and header.record_count == 1
 
 
+class AbortedEntries(Sequence[Aborted]):
+    """Aborted transactions in the order of their markers, 32 bytes each."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, entries: Iterable[Aborted] = ()) -> None:
+        self._values = array("q", chain.from_iterable(entries))
+
+    def __len__(self) -> int:
+        return len(self._values) // COLUMNS
+
+    @overload
+    def __getitem__(self, number: int) -> Aborted: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Aborted]: ...
+
+    def __getitem__(self, number: int | slice) -> Aborted | list[Aborted]:
+        if isinstance(number, slice):
+            return [self[at] for at in range(*number.indices(len(self)))]
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return Aborted(*self._values[COLUMNS * number : COLUMNS * (number + 1)])
+
+    def append(self, entry: Aborted) -> None:
+        """Add the transaction that ended last."""
+        self._values.extend(entry)
+
+    def ended_from(self, offset: int) -> Iterator[Aborted]:
+        """Yield, in order, the transactions whose markers are at `offset` or later."""
+        first = bisect_left(range(len(self)), offset, key=lambda number: self._values[COLUMNS * number + 2])
+        for number in range(first, len(self)):
+            yield self[number]
+
+
 class TransactionIndex:
     """The aborted transactions whose markers lie in one segment. Most segments have none, and no file either."""
 
@@ -88,12 +129,12 @@ class TransactionIndex:
         self._disk = disk
         self._path = path
         self._file: File | None = None
-        self._entries: list[Aborted] | None = [] if new else None
+        self._entries: AbortedEntries | None = AbortedEntries() if new else None
 
     @property
-    def entries(self) -> list[Aborted]:
+    def entries(self) -> AbortedEntries:
         if self._entries is None:
-            self._entries = read_entries(self._disk.read_file(self._path)) if self._disk.exists(self._path) else []
+            self._entries = AbortedEntries(read_entries(self._disk.read_file(self._path)) if self._disk.exists(self._path) else ())
         return self._entries
 
     def add(self, aborted: Aborted) -> None:
@@ -109,9 +150,9 @@ class TransactionIndex:
     def settle(self, offset: int, ended: Sequence[Aborted]) -> None:
         """Durably replace the transactions that ended at `offset` or later by `ended`. Raises `StorageFailed`."""
         wanted = [entry for entry in self.entries if entry.last_offset < offset] + list(ended)
-        if wanted == self.entries and self.is_whole():
+        if wanted == list(self.entries) and self.is_whole():
             return
-        self._entries = wanted
+        self._entries = AbortedEntries(wanted)
         self._summed = Summed(0, 0)
         self.close()
         self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in wanted))
@@ -148,7 +189,7 @@ class TransactionIndex:
 
     def remove(self) -> None:
         self.close()
-        self._entries, self._summed = [], Summed(0, 0)
+        self._entries, self._summed = AbortedEntries(), Summed(0, 0)
         if self._disk.exists(self._path):
             self._disk.remove(self._path)
 

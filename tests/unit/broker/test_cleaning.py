@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.log.checkpoints import CLEANED_OFFSETS
+from ottla.ports import StorageFailed
 from ottla.records.batch import batches
 from ottla.records.build import build
 from ottla.records.codecs import ZSTD
@@ -16,11 +19,11 @@ SETTINGS = {"log.cleaner.backoff.ms": "100"}
 COMPACT = {"cleanup.policy": "compact", "internal.segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01"}
 
 
-def create(machine: Machine, **settings: str) -> None:
+def create(machine: Machine, topic_name: str = "t", **settings: str) -> None:
     configs = COMPACT | {name.replace("_", "."): value for name, value in settings.items()}
     of = CreateTopicsRequest
     topic = of.CreatableTopic(
-        name="t",
+        name=topic_name,
         num_partitions=1,
         replication_factor=1,
         configs=[of.CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
@@ -28,19 +31,19 @@ def create(machine: Machine, **settings: str) -> None:
     assert [one.error_code for one in machine.ask(19, 7, of(topics=[topic])).topics] == [0]
 
 
-def append(machine: Machine, keys: list[bytes], value: bytes | None) -> None:
-    partition = machine.broker.partitions.get("t", 0)
+def append(machine: Machine, keys: list[bytes], value: bytes | None, topic_name: str = "t") -> None:
+    partition = machine.broker.partitions.get(topic_name, 0)
     assert partition is not None
     now = machine.clock.now()
     batch = build(keys, [value] * len(keys), now.wall_ms)
     assert partition.append(batch, [header for _, header in batches(batch)], now).error_code == 0
 
 
-def fill(machine: Machine, rounds: int = 60) -> dict[bytes, bytes]:
+def fill(machine: Machine, rounds: int = 60, topic_name: str = "t") -> dict[bytes, bytes]:
     """Write the same twenty keys again and again; returns what is newest."""
     keys = [b"key-%d" % number for number in range(20)]
     for number in range(rounds):
-        append(machine, keys, b"%d" % number)
+        append(machine, keys, b"%d" % number, topic_name)
     return dict.fromkeys(keys, b"%d" % (rounds - 1))
 
 
@@ -213,3 +216,50 @@ def test_a_partition_may_go_while_a_large_batch_of_it_is_compacted() -> None:
     machine.pass_time(1000)
     assert machine.broker.checks.memory_of_large.free_bytes > 0
     assert not machine.threads.turns
+
+
+def cleaned_offset(machine: Machine, topic_name: str) -> int:
+    partition = machine.broker.partitions.get(topic_name, 0)
+    assert partition is not None
+    return machine.broker.cleaner.cleaned_offset(partition)
+
+
+def test_a_log_that_the_disk_refuses_to_compact_keeps_no_other_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine(**SETTINGS)
+    create(machine, "bad")
+    create(machine, "good")
+    fill(machine, 90, "bad")
+    fill(machine, 60, "good")
+    may = machine.disk.may
+
+    def refuse_bad(operation: str, path: str, size: int = 0) -> None:
+        if path.startswith("bad-0/") and ".cleaned" in path:
+            raise StorageFailed(path, "No space left on device")
+        may(operation, path, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.disk, "may", refuse_bad)
+        pass_time(machine, 10_000)
+    assert cleaned_offset(machine, "good") > 0
+    assert cleaned_offset(machine, "bad") == 0
+    refusals = [record for record in caplog.records if "bad-0 could not be compacted" in record.message]
+    assert 3 <= len(refusals) < 9, "each pause is twice as long as the one before"
+    pass_time(machine, 20_000)
+    assert cleaned_offset(machine, "bad") > 0
+
+
+def test_records_without_timestamps_are_sealed_once_for_max_compaction_lag() -> None:
+    machine = Machine(**SETTINGS)
+    create(machine, max_compaction_lag_ms="1000", min_cleanable_dirty_ratio="1", internal_segment_bytes="1000000")
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    for number in range(5):
+        batch = build([b"key"], [b"%d" % number], -1)
+        assert partition.append(batch, [header for _, header in batches(batch)], machine.clock.now()).error_code == 0
+        pass_time(machine, 300)
+    assert len(partition.log.segments) == 2
+    for _ in range(2):
+        pass_time(machine, 3000)
+        assert len(partition.log.segments) == 3, "the newest one is empty"

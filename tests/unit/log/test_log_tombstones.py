@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from ottla.log.compaction import Compaction
 from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Log, LogConfig
@@ -34,3 +38,17 @@ def test_a_tombstone_goes_when_its_time_is_over_and_not_before() -> None:
     assert after_a_pass(log, disk, 0) == with_tombstone
     assert after_a_pass(log, disk, 900) == with_tombstone
     assert after_a_pass(log, disk, 1000) == [(1, b"2"), (3, b"3"), (4, b"last")]
+
+
+@pytest.mark.parametrize("delete_retention_ms", [2**63 - 1, 2**63 - 1 - NOW.wall_ms, 2**62, 2**62 - NOW.wall_ms])
+@pytest.mark.parametrize("timestamp", [NOW.wall_ms, 0, -1])
+def test_tombstones_that_are_to_stay_for_ever_keep_their_times(delete_retention_ms: int, timestamp: int) -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", replace(CONFIG, delete_retention_ms=delete_retention_ms), NOW)
+    append(log, build([b"a"], [b"1"], timestamp))
+    append(log, build([b"a", b"b"], [None, b"2"], timestamp))
+    append(log, build([b"z"], [b"last"], timestamp))
+    log.roll()
+    for later_ms in (0, 1000, 2**40):
+        assert after_a_pass(log, disk, later_ms) == [(1, None), (2, b"2"), (3, b"last")]
+        assert {record.timestamp for record in stored_records(log)} == {timestamp}

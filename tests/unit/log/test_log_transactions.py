@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from itertools import accumulate
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ottla.log.compaction import Compaction
 from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.log.transactions import ABORT, COMMIT, ENTRY, Marker, read_marker
+from ottla.log.transactions import ABORT, COMMIT, ENTRY, Aborted, AbortedEntries, Marker, read_marker
 from ottla.ports import Now
 from ottla.records.batch import batches
 from ottla.records.build import build
@@ -350,3 +353,13 @@ def test_a_marker_is_read_the_same_whatever_it_looks_like(kind: int, coordinator
     assert read_marker(ordinary) == expected
     assert read_marker(build([key], [value], [1], [[("h", None)]], control=True, codec=codec)) == expected
     assert read_marker(build([b"\0\0\0"], [value + b"1"], 1, control=True, codec=codec)) is None
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 5), max_size=50), st.integers(-1, 120))
+def test_an_index_of_aborted_transactions_finds_each_that_ended_from_an_offset_on(steps: list[int], offset: int) -> None:
+    lasts = list(accumulate(steps, initial=1))
+    entries = [Aborted(number, last - 1, last, last) for number, last in enumerate(lasts)]
+    index = AbortedEntries(entries)
+    assert list(index) == entries
+    assert list(index.ended_from(offset)) == [entry for entry in entries if entry.last_offset >= offset]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from ottla.broker.partitions.durable import replace_file
 from ottla.broker.partitions.partition import Partition
@@ -27,6 +28,15 @@ log = logging.getLogger("ottla.broker")
 
 PASSED_AT_ONCE = 500
 """Partitions that are looked at between two pauses, if there is nothing to be done for them: far below a millisecond."""
+
+LONGEST_PAUSE_MS = 600_000
+
+
+class Refused(NamedTuple):
+    """Until when a log is not compacted that the disk refused to compact, and for how long in all."""
+
+    until_mono_ms: int
+    pause_ms: int
 
 
 class Cleaner:
@@ -52,6 +62,7 @@ class Cleaner:
         self._offsets: dict[Partition, int] = {}
         self._saved: Offsets = {}
         self._unreadable: set[Partition] = set()
+        self._refused: dict[Partition, Refused] = {}
 
     def start(self, now: Now) -> None:
         """Read how far each log was compacted, after the partitions were opened, and look regularly for what has to be."""
@@ -72,7 +83,7 @@ class Cleaner:
         return self._offsets.get(partition, 0)
 
     def _compact_all(self) -> Steps[None]:
-        """Compact log after log until none is due, or one cannot be compacted."""
+        """Compact log after log until none is due. A log that the disk refuses to compact is left alone for a while."""
         yield from self._forget_gone()
         while self._settings.value.log_cleaner_enable:
             now = self._clock.now()
@@ -87,14 +98,26 @@ class Cleaner:
             except Damaged as damaged:
                 self._unreadable.add(partition)
                 log.warning("%s is not compacted until the broker restarts: %s", partition, damaged)
-                return
+                continue
             except StorageFailed as failure:
-                log.warning("%s could not be compacted: %s", partition, failure)
-                return
-            if not compaction.result.is_done:
+                self._pause(partition, failure)
+                continue
+            self._refused.pop(partition, None)
+            if compaction.result.is_done:
+                yield from self._finish(partition, compaction.result)
+            else:
                 log.warning("%s is not to be compacted any more", partition)
-                return
-            yield from self._finish(partition, compaction.result)
+
+    def _pause(self, partition: Partition, failure: StorageFailed) -> None:
+        """Leave a log alone for twice as long as the last time: its compaction reads all of it again."""
+        before = self._refused.get(partition)
+        pause_ms = min(2 * before.pause_ms, LONGEST_PAUSE_MS) if before else self._settings.value.log_cleaner_backoff_ms
+        self._refused[partition] = Refused(self._clock.now().mono_ms + pause_ms, pause_ms)
+        log.warning("%s could not be compacted, and is tried again in %d ms: %s", partition, pause_ms, failure)
+
+    def _is_paused(self, partition: Partition, now: Now) -> bool:
+        refused = self._refused.get(partition)
+        return refused is not None and now.mono_ms < refused.until_mono_ms
 
     def _dirtiest(self, now: Now) -> Steps[tuple[Partition, Dirtiness] | None]:
         """Look at one partition after the other; topics that are not compacted are passed over many at a time."""
@@ -103,6 +126,8 @@ class Cleaner:
             if not number % PASSED_AT_ONCE:
                 yield None
             if not partition.config.compacts or partition.offline is not None or partition in self._unreadable:
+                continue
+            if self._is_paused(partition, now):
                 continue
             dirt = yield from self._due(partition, now)
             if dirt is not None and (found is None or (dirt.is_overdue, dirt.ratio) > found[:2]):
@@ -167,6 +192,7 @@ class Cleaner:
             for partition in gone:
                 del self._offsets[partition]
             self._unreadable &= live
+            self._refused = {partition: refused for partition, refused in self._refused.items() if partition in live}
             yield from self._save()
 
     def _save(self) -> Steps[None]:
