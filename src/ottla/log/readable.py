@@ -14,7 +14,7 @@ from ottla.log.damaged import Damaged
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.reading import FirstPart, LogReader
 from ottla.log.segment import Segment
-from ottla.log.timestamps import Found, Sought
+from ottla.log.timestamps import Answer, Further
 from ottla.log.transactions import Aborted
 from ottla.log.unfinished import Unfinished
 from ottla.ports import FileSlice
@@ -79,7 +79,7 @@ class ReadableLog:
         """Return the largest timestamp in a segment, in ms, or -1. Raises `Damaged` and `Unfinished`."""
         return self._reader.in_parts(lambda: segment.max_timestamp)
 
-    def offset_for_timestamp(self, timestamp: int, from_offset: int = 0) -> Found | Sought | None:
+    def offset_for_timestamp(self, timestamp: int, from_offset: int = 0) -> Answer:
         """Return (timestamp, offset) of the first record at or after `timestamp` (ms), or None (ListOffsets, KIP-79).
 
         Raises `Damaged` and `Unfinished`.
@@ -87,12 +87,18 @@ class ReadableLog:
         start = max(from_offset, self.log_start_offset)
         return self._looked_up(lambda: timestamps.first_at_or_after(self.segments, timestamp, start))
 
-    def max_timestamp_offset(self) -> Found | Sought | None:
+    def max_timestamp_offset(self, so_far: Further | None = None) -> Answer:
         """Return (timestamp, offset) of the first record with the largest timestamp, or None (KIP-734).
 
         Raises `Damaged` and `Unfinished`.
         """
-        return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset))
+        return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset, so_far))
+
+    def look_further(self, so_far: Further) -> Answer:
+        """Go on with a search that paused. Raises `Damaged` and `Unfinished`."""
+        if so_far.is_largest:
+            return self.max_timestamp_offset(so_far)
+        return self.offset_for_timestamp(so_far.timestamp, so_far.next_offset)
 
     def behind_damage(self, offset: int) -> int:
         """Return where reading can go on after `read` raised `Damaged` at `offset`."""
@@ -110,10 +116,10 @@ class ReadableLog:
         """Return the aborted transactions with records from `offset` on and below `until_offset`, for Fetch (KIP-98)."""
         return self._reader.aborted_transactions(offset, until_offset)
 
-    def _looked_up(self, look_up: Callable[[], Found | Sought | None]) -> Found | Sought | None:
+    def _looked_up(self, look_up: Callable[[], Answer]) -> Answer:
         """Look up what an index leads to. If the index is wrong it is built anew; damage on the way is raised as `Damaged`."""
 
-        def look() -> Found | Sought | None:
+        def look() -> Answer:
             try:
                 return look_up()
             except Damaged as damaged:

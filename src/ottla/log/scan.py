@@ -90,21 +90,24 @@ def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
 
 def find_timestamp(file: File, position: int, end: int, timestamp: int) -> int:
     """Return the position of the first batch from `position` on with a max_timestamp of at least `timestamp`; `end` if none."""
+    return next((at for at, max_timestamp in max_timestamps(file, position, end) if max_timestamp >= timestamp), end)
+
+
+def max_timestamps(file: File, position: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield (position, max_timestamp) of each batch from `position` to `end`. Raises `Damaged`."""
     unpack = TIMED_SPAN.unpack_from
     while end - position >= HEADER_BYTES:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))
         at, last = 0, len(chunk) - TIMED_SPAN.size
         while at <= last:
             _, batch_length, _, max_timestamp = unpack(chunk, at)
-            if max_timestamp >= timestamp:
-                return position + at
             if batch_length < SHORTEST:
                 raise damaged(file, position + at)
+            yield position + at, max_timestamp
             at += batch_length + LENGTH_FROM
         if not at:
             raise damaged(file, position)
         position += at
-    return end
 
 
 def base_offset(file: File, position: int) -> int:

@@ -133,6 +133,11 @@ class Segment:
         self.need_indexes()
         return self._max_timestamp
 
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the batch with the largest timestamp; valid after `max_timestamp`."""
+        return self._max_timestamp_offset
+
     def check_times(self) -> None:
         """Have the indexes built anew if the newest entry of the time index, found on disk, is not what its batch says, or gone."""
         if self._times_are_checked:
@@ -322,7 +327,7 @@ class Segment:
         return batch_size(self.file, position)
 
     def locate_timestamp(self, timestamp: int, start_offset: int) -> int:
-        """Return the position of the first batch from `start_offset` on with a record at or after `timestamp`; `size` if none.
+        """Return a position from which to look for the first batch, from `start_offset` on, at or after `timestamp`.
 
         Raises as `locate`.
         """
@@ -331,8 +336,7 @@ class Segment:
         if entry is not None and self.unproven is not None and not self._was_reindexed and not self._is_true(entry):
             self.reindex()
             self.need_indexes()
-        offset = max(start_offset, self.base_offset + (entry[1] if entry else 0))
-        return find_timestamp(self.file, self.locate(offset), self.size, timestamp)
+        return self.locate(max(start_offset, self.base_offset + (entry[1] if entry else 0)))
 
     def flush_indexes(self, *, final: bool = False) -> list[File]:
         """Flush the indexes; a `final` flush adds the largest timestamp. Returns their files.

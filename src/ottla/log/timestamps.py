@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
+from ottla.log.scan import base_offset, max_timestamps
 from ottla.log.segment import NO_TIMESTAMP, Segment
 from ottla.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, read_header
 from ottla.records.columns import ROW_BYTES, open_batches
@@ -18,6 +20,10 @@ Found = tuple[int, int]
 
 MOST_AT_ONCE = PAUSE_BYTES // 16
 """Records that are looked at while others wait."""
+
+
+PASSED_AT_ONCE = 2000
+"""Batches that are passed over while others wait: about a millisecond's work."""
 
 
 class Sought(NamedTuple):
@@ -53,32 +59,73 @@ class Sought(NamedTuple):
         return self.header.max_timestamp, max(self.header.base_offset, self.start_offset)
 
 
-def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> Found | Sought | None:
-    """Return the first record, from `start_offset` on, at or after `timestamp`; or a batch that takes long to be searched."""
-    for segment in _timed(segments):
+class Further(NamedTuple):
+    """A search that goes on at `next_offset`, after others had their turn.
+
+    `timestamp` is the time that is sought, or the largest one so far for the record with the largest time (`is_largest`).
+    """
+
+    next_offset: int
+    timestamp: int
+    is_largest: bool = False
+
+
+Answer = Found | Sought | Further | None
+
+
+def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> Answer:
+    """Return the first record, from `start_offset` on, at or after `timestamp`; or the batch in which to look for it."""
+    for segment in _timed(segments, start_offset):
         if segment.max_timestamp < timestamp:
             continue
         position = segment.locate_timestamp(timestamp, start_offset)
-        while position < segment.size:
-            found = _in_batch(segment, position, timestamp, start_offset)
+        for passed, (at, max_timestamp) in enumerate(max_timestamps(segment.file, position, segment.size)):
+            if passed == PASSED_AT_ONCE:
+                return Further(base_offset(segment.file, at), timestamp)
+            found = _in_batch(segment, at, timestamp, start_offset) if max_timestamp >= timestamp else None
             if found is not None:
                 return found
-            position += segment.batch_size(position)
     return None
 
 
-def _timed(segments: Sequence[Segment]) -> Iterator[Segment]:
-    """Those that hold batches, with time indexes that can be believed."""
-    for segment in segments:
+def _timed(segments: Sequence[Segment], start_offset: int) -> Iterator[Segment]:
+    """Yield the segments with batches from `start_offset` on, once their time indexes are checked."""
+    first = max(0, bisect_right(segments, start_offset, key=lambda segment: segment.base_offset) - 1)
+    for segment in segments[first:]:
         if segment.size:
             segment.check_times()
             yield segment
 
 
-def largest(segments: Sequence[Segment], start_offset: int) -> Found | Sought | None:
-    """Return the first record, from `start_offset` on, with the largest timestamp; or the batch in which it is, as above."""
-    timestamp = max((segment.max_timestamp for segment in _timed(segments)), default=NO_TIMESTAMP)
-    return first_at_or_after(segments, timestamp, start_offset) if timestamp > NO_TIMESTAMP else None
+def largest(segments: Sequence[Segment], start_offset: int, so_far: Further | None = None) -> Answer:
+    """Return the first record, from `start_offset` on, with the largest timestamp; or the batch in which to look for it."""
+    timestamp, from_offset = (so_far.timestamp, so_far.next_offset) if so_far else (NO_TIMESTAMP, start_offset)
+    for segment in _timed(segments, from_offset):
+        if segment.max_timestamp <= timestamp:
+            continue
+        whole = _first_whole(segment, from_offset)
+        if segment.max_timestamp_offset >= whole:
+            timestamp = segment.max_timestamp
+            continue
+        for passed, (at, max_timestamp) in enumerate(max_timestamps(segment.file, segment.locate(whole), segment.size)):
+            if passed == PASSED_AT_ONCE:
+                return Further(base_offset(segment.file, at), timestamp, True)
+            timestamp = max(timestamp, max_timestamp)
+    return first_at_or_after(segments, max(timestamp, 0), start_offset)
+
+
+def _first_whole(segment: Segment, from_offset: int) -> int:
+    """Return where the first batch begins all of whose records are at `from_offset` or later.
+
+    The indexes know the time of deleted records, too, and a batch those of all its records.
+    """
+    if segment.base_offset >= from_offset:
+        return segment.base_offset
+    position = segment.locate(from_offset)
+    if position >= segment.size:
+        return from_offset
+    header = read_header(segment.file.read(position, HEADER_BYTES))
+    return header.base_offset if header.base_offset >= from_offset else header.next_offset
 
 
 def _in_batch(segment: Segment, position: int, timestamp: int, start_offset: int) -> Found | Sought | None:

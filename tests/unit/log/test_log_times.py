@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.log.log import Log, LogConfig
+from ottla.log.timestamps import PASSED_AT_ONCE, Answer, Further
 from ottla.records.build import build
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch
@@ -53,3 +54,35 @@ def test_records_that_cannot_be_opened_are_found_by_their_batch() -> None:
 def test_an_empty_log_has_no_times() -> None:
     log = Log.open(SimDisk(), "t-0", CONFIG, NOW)
     assert (log.offset_for_timestamp(0), log.max_timestamp_offset()) == (None, None)
+
+
+def found_in_steps(log: Log, found: Answer) -> tuple[Answer, int]:
+    """Go on with a search until it is over: (answer, pauses)."""
+    pauses = 0
+    while isinstance(found, Further):
+        pauses += 1
+        found = log.look_further(found)
+    return found, pauses
+
+
+def test_the_newest_record_is_found_though_newer_ones_before_it_were_deleted() -> None:
+    log = Log.open(SimDisk(), "t-0", LogConfig(), NOW)
+    for times in ([9, 1], [50, 3, 2], [7, 8, 1]):
+        append(log, build(None, [b"v"] * len(times), times))
+    for start, newest in ((1, (50, 2)), (2, (50, 2)), (3, (8, 6)), (5, (8, 6)), (7, (1, 7))):
+        log.delete_records(start)
+        assert log.max_timestamp_offset() == newest
+    log.delete_records(8)
+    assert log.max_timestamp_offset() is None
+
+
+def test_searches_behind_deleted_records_that_were_newer_keep_nobody_waiting() -> None:
+    log = Log.open(SimDisk(), "t-0", LogConfig(), NOW)
+    append(log, make_batch(timestamp=10_000_000))
+    for number in range(3 * PASSED_AT_ONCE):
+        append(log, make_batch(timestamp=number))
+    log.delete_records(1)
+    wanted = 3 * PASSED_AT_ONCE - 1
+    assert found_in_steps(log, log.max_timestamp_offset())[1] >= 2
+    assert found_in_steps(log, log.offset_for_timestamp(wanted)) == ((wanted, wanted + 1), 2)
+    assert found_in_steps(log, log.offset_for_timestamp(wanted + 1))[0] is None

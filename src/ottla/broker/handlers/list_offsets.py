@@ -19,7 +19,7 @@ from ottla.broker.serving.slices import BY_PARTITION
 from ottla.cluster.replication.leader import LeaderState
 from ottla.log.damaged import Damaged
 from ottla.log.segment_times import segment_times
-from ottla.log.timestamps import Found, Sought
+from ottla.log.timestamps import Answer, Found, Further, Sought
 from ottla.log.unfinished import Unfinished
 from ottla.ports import Disk, Now, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -175,11 +175,16 @@ def _find(partition: Partition, timestamp: int, asked: ListOffsetsRequest, check
     return found if found is not None and found[1] < latest else NOTHING
 
 
-def _in_parts(partition: Partition, look_up: Callable[[], Found | Sought | None]) -> Steps[Found | Sought | None]:
-    """What is found, with a pause wherever the log has to look at more than one call may."""
+def _in_parts(partition: Partition, look_up: Callable[[], Answer]) -> Steps[Found | Sought | None]:
+    """Return the result of a search, with a pause wherever the log has to look at more than one call may."""
     while partition.offline is None:
         try:
-            return look_up()
+            found = look_up()
         except Unfinished:
             yield None
+            continue
+        if not isinstance(found, Further):
+            return found
+        look_up = partial(partition.log.look_further, found)
+        yield None
     raise StorageFailed(str(partition), "it went offline meanwhile")

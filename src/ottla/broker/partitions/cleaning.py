@@ -32,7 +32,7 @@ PASSED_AT_ONCE = 500
 LONGEST_PAUSE_MS = 600_000
 
 
-class Refused(NamedTuple):
+class PausedCompaction(NamedTuple):
     """Until when a log is not compacted that the disk refused to compact, and for how long in all."""
 
     until_mono_ms: int
@@ -62,7 +62,7 @@ class Cleaner:
         self._offsets: dict[Partition, int] = {}
         self._saved: Offsets = {}
         self._unreadable: set[Partition] = set()
-        self._refused: dict[Partition, Refused] = {}
+        self._refused: dict[Partition, PausedCompaction] = {}
 
     def start(self, now: Now) -> None:
         """Read how far each log was compacted, after the partitions were opened, and look regularly for what has to be."""
@@ -112,7 +112,7 @@ class Cleaner:
         """Leave a log alone for twice as long as the last time: its compaction reads all of it again."""
         before = self._refused.get(partition)
         pause_ms = min(2 * before.pause_ms, LONGEST_PAUSE_MS) if before else self._settings.value.log_cleaner_backoff_ms
-        self._refused[partition] = Refused(self._clock.now().mono_ms + pause_ms, pause_ms)
+        self._refused[partition] = PausedCompaction(self._clock.now().mono_ms + pause_ms, pause_ms)
         log.warning("%s could not be compacted, and is tried again in %d ms: %s", partition, pause_ms, failure)
 
     def _is_paused(self, partition: Partition, now: Now) -> bool:
