@@ -1,0 +1,310 @@
+"""The upkeep of a log: segments are sealed, synced, replaced by compacted ones and deleted when they are old.
+
+Knows segments, the settings and the files beside them; knows no batch that is about to be written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from ottla.log import retention, swap
+from ottla.log.aborted import AbortedNotes
+from ottla.log.compacted import note_none
+from ottla.log.config import LogConfig
+from ottla.log.damaged import Vanished
+from ottla.log.gaps import note_gaps
+from ottla.log.names import LEADER_EPOCHS, LOG, TRANSACTION_INDEX
+from ottla.log.positions07 import NoPositions07, Positions07
+from ottla.log.producers import Producers
+from ottla.log.readable import ReadableLog
+from ottla.log.segment import Segment, begin_segment
+from ottla.log.snapshots import forget_snapshot, remove_snapshots, write_snapshot
+from ottla.log.unfinished import Unfinished
+from ottla.ports import Disk, File, Now, StorageFailed, Syncable
+
+log = logging.getLogger("ottla.log")
+
+SNAPSHOT_BYTES = 1 << 20
+"""How much may be written to a segment before a checkpoint saves the producers' state again."""
+
+
+class LogUpkeep(ReadableLog):
+    """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
+
+    `size_bytes` is the size of the segments' batches. `_unsynced` has, for each sealed segment, (offset up to which the log must be
+    synced for it, file).
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_active",
+        "_disk",
+        "_epochs_saved",
+        "_names_synced",
+        "_removed",
+        "_snapshot_at",
+        "_snapshots",
+        "_swap",
+        "_swap_step",
+        "_unsynced",
+        "config",
+        "noted_start",
+        "positions_07",
+        "producers",
+        "size_bytes",
+        "synced_offset",
+    )
+
+    config: LogConfig
+    noted_start: int
+    positions_07: Positions07 | NoPositions07
+    producers: Producers
+    size_bytes: int
+    synced_offset: int
+    _aborted: AbortedNotes
+    _active: Segment
+    _disk: Disk
+    _epochs_saved: bool
+    _names_synced: bool
+    _removed: list[retention.RemovedSegment]
+    _snapshot_at: int
+    _snapshots: list[int]
+    _swap: swap.Swap | None
+    _swap_step: int
+    _unsynced: dict[Segment, list[tuple[int, File]]]
+
+    def roll(self, offset: int | None = None) -> None:
+        """Seal the newest segment and begin another at the log's end. Raises `StorageFailed`, and nothing has changed then.
+
+        At an `offset` beyond the end, the log goes on there: the leader's compaction removed what no segment could span.
+        """
+        sealed = self._active
+        if offset is None and not sealed.size:
+            return
+        self.check_place()
+        end = self.log_end_offset
+        if offset is not None and offset > end:
+            note_gaps(self._disk, self.path, [(end, offset)])
+            end = offset
+        files = sealed.flush_indexes(final=True)
+        if sealed.give_back():
+            files.append(sealed.file)
+        self._save_producers(end)
+        if self.config.compacts and len(self.segments) == 1:
+            note_none(self._disk, self.path)
+        self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
+        fresh = begin_segment(self._disk, self.path, end)
+        self._reserve(fresh)
+        self._active = fresh
+        self._snapshot_at = 0
+        self.segments.append(self._active)
+        before, self.log_end_offset = self.log_end_offset, end
+        unsynced = [(end + 1, file) for file in files]  # a sync up to `end` may have been asked for before they were written
+        if self.synced_offset < before:
+            unsynced.append((end, sealed.file))
+        if unsynced:
+            self._unsynced[sealed] = unsynced
+
+    def check_place(self) -> None:
+        """Raise `StorageFailed` if somebody removed the log's directory or its newest file: what is appended would be nowhere."""
+        active = self._active
+        name = active.path(LOG) if active.size else self.path
+        if not self._disk.exists(name):
+            sentence = "it was removed while the broker ran"
+            raise Vanished(name, f"{sentence}: restore it and restart the broker, or delete the topic to give its records up.")
+
+    # Forgetting
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now) -> bool:
+        """Put a compacted segment, complete and synced, in the place of those it was made from.
+
+        Returns False, with nothing changed, if some of those are gone. Raises `StorageFailed` with nothing changed. While
+        `is_swapping`, have the `directory` synced and call `go_on_swapping`, repeatedly.
+        """
+        self.finish_swap()
+        first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
+        if first < 0 or self.segments[first : first + len(old)] != list(old) or old[-1] is self._active:
+            return False
+        self.positions_07.compacted(self._reader.end_offset(old[-1], self.log_end_offset))
+        swap.decide(self._disk, new)
+        self._leave(old)
+        self._aborted.replaced(old)
+        self.segments[first:first] = [new]
+        self.size_bytes += new.size - sum(segment.size for segment in old)
+        self._reader.places.clear()
+        self._swap = swap.Swap(new, list(old), now.mono_ms + self.config.file_delete_delay_ms)
+        return True
+
+    @property
+    def is_swapping(self) -> bool:
+        """Whether compacted files do not have their final names yet."""
+        return self._swap is not None
+
+    @property
+    def swap_step(self) -> int:
+        """The number of the step that is next: whoever has the directory synced for it says so to `go_on_swapping`."""
+        return self._swap_step
+
+    def go_on_swapping(self, step: int | None = None) -> None:
+        """Do the next step of a swap, if it is still `step`: the directory was synced for it. Raises `StorageFailed`."""
+        going_on = self._swap
+        if going_on is None or step not in (None, self._swap_step):
+            return
+        self._swap_step += 1
+        try:
+            if going_on.go_on(self._disk):
+                self._swap = None
+        finally:
+            self._removed += going_on.removed
+            going_on.removed.clear()
+
+    def finish_swap(self) -> None:
+        """Finish all swaps, and wait for it. Raises `StorageFailed` if that fails."""
+        while self._swap is not None:
+            self._disk.sync_dir(self.path)
+            self.go_on_swapping()
+
+    @property
+    def directory(self) -> Syncable:
+        """The names of its files, to be synced."""
+        return self._disk.directory(self.path)
+
+    def retain(self, now: Now, *, until_offset: int | None = None, most: int | None = None) -> int:
+        """Delete old segments by the settings, none reaching beyond `until_offset`, at most `most`; returns how many.
+
+        The last one is gone for good when `directory` is synced (call `names_are_synced` then), the others at once. What the disk
+        refuses is logged, and tried again the next time. Raises `Unfinished` if it takes more calls to find out what is old.
+        """
+        if self._names_synced:
+            self.positions_07.drop_before(self.segments[0].base_offset)
+        self._removed = retention.remove_expired(self._disk, self._removed, now, self.noted_start)
+        self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
+        limit = self.log_end_offset if until_offset is None else until_offset
+        before = len(self._removed)
+        try:
+            self.finish_swap()
+            before = len(self._removed)
+            expired = self._expired(now, limit)
+            self._remove_oldest(expired if most is None else min(expired, most), now)
+        except Unfinished:
+            raise
+        except StorageFailed as failure:
+            log.error("%s: old segments could not be deleted: %s", self.path, failure, extra={"cause": "retention"})
+        return len(self._removed) - before
+
+    def names_are_synced(self) -> None:
+        """Note that the `directory` was synced since the last segment was deleted."""
+        self._names_synced = True
+
+    # Stopping
+
+    def checkpoint(self) -> int:
+        """Write indexes, epochs and producers' state to disk, so that little is read after a crash.
+
+        Returns the recovery point to be kept. Raises `StorageFailed`.
+        """
+        files = self.flush()
+        try:
+            for file in files:
+                file.sync()
+        except StorageFailed:
+            self.was_not_flushed()
+            raise
+        self.noted_start = self.log_start_offset
+        return self.synced_offset
+
+    def flush(self) -> list[Syncable]:
+        """Do the same without waiting: once the returned files are synced, the present `synced_offset` is the recovery point.
+
+        Indexes below it are not checked again. Raises `StorageFailed`.
+        """
+        files: list[Syncable] = [*self._active.save_indexes()]
+        # Aborted transactions below it are not looked for again either, nor in segments sealed since.
+        sealed = [one for unsynced in self._unsynced.values() for one in unsynced]
+        files += [file for end, file in sealed if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
+        files += self._aborted.write(self.segments)
+        if self._active.size - self._snapshot_at > SNAPSHOT_BYTES:
+            self._save_producers()
+        if not self._epochs_saved:
+            self._write_epochs()  # an earlier attempt may have found no space
+            files += [self._disk.open(f"{self.path}/{LEADER_EPOCHS}"), self.directory]
+            self._epochs_saved = True
+        return files
+
+    def was_not_flushed(self) -> None:
+        """Note that the files which `flush` or `write_out` returned were not synced."""
+        self._epochs_saved = False
+
+    # Inside
+
+    def _reserve(self, segment: Segment) -> None:
+        """Give a new segment's file its full size at once, if the settings say so (preallocate). Raises `StorageFailed`."""
+        if self.config.preallocate and not segment.size:
+            segment.reserve(self.config.segment_bytes)
+
+    def _save_producers(self, end: int | None = None) -> None:
+        """Write the producers' state as of `end`, by default the end of the log. Raises `StorageFailed`."""
+        end = self.log_end_offset if end is None else end
+        write_snapshot(self._disk, self.path, end, self.producers)
+        if end not in self._snapshots:
+            self._snapshots.append(end)
+        self._snapshot_at = self._active.size
+        bases = {segment.base_offset for segment in self.segments}
+        remove_snapshots(
+            self._disk,
+            self.path,
+            self._snapshots,
+            unwanted=[known for known in self._snapshots if known not in bases and known != end],
+        )
+
+    def _write_epochs(self) -> None:
+        """Not synced before the next checkpoint: recovery finds in the batches what a crash loses of it."""
+        self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=False)
+        self._epochs_saved = False
+
+    def _expired(self, now: Now, until_offset: int) -> int:
+        start, end = self.log_start_offset, self.log_end_offset
+        look = partial(retention.expired, self.segments, self.config, now, self._disk, start, until_offset, end)
+        return self._reader.in_parts(look)
+
+    def _remove_oldest(self, count: int, now: Now) -> None:
+        """Delete the first `count` segments, and begin a new one if none is left."""
+        if not count:
+            return
+        if count == len(self.segments):
+            self.roll()
+        try:
+            for _ in range(count):
+                self._remove_first(now)
+        finally:  # also if the disk refused to go on: what is gone is gone
+            self._move_start(max(self.log_start_offset, self.segments[0].base_offset))
+
+    def _remove_first(self, now: Now) -> None:
+        segment = self.segments[0]
+        if not self._names_synced:
+            self._disk.sync_dir(self.path)  # one after the other, or a power cut could bring back the first and not the second
+        deadline_mono_ms, until = now.mono_ms + self.config.file_delete_delay_ms, self.segments[1].base_offset
+        self._removed.append(retention.mark_removed(self._disk, segment, deadline_mono_ms, until))
+        self._names_synced = False
+        self._leave([segment])
+        self.size_bytes -= segment.size
+        self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        log.info("%s: the segment of offset %d (%d bytes) is deleted", self.path, segment.base_offset, segment.size)
+        self._reader.places.clear()
+        if segment.base_offset in self._snapshots:
+            forget_snapshot(self._disk, self.path, self._snapshots, segment.base_offset)
+
+    def _leave(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        """Take these segments out of the log. There is no other way out, so that nothing deleted is ever synced."""
+        first = self.segments.index(segments[0])
+        del self.segments[first : first + len(segments)]
+        for segment in segments:
+            self._unsynced.pop(segment, None)
+        return segments
+
+    def _move_start(self, offset: int) -> None:
+        self.log_start_offset = offset
+        if self.epochs.truncate_start(offset):
+            self._epochs_saved = False  # the next checkpoint writes them
