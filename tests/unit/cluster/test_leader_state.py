@@ -152,7 +152,21 @@ def test_a_refused_follower_is_asked_for_again_at_once_in_a_new_leader_epoch() -
     fetch(leader, 3, 0, 0)
     refused(leader, 0)
     leader.lead(assigned((1, 2), leader_epoch=6, partition_epoch=8), 0, 1)
+    fetch(leader, 3, 0, 0, 1)
     assert leader.expand(3, 0, 1) is not None
+
+
+def test_a_leader_that_missed_a_leader_epoch_counts_no_follower_before_it_fetches_in_the_new_one() -> None:
+    leader = leading((1, 2, 3))
+    fetch(leader, 2, 120, 120)
+    fetch(leader, 3, 110, 120)
+    assert leader.high_watermark(120, 0, 2) == 110
+    leader.lead(assigned((1, 2), leader_epoch=7, partition_epoch=9), 120, 1)  # in epoch 6 replica 3 led, and 2 truncated to 110
+    assert leader.high_watermark(120, 1, 2) < 110
+    assert leader.expand(3, 110, 1) is None
+    assert leader.low_watermark(5) == -1
+    fetch(leader, 2, 110, 120, 2)
+    assert leader.high_watermark(120, 2, 2) == 110
 
 
 def test_a_change_tells_with_which_epochs_its_members_fetched() -> None:
@@ -233,6 +247,13 @@ class Replication(RuleBasedStateMachine):
         self.agreed = self.agreed._replace(leader_epoch=epochs[0], partition_epoch=epochs[1])
         self.leader.lead(self.agreed, self.end_offset, self.now_ms)
         self.look()
+
+    @rule(lost=st.integers(0, 3))
+    def miss_a_leader_epoch(self, lost: int) -> None:
+        """Another replica has led meanwhile, and followers have truncated what only this one had."""
+        self.ends = {node_id: max(min(end, self.high_watermark), end - lost) for node_id, end in self.ends.items()}
+        self.agreed = self.agreed._replace(leader_epoch=self.agreed.leader_epoch + 1)
+        self.elect()
 
     def look(self) -> None:
         self.high_watermark = max(self.high_watermark, self.leader.high_watermark(self.end_offset, self.now_ms, 2))

@@ -46,10 +46,9 @@ class Follower:
             self.refused_ms = NEVER
 
     def begin_epoch(self, end_offset: int, now_ms: int, *, is_in_sync: bool) -> None:
-        """A new leader epoch of the same leader: what it fetched counts on, but it has to fetch again to join the in-sync set."""
+        """Begin a leader epoch: its end is unknown until it fetches, and one in sync counts as caught up until now."""
         self.fetch_end_offset = end_offset
         self.fetch_ms = self.caught_up_ms = now_ms if is_in_sync else NEVER
-        self.refused_ms = NEVER
 
     @property
     def was_refused(self) -> bool:

@@ -63,9 +63,11 @@ class LeaderState:
 
     def lead(self, assigned: Assigned, end_offset: int, now_ms: int) -> None:
         """Take in what the controller decided: the first time, for a new leader epoch, or for other replicas in the same one."""
-        known = self.followers
+        is_new = assigned.leader_epoch > self.leader_epoch
+        # Others may have led between two epochs of this leader, and followers truncated what they had fetched before.
+        known = {} if is_new else self.followers
         self.followers = {one: known.get(one) or Follower() for one in assigned.replicas if one != self.node_id}
-        if assigned.leader_epoch > self.leader_epoch:
+        if is_new:
             self.leader_epoch = assigned.leader_epoch
             self.start_offset = end_offset
             for node_id, follower in self.followers.items():
