@@ -123,7 +123,8 @@ class Disk(Protocol):
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """Return whether a file or directory has this name. Raises `StorageFailed` if the disk does not say."""
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory, sorted; none if it does not exist."""

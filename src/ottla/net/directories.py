@@ -70,6 +70,11 @@ class RealDirectory:
         finally:
             self.unpin()
 
+    @property
+    def is_slow(self) -> bool:
+        """Names are few."""
+        return False
+
     def begin_sync(self) -> int:
         """Names are synced by `sync` alone."""
         return -1

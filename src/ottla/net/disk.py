@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +40,9 @@ REMOVED = "it was removed by somebody else"
 
 FDATASYNC = os.fdatasync
 
+SLOW_BYTES = 8 << 20
+"""A sync of more written bytes than these takes so long that no other one should wait for it."""
+
 LARGE_BYTES = 4 << 20
 """Freeing a file of this size or more takes so long that the janitor does it."""
 
@@ -57,7 +61,9 @@ class RealFile:
         "_is_gone",
         "_is_leaving",
         "_is_new",
+        "_lock",
         "_pins",
+        "_size_synced",
         "_synced",
         "_syncing",
         "_system",
@@ -82,7 +88,9 @@ class RealFile:
         self._asked = 0
         self._written = 1  # a killed process may have written to it before, and the page cache holds that still
         self._synced = self._syncing = 0
+        self._size_synced = size
         self._failure: str | None = None
+        self._lock = threading.Lock()
 
     def __del__(self) -> None:
         self.close()
@@ -181,9 +189,13 @@ class RealFile:
             self.unpin()
 
     def _sync(self) -> None:
+        with self._lock:  # the kernel says once that pages could not be written, and to one of those who ask at the same time
+            self._sync_alone()
+
+    def _sync_alone(self) -> None:
         if self._failure is not None:
             raise SyncFailed(self.path, self._failure)
-        written = self._written
+        written, size = self._written, self.size
         try:
             if written != self._synced:
                 self._system.fdatasync(self._fd)
@@ -198,24 +210,37 @@ class RealFile:
         except StorageFailed as failure:
             self._failure = failure.reason
             raise
-        self._synced = written
+        self._synced, self._size_synced = written, size
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether so much was written since the last sync that the next one takes long."""
+        return self.size - self._size_synced > SLOW_BYTES
 
     def begin_sync(self) -> int:
-        """The handle, where nothing but what was written has to be synced, and no test stands in for the system; else -1."""
-        written = self._written
-        is_simple = written != self._synced and self._directory is None and self._failure is None
-        if not is_simple or self._system.fdatasync is not FDATASYNC:
+        """Return the handle, where written bytes alone are to be synced, by nobody else now; otherwise -1.
+
+        A test may stand in for the system: then it is -1, too.
+        """
+        if self._system.fdatasync is not FDATASYNC or not self._lock.acquire(blocking=False):
             return -1
-        self._syncing = written
+        written = self._written
+        if written == self._synced or self._directory is not None or self._failure is not None:
+            self._lock.release()
+            return -1
+        self._syncing, self._size_synced = written, self.size
         return self._fd
 
     def end_sync(self, outcome: int) -> None:
         """Note how the sync went that was begun. Raises `SyncFailed`, and all later ones fail then."""
-        if not outcome or (outcome == NAMELESS and self._is_leaving):
-            self._synced = self._syncing
-            return
-        self._failure = REMOVED if outcome == NAMELESS else os.strerror(outcome)
-        raise SyncFailed(self.path, self._failure)
+        try:
+            if not outcome or (outcome == NAMELESS and self._is_leaving):
+                self._synced = self._syncing
+                return
+            self._failure = REMOVED if outcome == NAMELESS else os.strerror(outcome)
+            raise SyncFailed(self.path, self._failure)
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         """Close the handle, or have the sync in progress close it when done; the next use opens it again."""
@@ -321,7 +346,13 @@ class RealDisk:
         return file
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(self._full(path))
+        try:
+            self.system.stat(self._full(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as failure:
+            raise failed(path, failure) from failure
+        return True
 
     def list(self, path: str) -> list[str]:
         try:
@@ -531,7 +562,8 @@ class RealDisk:
         file = self._by_path.pop(path, None)
         if file is not None:
             return [file]
-        return [file for file in map(self._by_path.pop, at_or_below(list(self._by_path), path)) if file is not None]
+        names = at_or_below(list(self._by_path), path)
+        return [file for name in names if (file := self._by_path.pop(name, None)) is not None]  # collected meanwhile: None
 
     @staticmethod
     def _let_go(files: Iterable[RealFile | None]) -> frozenset[str]:

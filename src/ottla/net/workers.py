@@ -1,8 +1,8 @@
 """Threads for work that may take long: syncing files. Knows no paths of logs.
 
-One pass of syncs serves everybody who asked during the pass before. Its files are synced side by side where the disk is slow, for
-it combines many small syncs, and one after the other where it is quick, for to wake threads takes longer then. Removals have a
-thread of their own (`ottla.net.janitor`), or freeing gigabytes would delay syncs.
+One pass of syncs serves everybody who asked during the pass before; a sync of many megabytes is no part of it. Its files are synced
+side by side where the disk is slow, for it combines many small syncs, and one after the other where it is quick, for to wake
+threads takes longer then. Removals have a thread of their own (`ottla.net.janitor`), or freeing gigabytes would delay syncs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ottla.ports import StorageFailed, Syncable
 log = logging.getLogger("ottla.net")
 
 SYNCS_SIDE_BY_SIDE = 8
+SLOW_SIDE_BY_SIDE = 2
 SHORT_NS = 1_000_000
 """A pass that takes longer is shared by several threads: a slow disk combines what they ask for."""
 
@@ -41,6 +42,11 @@ class Pinned(Syncable, Protocol):
     def pin(self) -> None: ...
 
     def unpin(self) -> None: ...
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the sync will take long."""
+        ...
 
     def begin_sync(self) -> int:
         """The handle of what somebody else may sync, who then says to `end_sync` how it went; -1: call `sync`."""
@@ -114,6 +120,7 @@ class SyncWorker(Worker):
         self._syncs: list[tuple[Sequence[Pinned], Done]] = []
         self._is_urgent = False
         self._helpers = ThreadPoolExecutor(SYNCS_SIDE_BY_SIDE, "ottla-sync")
+        self._slow = ThreadPoolExecutor(SLOW_SIDE_BY_SIDE, "ottla-sync-slow")
         self._sync_ns = SHORT_NS
         """What one sync takes if nothing disturbs it, as the passes so far let know."""
 
@@ -130,6 +137,7 @@ class SyncWorker(Worker):
     def stop(self) -> None:
         super().stop()
         self._helpers.shutdown()
+        self._slow.shutdown()
 
     def _run(self) -> None:
         while True:
@@ -140,7 +148,17 @@ class SyncWorker(Worker):
                 syncs, self._syncs, self._is_urgent = self._syncs, [], False
                 if not syncs:
                     return
-            self._sync_all(syncs)
+            slow = [ask for ask in syncs if any(file.is_slow for file in ask[0])]
+            for files, done in slow:
+                self._slow.submit(self._sync_slowly, files, done)
+            self._sync_all([ask for ask in syncs if ask not in slow] if slow else syncs)
+
+    def _sync_slowly(self, files: Sequence[Pinned], done: Done) -> None:
+        """Sync much, beside all other syncs."""
+        with Handover(self._post):
+            failures: dict[Pinned, StorageFailed] = {}
+            _sync_each(deque(files), failures)
+            self._post(partial(_finish, deque([(files, done, next(iter(failures.values()), None))]), self._post))
 
     def _sync_all(self, syncs: list[tuple[Sequence[Pinned], Done]]) -> None:
         failures: dict[Pinned, StorageFailed] = {}
@@ -160,7 +178,8 @@ class SyncWorker(Worker):
         if handles:
             self._sync_ns += (min(ns for ns in shortest if ns is not None) - self._sync_ns) // 8
         outcomes = deque((files, done, next(filter(None, map(failures.get, files)), None)) for files, done in syncs)
-        self._post(partial(_finish, outcomes, self._post))
+        if outcomes:
+            self._post(partial(_finish, outcomes, self._post))
 
 
 def shared(files: list[F], sync_ns: int) -> deque[list[F]]:

@@ -296,6 +296,7 @@ class SimDisk:
         return file
 
     def exists(self, path: str) -> bool:
+        self.may("exists", path)
         return self._find(path) is not None
 
     def list(self, path: str) -> list[str]:

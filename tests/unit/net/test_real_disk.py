@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from queue import Queue
 from types import FrameType
@@ -18,7 +18,8 @@ import pytest
 
 from ottla.log.log import Log, LogConfig
 from ottla.net import workers
-from ottla.net.disk import LARGE_BYTES, LOOKS, RealDisk, RealFile
+from ottla.net.directories import at_or_below
+from ottla.net.disk import LARGE_BYTES, LOOKS, SLOW_BYTES, RealDisk, RealFile
 from ottla.net.janitor import PIECE_BYTES
 from ottla.net.kernel_sync import NAMELESS, sync_each
 from ottla.ports import Buffer, FileSlice, StorageFailed, SyncFailed
@@ -461,28 +462,96 @@ def test_what_a_killed_process_left_in_the_page_cache_is_synced_when_asked(
     assert synced == [file.fileno()]
 
 
-def test_whoever_syncs_a_file_that_another_thread_is_syncing_does_not_go_ahead(
+def test_a_sync_that_fails_fails_for_everybody_who_syncs_the_file_meanwhile(
     disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, go_on, waited = threading.Event(), threading.Event(), list[str]()
-    broker = threading.current_thread()
+    """The kernel reports an error of writing back once, to one of the threads that ask."""
+    started, go_on, asked = threading.Event(), threading.Event(), list[str]()
 
     def fdatasync(fd: int) -> None:
-        if threading.current_thread() is broker:
-            waited.append("the system makes it wait")
-            return
-        started.set()
-        assert go_on.wait(10)
+        asked.append(threading.current_thread().name)
+        if len(asked) == 1:
+            started.set()
+            assert go_on.wait(10)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
-    file = disk.open("log", create=True)
+    file, done = disk.open("log", create=True), list[StorageFailed | None]()
     file.append([b"1"])
-    disk.sync_soon([file], lambda failure: None)
+    disk.sync_soon([file], done.append)
     assert started.wait(10)
-    file.sync()
-    assert waited
+    failures = list[str]()
+
+    def sync_too() -> None:
+        try:
+            file.sync()
+        except SyncFailed as failure:
+            failures.append(str(failure))
+
+    other = threading.Thread(target=sync_too)
+    other.start()
+    go_on.set()
+    other.join(10)
+    calls.get(timeout=10)()
+    assert failures == [str(failure) for failure in done] == ["log: Input/output error"]
+
+
+def test_a_sync_of_much_keeps_no_other_one_waiting(disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, done = threading.Event(), list[str]()
+    large, small = disk.open("large", create=True), disk.open("small", create=True)
+    for file in (large, small):
+        file.sync()
+
+    def fdatasync(fd: int) -> None:
+        if fd == large.fileno():
+            assert go_on.wait(10)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    large.append([bytes(SLOW_BYTES + 1)])
+    disk.sync_soon([large, small], lambda failure: done.append("large"))
+    for _ in range(3):
+        small.append([b"1"])
+        disk.sync_soon([small], lambda failure: done.append("small"))
+        calls.get(timeout=10)()
+    assert done == ["small"] * 3
     go_on.set()
     calls.get(timeout=10)()
+    assert done == ["small"] * 3 + ["large"]
+    assert not large.is_slow
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
+def test_a_name_that_the_disk_refuses_to_look_up_is_not_taken_for_one_that_is_not_there(
+    disk: RealDisk, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    disk.open("log", create=True)
+
+    def refused(path: str) -> os.stat_result:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", refused)
+        with pytest.raises(StorageFailed):
+            disk.exists("log")
+    assert disk.exists("log")
+    assert not disk.exists("log/below")
+    assert not disk.exists("nothing")
+
+
+def test_a_file_that_is_collected_while_its_directory_is_removed_ends_nothing(
+    disk: RealDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk.make_dir("t-0")
+    held = [disk.open("t-0/log", create=True)]
+
+    def collecting(names: Iterable[str], path: str) -> list[str]:
+        found = at_or_below(names, path)
+        held.clear()
+        return found
+
+    monkeypatch.setattr("ottla.net.disk.at_or_below", collecting)
+    disk.remove_tree("t-0")
+    assert not disk.exists("t-0")
 
 
 class CountingSystem:
