@@ -37,6 +37,7 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     min_insync_replicas: int = 1
     ottla_acks_all_sync: bool = True
+    ottla_max_producer_ids: int = 10_000
     preallocate: bool = False
     producer_id_expiration_ms: int = 86_400_000
     retention_bytes: int = -1

@@ -341,6 +341,7 @@ class Log(LogUpkeep):
         if marker is not None:
             self._end_transaction(headers[0], base_offset, marker, now)
             return
+        self.producers.most = self.config.ottla_max_producer_ids
         for header in headers:
             self.producers.note(header, base_offset, now.wall_ms)
             base_offset += header.last_offset_delta + 1

@@ -1,12 +1,15 @@
 """What idempotent producers have written: sequences are checked, and retries recognised (KIP-98).
 
-Knows batch headers and Kafka's snapshot format; knows no files. Five batches are remembered per producer, because a client keeps at
+Knows batch headers and Kafka's snapshot format; knows no files, and no more than so many producers. Five batches are remembered per producer, because a client keeps at
 most five requests in flight.
 """
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Mapping, Sequence
+from heapq import nsmallest
 from itertools import pairwise
 from struct import Struct, error
 from types import MappingProxyType
@@ -24,6 +27,12 @@ from ottla.wire.errors import (
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     TRANSACTION_COORDINATOR_FENCED,
 )
+
+log = logging.getLogger("ottla.log")
+
+ANY_NUMBER = sys.maxsize
+FORGOTTEN_SHARE = 16
+"""A sixteenth of the producer ids is forgotten at once when there are too many."""
 
 REMEMBERED = 5
 NO_SEQUENCE = -1
@@ -98,9 +107,10 @@ class Producers:
     token away (KIP-890).
     """
 
-    __slots__ = ("_tokens", "by_id", "open_transactions")
+    __slots__ = ("_tokens", "by_id", "most", "open_transactions")
 
     def __init__(self) -> None:
+        self.most = ANY_NUMBER
         self.by_id: dict[int, ProducerState] = {}
         self.open_transactions: dict[int, int] = {}
         self._tokens: WeakValueDictionary[int, TransactionToken] | None = None  # made for the first one: it is 800 bytes
@@ -165,6 +175,8 @@ class Producers:
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:
+            if len(self.by_id) >= self.most:
+                self._forget_oldest()
             producer = self.by_id[header.producer_id] = ProducerState(header.producer_epoch)
         elif header.producer_epoch != producer.epoch:
             producer.epoch = header.producer_epoch
@@ -214,6 +226,24 @@ class Producers:
         gone = [id for id, p in self.by_id.items() if p.last_timestamp < before_ms and p.txn_first_offset == NO_OFFSET]
         for producer_id in gone:
             del self.by_id[producer_id]
+
+    def _forget_oldest(self) -> None:
+        """Make room for others: a producer id is the client's own choice, and each takes memory until it expires.
+
+        A share of them goes at once, so that this takes little for each new one. Open transactions are kept.
+        """
+        idle = ((p.last_timestamp, id) for id, p in self.by_id.items() if p.txn_first_offset == NO_OFFSET)
+        gone = nsmallest(len(self.by_id) - self.most + 1 + self.most // FORGOTTEN_SHARE, idle)
+        for _, producer_id in gone:
+            del self.by_id[producer_id]
+        if gone:
+            log.warning(
+                "%d producer ids of a partition are forgotten, oldest first, as there are more than ottla.max.producer.ids (%d): "
+                "a batch that one of them sends again is not known any more",
+                len(gone),
+                self.most,
+                extra={"cause": "producer ids"},
+            )
 
     def encode(self) -> bytes:
         """Encode Kafka's snapshot: the last batch of each producer."""

@@ -108,6 +108,7 @@ class BrokerKeywords(TypedDict, total=False):
     ottla_listener_releases: str
     ottla_max_group_bytes: int
     ottla_max_open_files: int
+    ottla_max_producer_ids: int
     ottla_max_transactional_id_bytes: int
     ottla_reserve_bytes: int
     ottla_sasl_oauthbearer_required_scope: str

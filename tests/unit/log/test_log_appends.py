@@ -9,6 +9,7 @@ from ottla.log.log import Appended, Log, LogConfig
 from ottla.log.producers import Producers
 from ottla.ports import Now, StorageFailed, SyncFailed
 from ottla.records.batch import crc_is_valid, read_header
+from ottla.records.build import build
 from ottla.sim.disk import IO_ERROR, NO_SPACE, SimDisk
 from ottla.wire.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, RECORD_LIST_TOO_LARGE
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
@@ -236,3 +237,21 @@ def test_segments_of_logs_that_began_together_roll_at_different_times() -> None:
     assert len(ages) > 5
     assert all(601 < age <= 1001 for age in ages)
     assert rolled_after("t-0", segment_jitter_ms=5000) <= 1001
+
+
+def test_made_up_producer_ids_push_out_idle_ones_and_neither_the_active_nor_open_transactions() -> None:
+    disk = SimDisk()
+    log = opened(LogConfig(ottla_max_producer_ids=50), disk)
+    transactional = build([b"k"], [b"v"], NOW.wall_ms, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    assert append(log, transactional).error_code == 0
+    assert append(log, make_batch(producer_id=2, epoch=0, sequence=0)).error_code == 0
+    for number in range(500):
+        later = Now(NOW.wall_ms + number, number)
+        assert append(log, make_batch(producer_id=1000 + number, epoch=0, sequence=0), now=later).error_code == 0
+        if not number % 10:
+            assert append(log, make_batch(producer_id=3, epoch=0, sequence=number // 10), now=later).error_code == 0
+        assert len(log.producers.by_id) <= 50
+    assert 1 in log.producers.by_id
+    assert 2 not in log.producers.by_id
+    assert append(log, make_batch(producer_id=3, epoch=0, sequence=49)).duplicate
+    assert log.last_stable_offset == 0

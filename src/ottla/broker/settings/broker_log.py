@@ -78,6 +78,13 @@ class LogSettings(SettingsOf):
         "About how many files are kept open; the least recently used are closed first, and opened again when they are needed.",
         check=at_least(16),
     )
+    ottla_max_producer_ids = Setting(
+        INT,
+        10_000,
+        "How many idempotent producers each partition remembers; beyond it the oldest ones without a transaction are forgotten.",
+        check=at_least(1),
+        dynamic=True,
+    )
     ottla_reserve_bytes = Setting(
         LONG,
         16 << 20,
