@@ -1,7 +1,7 @@
 """What idempotent producers have written: sequences are checked, and retries recognised (KIP-98).
 
-Knows batch headers and Kafka's snapshot format; knows no files, and no more than so many producers. Five batches are remembered per producer, because a client keeps at
-most five requests in flight.
+Knows batch headers and Kafka's snapshot format; knows no files, and no more than so many producers. Five batches are remembered per
+producer, because a client keeps at most five requests in flight.
 """
 
 from __future__ import annotations
