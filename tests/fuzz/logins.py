@@ -31,7 +31,7 @@ from ottla.sasl.plain import PlainServer
 from ottla.sasl.saslprep import saslprep
 from ottla.sasl.scram import SHA_256, SHA_512, Algorithm, credential_of, xor
 from ottla.sasl.scram_client import ScramClient
-from ottla.sasl.scram_server import Account, ScramServer
+from ottla.sasl.scram_server import Account, ScramServer, credential_of_nobody
 from tests.support.machine import Machine
 
 WALL_MS = 1_800_000_000_000
@@ -131,7 +131,12 @@ def _mechanisms(rng: random.Random) -> Material:
 
 
 def _scram_server(algorithm: Algorithm) -> ScramServer:
-    return ScramServer(algorithm, lambda name, is_token: _accounts(algorithm) if name == "alice" else None, "of the server", b"s")
+    return ScramServer(
+        algorithm,
+        lambda name, is_token: _accounts(algorithm) if name == "alice" else None,
+        "of the server",
+        partial(credential_of_nobody, algorithm, b"s"),
+    )
 
 
 def _scram_tokens(algorithm: Algorithm) -> list[bytes]:

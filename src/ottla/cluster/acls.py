@@ -228,6 +228,8 @@ def _refusal(acl: Acl) -> str:
     kind, colon, name = acl.principal.partition(":")
     if not (kind and colon and name):
         return f"{acl.principal!r} is no principal: write its type before its name, such as User:{acl.principal or 'alice'}."
+    if layout.is_too_long(acl.name, acl.principal, acl.host):
+        return f"A resource name, principal or host is longer than {layout.LONGEST_NAME_BYTES} bytes: write a prefix of it."
     if not acl.name:
         return "Invalid empty resource name: give the name of a resource, a prefix of names, or * for all."
     return ""

@@ -5,6 +5,7 @@ Other tools read these entries, so names, versions and the order of keys are the
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from json import dumps, loads
@@ -37,8 +38,11 @@ PERSISTENT = (
 """Entries without a value that are there from the start."""
 
 SEPARATORS = (",", ":")
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-_PLAIN_IN_ACLS = _PLAIN | frozenset("*:")
+_ESCAPED = re.compile(rb"[^a-zA-Z0-9._-]+")
+_ESCAPED_IN_ACLS = re.compile(rb"[^a-zA-Z0-9._*:-]+")
+
+LONGEST_NAME_BYTES = 4096
+"""The longest name of a user, client id, principal or ACL resource that is kept: entries of ZooKeeper are small."""
 
 
 def broker_path(node_id: int) -> str:
@@ -99,13 +103,22 @@ def _entry(name: str) -> str:
 
 
 def acl_path(pattern: int, kind: str, name: str) -> str:
-    return f"{ACLS[pattern]}/{kind}/{_written(name, _PLAIN_IN_ACLS)}"
+    return f"{ACLS[pattern]}/{kind}/{_written(name, _ESCAPED_IN_ACLS)}"
 
 
-def _written(name: str, plain: frozenset[str] = _PLAIN) -> str:
-    """Any text as the name of an entry: bytes that a path can't hold, and a leading dot, are written as %XX."""
-    written = "".join(chr(byte) if chr(byte) in plain else f"%{byte:02X}" for byte in name.encode())
+def is_too_long(*names: str) -> bool:
+    """Return whether one of these names is too long to be kept."""
+    return any(len(name) > LONGEST_NAME_BYTES or len(name.encode()) > LONGEST_NAME_BYTES for name in names)
+
+
+def _written(name: str, escaped: re.Pattern[bytes] = _ESCAPED) -> str:
+    """Write any text as the name of an entry: bytes that a path can't hold, and a leading dot, become %XX."""
+    written = escaped.sub(_hexadecimal, name.encode()).decode()
     return "%2E" + written[1:] if written.startswith(".") else written
+
+
+def _hexadecimal(found: re.Match[bytes]) -> bytes:
+    return b"%" + found[0].hex("%").upper().encode()
 
 
 def name_in(entry: str) -> str:

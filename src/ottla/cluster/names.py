@@ -1,4 +1,4 @@
-"""Which names a topic may have. Knows Kafka's rules for them, and Kafka's words for a refusal."""
+"""Which names a topic may have, and how names that others chose are logged. Knows Kafka's rules, and its words for a refusal."""
 
 from __future__ import annotations
 
@@ -36,3 +36,8 @@ def name_error(name: str) -> str | None:
 def collision_key(name: str) -> str:
     """Equal for names that would share a metric's name, in which '.' and '_' look the same."""
     return name.replace(".", "_")
+
+
+def printable(name: str) -> str:
+    """Return a name as one line of a log may show it: line breaks and control characters are escaped."""
+    return name if name.isprintable() else ascii(name)

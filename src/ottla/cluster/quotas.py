@@ -63,6 +63,8 @@ def entity_of(named: list[tuple[str, str | None]]) -> QuotaEntity:
             raise RefusedQuota(f"Invalid client quota entity, duplicate entity entry {kind}: name it once.")
         if name == "":
             raise RefusedQuota(f"Empty {kind} not supported: give a name, or none for all.")
+        if name is not None and layout.is_too_long(name):
+            raise RefusedQuota(f"The {kind} is longer than {layout.LONGEST_NAME_BYTES} bytes: choose a shorter one.")
         found[kind] = DEFAULT if name is None else name
     if not found:
         raise RefusedQuota("Invalid empty client quota entity: name a user, a client-id or an ip.")

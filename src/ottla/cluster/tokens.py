@@ -18,10 +18,17 @@ from ottla.wire.errors import (
     DELEGATION_TOKEN_OWNER_MISMATCH,
     ERRORS,
     INVALID_PRINCIPAL_TYPE,
+    INVALID_REQUEST,
+    POLICY_VIOLATION,
 )
 
 USER: Final = "User:"
 """What the principals begin with that can own and renew tokens."""
+TOKEN_BYTES, NAME_BYTES = 1000, 60
+MOST_BYTES: Final = 64 << 10
+MOST_BYTES_OF_ONE: Final = 4 << 20
+MOST_BYTES_OF_ALL: Final = 32 << 20
+"""About how much memory one token may take, those that one principal asked for, and all: each broker keeps them."""
 LATEST_MS: Final = (1 << 63) - 1
 
 
@@ -40,6 +47,11 @@ class DelegationToken:
     def is_expired(self, now_ms: int) -> bool:
         return self.max_ms < now_ms or self.expiry_ms < now_ms
 
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        return TOKEN_BYTES + len(self.owner) + len(self.requester) + sum(len(name) + NAME_BYTES for name in self.renewers)
+
     def is_of(self, principals: Collection[str]) -> bool:
         """Whether one of these owns it or may renew it."""
         return self.owner in principals or any(renewer in principals for renewer in self.renewers)
@@ -53,13 +65,21 @@ class Lifetimes:
     renewal_ms: int
 
 
-def create(wanted: DelegationToken, max_lifetime_ms: int, lifetimes: Lifetimes) -> Decision:
+def create(
+    wanted: DelegationToken, max_lifetime_ms: int, lifetimes: Lifetimes, present: Collection[DelegationToken] = ()
+) -> Decision:
     """Make a token of this id, for these people, at its `issue_ms`; its other times are decided here.
 
-    A `max_lifetime_ms` of 0 or less asks for the longest.
+    A `max_lifetime_ms` of 0 or less asks for the longest. Return INVALID_REQUEST for a token that is too large, and
+    POLICY_VIOLATION where it would be too much beside the `present` ones.
     """
     if not all(principal.startswith(USER) for principal in wanted.renewers):
         return _refused(wanted.token_id, INVALID_PRINCIPAL_TYPE)
+    if layout.is_too_long(wanted.owner, wanted.requester, *wanted.renewers) or wanted.size_bytes > MOST_BYTES:
+        return _refused(wanted.token_id, INVALID_REQUEST)
+    of_one = sum(token.size_bytes for token in present if token.requester == wanted.requester)
+    if of_one + wanted.size_bytes > MOST_BYTES_OF_ONE or sum(token.size_bytes for token in present) > MOST_BYTES_OF_ALL:
+        return _refused(wanted.token_id, POLICY_VIOLATION)
     most = lifetimes.max_ms if max_lifetime_ms <= 0 else min(max_lifetime_ms, lifetimes.max_ms)
     max_ms = _later(wanted.issue_ms, most)
     token = replace(wanted, max_ms=max_ms, expiry_ms=min(max_ms, _later(wanted.issue_ms, lifetimes.renewal_ms)))

@@ -86,6 +86,7 @@ class DataDirectory:
         except BaseException:
             _let_go(path, lock)
             raise
+        _keep_private(path)
         return cls(path, lock, reserve, properties, clean=clean)
 
     @property
@@ -111,6 +112,16 @@ class DataDirectory:
         if self._lock >= 0:
             _let_go(self.path, self._lock)
             self._lock = -1
+
+
+def _keep_private(path: str) -> None:
+    """Let nobody but the broker's own user read the registry, which has credentials: earlier versions let everybody."""
+    with contextlib.suppress(OSError):  # somebody else's directory is theirs to protect
+        for directory in (Path(path, name) for name in DIRECTORIES):
+            for file in directory.iterdir() if directory.exists() else ():
+                file.chmod(0o600)
+            if directory.exists():
+                directory.chmod(0o700)
 
 
 def was_killed(path: str) -> bool:

@@ -23,6 +23,7 @@ from ottla.net.reserve import Reserve
 from ottla.net.system import System, failed
 from ottla.net.workers import Done, Post, SyncWorker
 from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed
+from ottla.registry.generations import DIRECTORIES
 
 T = TypeVar("T")
 
@@ -43,6 +44,8 @@ FDATASYNC = os.fdatasync
 SLOW_BYTES = 8 << 20
 """A sync of more written bytes than these takes so long that no other one should wait for it."""
 
+PRIVATE = tuple(f"{name}/" for name in DIRECTORIES)
+"""The registry has credentials: nobody but the broker's own user may read it."""
 LARGE_BYTES = 4 << 20
 """Freeing a file of this size or more takes so long that the janitor does it."""
 
@@ -376,7 +379,7 @@ class RealDisk:
 
     def _make_dir(self, path: str) -> None:
         try:
-            self.system.mkdir(self._full(path))
+            self.system.mkdir(self._full(path), 0o700 if f"{path}/".startswith(PRIVATE) else 0o777)
         except FileExistsError:
             return
         except OSError as failure:
@@ -520,7 +523,7 @@ class RealDisk:
 
     def open_handle(self, path: str, flags: int) -> int:
         try:
-            return self.system.open(self._full(path), flags | os.O_CLOEXEC, 0o644)
+            return self.system.open(self._full(path), flags | os.O_CLOEXEC, 0o600 if path.startswith(PRIVATE) else 0o644)
         except OSError as failure:
             if flags & os.O_CREAT and self.reserve.lends(path, failure):
                 return self.retaking(partial(self.open_handle, path, flags))

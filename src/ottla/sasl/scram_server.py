@@ -45,21 +45,34 @@ Lookup = Callable[[str, bool], Account | Callable[[], Account] | None]
 """Finds an account by name, or by a token's id if the flag is set. What takes long to compute comes as a callable."""
 
 
+def credential_of_nobody(algorithm: Algorithm, secret: bytes, name: str, like: Credential | None = None) -> Credential:
+    """Return a credential that no password fits, of a salt and iterations such as those of a real one.
+
+    The salt is made of `secret` and the name, so that it stays the same for as long as the secret does.
+    """
+    seed = hmac.digest(secret, f"{algorithm.name},{name}".encode(), "sha512")
+    size, salt = algorithm.size, letters(seed[:NONCE_BYTES]).encode()
+    if like is not None:
+        longer = seed * (len(like.salt) // len(seed) + 1)
+        salt = (letters(longer).encode() if like.salt.isalnum() else longer)[: len(like.salt)]
+    return Credential(salt, bytes(size), bytes(size), LEAST_ITERATIONS if like is None else like.iterations)
+
+
 class ScramServer:
     """`server_nonce` is what `nonce` returns.
 
     A client may answer with its own nonce once more before the one that it was given, as librdkafka before 2.6.1 does: the proof is
     made over the challenge itself, and so fits no other.
 
-    `secret` is what the salts of unknown names are made from: the same for all exchanges, and known to nobody else.
+    `nobody` returns, for an unknown name, a credential that no password fits: the same for all exchanges.
     """
 
-    def __init__(self, algorithm: Algorithm, lookup: Lookup, server_nonce: str, secret: bytes) -> None:
+    def __init__(self, algorithm: Algorithm, lookup: Lookup, server_nonce: str, nobody: Callable[[str], Credential]) -> None:
         self._algorithm = algorithm
         self._lookup = lookup
         self._nonce = server_nonce
         self._repeated = ""
-        self._secret = secret
+        self._nobody = nobody
         self._account: Account | None = None
         self._credential: Credential | None = None
         self._header = ""
@@ -93,16 +106,10 @@ class ScramServer:
 
     def _challenge(self, bare: str, username: str, account: Account | None) -> Challenge:
         self._account = account
-        self._credential = self._of_nobody(username) if account is None else account.credential
+        self._credential = self._nobody(username) if account is None else account.credential
         told = f"r={self._nonce},s={encoded(self._credential.salt)},i={self._credential.iterations}"
         self._said = f"{bare},{told}"
         return Challenge(told.encode())
-
-    def _of_nobody(self, username: str) -> Credential:
-        """A credential that no password fits."""
-        seed = hmac.digest(self._secret, f"{self._algorithm.name},{username}".encode(), "sha256")
-        size = self._algorithm.size
-        return Credential(letters(seed[:NONCE_BYTES]).encode(), bytes(size), bytes(size), LEAST_ITERATIONS)
 
     def _final(self, message: str, wall_ms: int) -> Step:
         without_proof, _, last = message.rpartition(",")

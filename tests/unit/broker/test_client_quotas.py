@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.quotas.altering import ENTITIES_AT_ONCE, QuotaChanges
 from ottla.broker.quotas.client_quotas import Client
 from ottla.broker.serving.request import Close
 from ottla.cluster.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
@@ -281,3 +282,39 @@ def test_a_request_answered_in_blocks_tells_how_long_to_rest() -> None:
     response = machine.ask(CREATE, 5, new_topics(*[f"t{number}" for number in range(120)]))
     assert len(response.topics) == 120
     assert response.throttle_time_ms == machine.rest_ms > 0
+
+
+def test_names_of_any_length_are_kept_or_refused_and_take_no_longer_for_it() -> None:
+    machine = Machine()
+    for name in ("n" * 4096, "\u0000\n%é" * 500):
+        assert alter(machine, {"user": name}, producer_byte_rate=10) == (NONE, None)
+        assert found(described(machine, ("user", 0, name))) == [({"user": name}, {PRODUCER_BYTE_RATE: 10})]
+    for entity in ({"user": "n" * 4097}, {"client-id": "é" * 2049}):
+        code, sentence = alter(machine, dict(entity), producer_byte_rate=10)
+        assert code == INVALID_REQUEST
+        assert sentence is not None
+        assert "longer than 4096 bytes" in sentence
+
+
+def test_many_entities_are_decided_upon_a_few_at_a_time_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    sizes: list[int] = []
+    decide = QuotaChanges._decisions
+
+    def counting(self: QuotaChanges, wanted: Any) -> Any:
+        sizes.append(len(wanted))
+        return decide(self, wanted)
+
+    monkeypatch.setattr(QuotaChanges, "_decisions", counting)
+    names = [f"user-{number}" for number in range(500)]
+    entries = [
+        {
+            "entity": [{"entity_type": "user", "entity_name": name}],
+            "ops": [{"key": PRODUCER_BYTE_RATE, "value": 10.0, "remove": False}],
+        }
+        for name in (*names, names[0])
+    ]
+    answer = machine.ask(ALTER, 1, request(ALTER, 1, entries=entries, validate_only=False))
+    assert [entry.error_code for entry in answer.entries] == [NONE] * 500 + [INVALID_REQUEST]
+    assert max(sizes) <= ENTITIES_AT_ONCE
+    assert len(found(described(machine, ("user", 2, None)))) == 500

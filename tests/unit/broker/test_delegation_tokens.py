@@ -15,7 +15,7 @@ from ottla.broker.security.proofs import NoProofs
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import SecurityProtocol
-from ottla.cluster.tokens import DelegationToken
+from ottla.cluster.tokens import MOST_BYTES_OF_ONE, DelegationToken
 from ottla.sasl.clients import client_mechanism
 from ottla.sasl.mechanism import Authenticated, Computed, Rejected
 from ottla.sasl.oauthbearer import BadToken, OAuthBearerServer
@@ -28,7 +28,9 @@ from ottla.wire.errors import (
     DELEGATION_TOKEN_OWNER_MISMATCH,
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     INVALID_PRINCIPAL_TYPE,
+    INVALID_REQUEST,
     NONE,
+    POLICY_VIOLATION,
 )
 from tests.support.cluster_machine import ClusterMachine
 from tests.support.machine import OpenMachine
@@ -267,3 +269,28 @@ def test_only_the_controller_of_a_cluster_removes_tokens_that_have_ended(monkeyp
     machine.pass_time(3_600_000)
     machine.pass_time(10)
     assert machine.shared.entries.get("/delegation_token/tokens/old") is None
+
+
+def test_tokens_take_no_more_memory_than_they_may() -> None:
+    tokens = Tokens()
+    assert tokens.create(*["r" * 5000] * 9000).error_code == INVALID_REQUEST
+    assert tokens.create("r" * 5000).error_code == INVALID_REQUEST
+    most = ["r" * 4000] * 15
+    made = 0
+    while (code := tokens.create(*most).error_code) == NONE:
+        made += 1
+        assert made < 1000
+    assert code == POLICY_VIOLATION
+    assert made * 60_000 <= MOST_BYTES_OF_ONE < (made + 2) * 65_000
+    tokens.log_in("bob")
+    assert tokens.create("carol").error_code == NONE
+
+
+def test_a_principal_is_logged_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    tokens = Tokens()
+    tokens.log_in("eve\n2026-01-01 INFO User:admin logged in")
+    with caplog.at_level("DEBUG"):
+        assert tokens.create("carol").error_code == NONE
+    messages = [record.getMessage() for record in caplog.records]
+    assert any("eve\\n2026" in message for message in messages)
+    assert not any("\n" in message for message in messages)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from ottla.broker.serving.request import Close, Peer
@@ -162,3 +164,27 @@ def test_what_one_login_said_does_not_let_another_in(machine: ScramMachine) -> N
     machine.handshake("SCRAM-SHA-256")
     assert machine.token(heard[0]).error_code == NONE
     assert isinstance(machine.token(heard[1]), Close)
+
+
+def challenge(machine: ScramMachine, user: str, mechanism: str = "SCRAM-SHA-256") -> list[str]:
+    """Return salt and iterations that the broker sends to somebody who claims to be this user."""
+    machine.connect()
+    assert machine.handshake(mechanism).error_code == NONE
+    answer = machine.token(f"n,,n={user},r=client".encode())
+    return bytes(answer.auth_bytes).decode().split(",")[1:]
+
+
+def test_a_made_up_salt_is_the_same_on_all_brokers_and_after_a_restart_and_looks_like_a_real_one() -> None:
+    machines = [ScramMachine(), ScramMachine()]
+    for machine in machines:
+        machine._random = random.Random(id(machine))
+        machine.add("alice", "secret", iterations=8192)
+    first = challenge(machines[0], "mallory")
+    assert first == challenge(machines[0], "mallory") == challenge(machines[1], "mallory")
+    assert first != challenge(machines[0], "trudy")
+    machines[0].restart()
+    machines[0].broker.logins.open("IN")
+    assert challenge(machines[0], "mallory") == first
+    real = challenge(machines[0], "alice")
+    assert real[1] == first[1] == "i=8192"
+    assert len(real[0]) == len(first[0])

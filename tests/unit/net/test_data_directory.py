@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from ottla.net.datadir import DataDirectory, DataDirectoryError
+from ottla.net.disk import RealDisk
+from ottla.net.old_registry import open_registry
+from ottla.ports import Change
 
 HOLD = """
 import sys
@@ -119,3 +123,22 @@ def test_directories_of_apache_kafka_keep_their_ids(tmp_path: Path, version: str
     directory = DataDirectory.open(str(tmp_path), node_id=4)
     assert (directory.cluster_id, directory.node_id) == ("theirs", 4)
     directory.close()
+
+
+def test_nobody_else_reads_the_registry(tmp_path: Path) -> None:
+    """It has credentials; directories that earlier versions made are closed, too."""
+    path = str(tmp_path / "data")
+    for _ in range(2):
+        directory = DataDirectory.open(path)
+        disk = RealDisk(path, lambda call: call())
+        registry = open_registry(path, disk)
+        registry.commit([Change("/config/users/alice", b"secret")])
+        registry.close()
+        disk.close()
+        directory.close()
+        for name in ("registry", "registry.copy"):
+            assert stat.S_IMODE((tmp_path / "data" / name).stat().st_mode) == 0o700
+            for file in (tmp_path / "data" / name).iterdir():
+                assert stat.S_IMODE(file.stat().st_mode) == 0o600
+                file.chmod(0o644)
+            (tmp_path / "data" / name).chmod(0o755)

@@ -13,7 +13,7 @@ from ottla.sasl.clients import CLIENTS, client_mechanism
 from ottla.sasl.mechanism import Authenticated, Challenge, ClientMechanism, Computed, Rejected, SaslFailed, ServerMechanism, Step
 from ottla.sasl.scram import ALGORITHMS, SHA_256, SHA_512, Algorithm, credential_of, nonce, xor
 from ottla.sasl.scram_client import ScramClient
-from ottla.sasl.scram_server import Account, ScramServer
+from ottla.sasl.scram_server import Account, ScramServer, credential_of_nobody
 
 SALT = bytes(range(16))
 
@@ -27,7 +27,12 @@ ALICE = account("alice", "secret")
 
 def server(algorithm: Algorithm = SHA_256, *accounts: Account, own_nonce: str = "server") -> ScramServer:
     known = {each.name: each for each in accounts or (ALICE,)}
-    return ScramServer(algorithm, lambda name, is_token: None if is_token else known.get(name), own_nonce, b"key")
+    return ScramServer(
+        algorithm,
+        lambda name, is_token: None if is_token else known.get(name),
+        own_nonce,
+        partial(credential_of_nobody, algorithm, b"key"),
+    )
 
 
 def talk(client: ClientMechanism, to: ServerMechanism, wall_ms: int = 0) -> Step:
@@ -186,7 +191,11 @@ def test_a_token_logs_its_owner_in_until_it_expires() -> None:
         return token if is_token and name == "id" else None
 
     def login(wall_ms: int, *, token: bool) -> Step:
-        return talk(ScramClient(SHA_256, "id", "secret", "c", token=token), ScramServer(SHA_256, lookup, "s", b"key"), wall_ms)
+        return talk(
+            ScramClient(SHA_256, "id", "secret", "c", token=token),
+            ScramServer(SHA_256, lookup, "s", partial(credential_of_nobody, SHA_256, b"key")),
+            wall_ms,
+        )
 
     step = login(999, token=True)
     assert isinstance(step, Authenticated)
@@ -196,9 +205,9 @@ def test_a_token_logs_its_owner_in_until_it_expires() -> None:
 
 
 def test_what_takes_long_is_computed_elsewhere() -> None:
-    to = ScramServer(SHA_256, lambda name, is_token: lambda: ALICE, "server", b"key")
+    to = ScramServer(SHA_256, lambda name, is_token: lambda: ALICE, "server", partial(credential_of_nobody, SHA_256, b"key"))
     assert isinstance(to.step(b"n,,n=alice,r=client", 0), Computed)
-    to = ScramServer(SHA_256, lambda name, is_token: lambda: ALICE, "server", b"key")
+    to = ScramServer(SHA_256, lambda name, is_token: lambda: ALICE, "server", partial(credential_of_nobody, SHA_256, b"key"))
     assert isinstance(talk(ScramClient(SHA_256, "alice", "secret", "client"), to), Authenticated)
 
 

@@ -17,7 +17,7 @@ from ottla.broker.serving.request import Peer, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import SecurityProtocol
 from ottla.cluster.decision import Decision
-from ottla.cluster.tokens import USER, DelegationToken
+from ottla.cluster.tokens import MOST_BYTES, USER, DelegationToken
 from ottla.wire.api.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from ottla.wire.api.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 from ottla.wire.api.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
@@ -27,6 +27,7 @@ from ottla.wire.errors import (
     DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     INVALID_PRINCIPAL_TYPE,
+    INVALID_REQUEST,
     NONE,
 )
 
@@ -56,6 +57,10 @@ def create_delegation_token(request: Request[CreateDelegationTokenRequest], room
     """Make a token for oneself, or for another owner as whom one may act."""
     body, requester = request.body, request.peer.principal
     owner = f"{body.owner_principal_type}:{body.owner_principal_name}" if body.owner_principal_name else requester
+    if sum(len(each.principal_name) for each in body.renewers) > MOST_BYTES:
+        answer = _about(requester, requester, request.version)
+        answer.error_code = INVALID_REQUEST
+        return answer
     renewers = [f"{each.principal_type}:{each.principal_name}" for each in body.renewers]
     answer = _about(owner, requester, request.version)
     answer.error_code = _create_fault(rooms, request.peer, owner, renewers)

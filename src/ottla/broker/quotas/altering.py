@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
 from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits
@@ -10,6 +12,9 @@ from ottla.cluster import quotas
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.quotas import QuotaEntity, RefusedQuota
+
+ENTITIES_AT_ONCE: Final = 50
+"""Entities that are decided upon between two pauses."""
 
 Op = tuple[str, float | None]
 """A quota by its key, and what it is to be; None removes it."""
@@ -28,27 +33,43 @@ class QuotaChanges:
 
     def alter(self, wanted: Sequence[Wanted], *, validate_only: bool) -> Steps[list[Decision]]:
         """Change the quotas of entities, each with a decision of its own. The steps must be taken to their end."""
-
-        def decide() -> list[Decision]:
-            return [self._decision(wanted, number) for number in range(len(wanted))]
-
-        if validate_only:
-            return decide()
-        decisions = yield from self._commits.commit_slowly(decide)
+        once = _without_repetitions(wanted)
+        decisions: list[Decision] = []
+        for begin in range(0, len(once), ENTITIES_AT_ONCE):
+            decide = partial(self._decisions, once[begin : begin + ENTITIES_AT_ONCE])
+            if validate_only:
+                decisions += decide()
+                yield None
+            else:
+                decisions += yield from self._commits.commit_slowly(decide)
         if any(decision.is_made for decision in decisions):
             self._changed()
         return decisions
 
-    def _decision(self, wanted: Sequence[Wanted], number: int) -> Decision:
-        entity, ops = wanted[number]
+    def _decisions(self, wanted: Sequence[Wanted]) -> list[Decision]:
+        return [self._decision(entity, ops) for entity, ops in wanted]
+
+    def _decision(self, entity: QuotaEntity | RefusedQuota, ops: list[Op]) -> Decision:
         try:
             if isinstance(entity, RefusedQuota):
                 raise entity
-            if any(other == entity for other, _ in wanted[:number]):
-                raise RefusedQuota(f"Ignoring duplicate entity {entity}: name it once.")
             after = quotas.altered(entity, self._image.quotas, ops)
         except RefusedQuota as refused:
             return quotas.refused("", refused)
         if after == self._image.quotas.get(entity, {}):
             return Decision(str(entity))
         return quotas.decide(entity, after, self._image.user_configs)
+
+
+def _without_repetitions(wanted: Sequence[Wanted]) -> list[Wanted]:
+    """Refuse each entity that was named before."""
+    seen: set[QuotaEntity] = set()
+    once: list[Wanted] = []
+    for entity, ops in wanted:
+        if isinstance(entity, QuotaEntity) and entity in seen:
+            once.append((RefusedQuota(f"Ignoring duplicate entity {entity}: name it once."), ops))
+            continue
+        if isinstance(entity, QuotaEntity):
+            seen.add(entity)
+        once.append((entity, ops))
+    return once

@@ -10,6 +10,7 @@ from ottla.broker.topics.commits import Commits
 from ottla.cluster import scram
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.names import printable
 from ottla.cluster.scram import ScramRemoval, ScramUpsertion
 from ottla.sasl.scram import Algorithm, Credential
 
@@ -26,6 +27,11 @@ class Credentials:
     def find(self, user: str, algorithm: Algorithm) -> Credential | None:
         return scram.credential_in(self._image.user_configs.get(user, {}), algorithm)
 
+    def first(self, algorithm: Algorithm) -> Credential | None:
+        """Return the credential of the first user by name that has one of this kind."""
+        user = min((user for user, configs in self._image.user_configs.items() if algorithm.name in configs), default=None)
+        return None if user is None else self.find(user, algorithm)
+
     def of(self, user: str) -> dict[Algorithm, Credential]:
         """All that a user has."""
         return scram.credentials_in(self._image.user_configs.get(user, {}))
@@ -39,5 +45,5 @@ class Credentials:
         decisions = yield from self._commits.commit_slowly(lambda: scram.alter(self._image.user_configs, removals, upsertions))
         changed = [decision.name for decision in decisions if decision.is_made]
         if changed:
-            log.info("the SCRAM credentials of %s have changed", ", ".join(changed[:10]))
+            log.info("the SCRAM credentials of %s have changed", ", ".join(map(printable, changed[:10])))
         return decisions

@@ -15,6 +15,7 @@ from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.request import NO_REPLY, Answer, Close, Encoded, Peer, Ready, Request
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce
+from ottla.cluster.names import printable
 from ottla.ports import Buffer, Now
 from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected
 from ottla.wire.schema import Message
@@ -122,7 +123,7 @@ class Logins:
             return self.refused(peer, outcome, now, answer if isinstance(answer, Message) else None)
         if isinstance(outcome, Authenticated):
             peer.principal = f"User:{outcome.name}"
-            log.debug("%s logged in as %s", peer, peer.principal)
+            log.debug("%s logged in as %s", peer, printable(peer.principal))
         return answer
 
     def _bare(self, authentication: Authentication, data: bytes, peer: Peer, now: Now) -> Answer | Promise:

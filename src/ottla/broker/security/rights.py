@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from ottla.broker.serving.request import Peer
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
+from ottla.cluster.names import printable
 from ottla.coord.runtime.machine import Shown
 from ottla.ports import Now
 
@@ -224,7 +225,7 @@ class Rights:
         before = f" ({self._untold} more refusals were not written here)" if self._untold else ""
         self._untold = 0
         what = operation.name.lower(), resource.name.lower().replace("_", " "), shown + more
-        log.info(DENIED, peer.principal, peer.host, *what, api, before)
+        log.info(DENIED, printable(peer.principal), peer.host, *what, api, before)
 
     def cluster_operations(self, peer: Peer) -> int:
         """The same for the cluster: none at all for whom may not describe it."""

@@ -18,6 +18,7 @@ from ottla.broker.topics.commits import Commits
 from ottla.cluster import layout, tokens
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.names import printable
 from ottla.cluster.tokens import DelegationToken, Lifetimes
 from ottla.ports import Now
 from ottla.sasl.scram import Credential
@@ -81,9 +82,11 @@ class DelegationTokens:
         """Make a token; the decision has its id for a name. The steps must be taken to their end."""
         token_id = self._new_id()
         wanted = DelegationToken(token_id, owner, requester, tuple(renewers), now.wall_ms, now.wall_ms, now.wall_ms)
-        decision = yield from self._commit(lambda: tokens.create(wanted, max_lifetime_ms, self._lifetimes))
+        decision = yield from self._commit(
+            lambda: tokens.create(wanted, max_lifetime_ms, self._lifetimes, self._image.tokens.values())
+        )
         if decision.is_made:
-            log.info("delegation token %s was created for %s", token_id, owner)
+            log.info("delegation token %s was created for %s", token_id, printable(owner))
         return decision
 
     def renew(self, proof: bytes, principal: str, period_ms: int, now: Now) -> Steps[Decision]:

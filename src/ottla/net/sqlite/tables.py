@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -40,6 +40,8 @@ def opened(file: Path, busy_ms: int) -> sqlite3.Connection:
     Raises `RegistryDamaged` and `RegistryAway`.
     """
     with _understood(file):
+        with suppress(OSError):  # SQLite says better why it cannot be opened
+            file.touch(0o600)  # it has credentials: nobody else may read it
         database = sqlite3.connect(file, busy_ms / 1000, isolation_level=None, check_same_thread=False)
         try:
             database.execute("PRAGMA journal_mode = WAL")
