@@ -101,7 +101,7 @@ def test_the_end_of_a_kept_transaction_is_told_again_to_who_has_not_heard_of_it(
     second = init(coordinator, keeps=True)
     reply = ended(coordinator, second)
     assert ended(coordinator, second).error_code == CONCURRENT_TRANSACTIONS
-    assert ended(coordinator, second, committed=False).error_code == INVALID_TXN_STATE
+    assert ended(coordinator, second, committed=False).error_code == CONCURRENT_TRANSACTIONS
     coordinator.restart()
     assert ended(coordinator, second).error_code == CONCURRENT_TRANSACTIONS
     coordinator.carry_out()

@@ -113,10 +113,13 @@ def _computed(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updat
 
 
 def _as_they_become(draft: ConsumerDraft, updated: ConsumerMember) -> tuple[dict[str, ConsumerMember], Mapping[str, Partitions]]:
-    """The members and their targets once what is decided is applied."""
+    """Return the members and their targets once the decision is applied.
+
+    A static member that comes back may have the member id that it had before.
+    """
     group = draft.group
     members = {**group.members, updated.member_id: updated}
-    if draft.replaced is None:
+    if draft.replaced in (None, updated.member_id):
         return members, group.targets
     del members[draft.replaced]
     return members, {**group.targets, updated.member_id: group.targets.get(draft.replaced, NO_TARGET)}

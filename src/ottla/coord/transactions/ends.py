@@ -26,22 +26,26 @@ class Verdict(NamedTuple):
 PROCEED: Final = Verdict(NONE)
 DONE: Final = Verdict(NONE, is_done=True)
 
-_COMMITTED: Final = frozenset((Status.PREPARE_COMMIT, Status.COMPLETE_COMMIT))
-
 
 def judge_end(known: Transaction | None, body: EndTransaction) -> Verdict:
-    """Whether the transaction may be ended so."""
+    """Return whether the transaction may be ended so."""
     if not body.transactional_id:
         return Verdict(INVALID_REQUEST)
     if known is None:
         return Verdict(INVALID_PRODUCER_ID_MAPPING)
-    known = known.as_held()
     if body.transaction_version >= VERSION_WITH_EPOCHS:
-        return _judge_with_epochs(known, body)
+        return _judge_with_epochs(known.as_held(), body)
+    return _judge_without_epochs(known.as_held(), body)
+
+
+def _judge_without_epochs(known: Transaction, body: EndTransaction) -> Verdict:
+    """An end with the same epoch as the last one is its retry."""
     if known.producer_id != body.producer_id:
         return Verdict(INVALID_PRODUCER_ID_MAPPING)
     if known.producer_epoch != body.producer_epoch:
         return Verdict(PRODUCER_FENCED)
+    if known.status in PREPARED:
+        return Verdict(CONCURRENT_TRANSACTIONS)
     if known.status is Status.ONGOING:
         return PROCEED
     return Verdict(INVALID_TXN_STATE) if known.status is Status.EMPTY else _judge_again(known, body)
@@ -50,16 +54,17 @@ def judge_end(known: Transaction | None, body: EndTransaction) -> Verdict:
 def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
     """An end raises the epoch: one that comes with the epoch before is a retry, one with the same epoch is new.
 
-    A new end without any partition can only be an abort, by which a producer moves on to its next epoch.
+    A new end without any partition can only be an abort, by which a producer moves on to its next epoch. While markers of the last
+    end are written, its id and epoch are not looked at yet: the next end may come with the new ones already.
     """
+    if known.status in PREPARED:
+        return Verdict(CONCURRENT_TRANSACTIONS)
     missed_rotation = (
         known.previous_producer_id == body.producer_id and body.producer_epoch == LAST_EPOCH and known.producer_epoch == 0
     )
     is_retry = known.producer_epoch == body.producer_epoch + 1
     if known.producer_id != body.producer_id and not missed_rotation:
         return Verdict(INVALID_PRODUCER_ID_MAPPING)
-    if known.status in PREPARED:
-        return _judge_again(known, body) if is_retry or missed_rotation else Verdict(PRODUCER_FENCED)
     if known.status in IDLE and known.status is not Status.EMPTY and (is_retry or missed_rotation):
         return _judge_again(known, body)
     if known.producer_epoch != body.producer_epoch:
@@ -70,7 +75,5 @@ def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 
 
 def _judge_again(known: Transaction, body: EndTransaction) -> Verdict:
-    """The transaction was ended before: it cannot be ended otherwise now, and its markers may not all be written yet."""
-    if body.committed != (known.status in _COMMITTED):
-        return Verdict(INVALID_TXN_STATE)
-    return Verdict(CONCURRENT_TRANSACTIONS) if known.status in PREPARED else DONE
+    """The transaction was ended before, and cannot be ended otherwise now."""
+    return DONE if body.committed == (known.status is Status.COMPLETE_COMMIT) else Verdict(INVALID_TXN_STATE)

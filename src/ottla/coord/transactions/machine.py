@@ -164,12 +164,13 @@ class TransactionMachine:
             if producer_id is None:
                 return _answer(asked, init_refused(COORDINATOR_LOAD_IN_PROGRESS))
             known = founded(body, producer_id, now.wall_ms)
+        elif known.status in PREPARED:  # before its id and epoch are looked at, as in Kafka: both may change with the end
+            return _answer(asked, init_refused(CONCURRENT_TRANSACTIONS))
         elif error_code := expectation_error(known.as_held(), body):
             return _answer(asked, init_refused(error_code))
-        elif known.status in PREPARED:
-            return _answer(asked, init_refused(CONCURRENT_TRANSACTIONS))
         elif known.status is Status.ONGOING and not body.keep_prepared_txn:
-            return self._aborted(known, now, Reply(asked.token, init_refused(CONCURRENT_TRANSACTIONS)))
+            aborted = self._aborted(known, now, Reply(asked.token, init_refused(CONCURRENT_TRANSACTIONS)))
+            return aborted or _answer(asked, init_refused(COORDINATOR_LOAD_IN_PROGRESS))
         found = renewed(known.as_held(), body, self._new_producer_id, now.wall_ms)
         if isinstance(found, int):
             return _answer(asked, init_refused(found))
@@ -187,12 +188,24 @@ class TransactionMachine:
             return INVALID_TRANSACTION_TIMEOUT
         return NONE
 
-    def _aborted(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome:
-        """End an open transaction whose producer is fenced. Its epoch is raised once, for the fence, and not for the end."""
-        fenced = known.fenced(self.settings.transaction_version)
-        ended = fenced.prepared(committed=False, transaction_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now.wall_ms)
-        ended = ended._replace(transaction_version=self.settings.transaction_version)
-        return Outcome((ended,), replies, orders=(_markers(ended),))
+    def _aborted(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome | None:
+        """End an open transaction whose producer is fenced; None if that takes a producer id and none can be had now.
+
+        Its epoch is raised once, for the fence, and not for the end. A producer that may recover from it (KIP-890) gets another id
+        where the epochs of its own have run out.
+        """
+        version = self.settings.transaction_version
+        next_producer_id = NO_PRODUCER_ID
+        if version >= VERSION_WITH_EPOCHS and known.as_held().is_exhausted:
+            found = self._new_producer_id()
+            if found is None:
+                return None
+            next_producer_id = found
+        fenced = known.fenced(version)
+        ended = fenced.prepared(committed=False, transaction_version=0, next_producer_id=next_producer_id, now_ms=now.wall_ms)
+        has_room = fenced.producer_epoch > known.producer_epoch  # else the marker has the epoch of the records, as before KIP-890
+        ended = ended._replace(transaction_version=version)
+        return Outcome((ended,), replies, orders=(_markers(ended if has_room else ended._replace(transaction_version=1)),))
 
     def _add(self, asked: Asked[AddPartitions], now: Now) -> TransactionOutcome:
         body = asked.body
@@ -277,6 +290,8 @@ class TransactionMachine:
             if known is None or known.status is not Status.ONGOING or not _is_overdue(known, now):
                 continue
             outcome = self._aborted(known, now)
+            if outcome is None:
+                continue  # the next look finds it again
             records += outcome.records
             orders += outcome.orders
             sentence = "Transaction of %s (producer %d) was open for more than its %d ms, and is aborted"
@@ -307,16 +322,19 @@ class TransactionMachine:
 
 
 def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
-    """Why a producer cannot have partitions added or verified now, all of them."""
+    """Return why a producer cannot have partitions added or verified now, all of them.
+
+    While markers are written that is CONCURRENT_TRANSACTIONS, before id and epoch are looked at, as in Kafka.
+    """
     if not body.transactional_id:
         return INVALID_REQUEST
     held = known.as_held() if known is not None else None
+    if held is not None and held.status in PREPARED:
+        return CONCURRENT_TRANSACTIONS
     if held is None or held.producer_id != body.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
     if held.producer_epoch != body.producer_epoch:
         return PRODUCER_FENCED
-    if held.status in PREPARED:
-        return CONCURRENT_TRANSACTIONS
     return INVALID_TXN_STATE if held.is_kept else NONE
 
 

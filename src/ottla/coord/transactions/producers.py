@@ -48,12 +48,12 @@ def renewed(known: Transaction, body: InitProducerIdRequest, new_producer_id: Ne
     A producer that brings its epoch gets the next one, and gets it again if it asks again.
     """
     expected = body.producer_epoch if body.producer_id != NO_PRODUCER_ID else None
-    if known.is_exhausted and expected in (None, known.producer_epoch):
+    is_fenced_last = known.producer_epoch > LAST_EPOCH and expected == known.last_producer_epoch
+    if is_fenced_last or (known.is_exhausted and expected in (None, known.producer_epoch)):
         producer_id = new_producer_id()
         if producer_id is None:
             return COORDINATOR_LOAD_IN_PROGRESS
-        last_epoch = NO_EPOCH if expected is None else known.producer_epoch
-        return known.begun_anew(producer_id, 0, last_epoch, timeout_of(body), now_ms)
+        return known.begun_anew(producer_id, 0, NO_EPOCH if expected is None else expected, timeout_of(body), now_ms)
     if expected is None:
         epoch, last_epoch = known.producer_epoch + 1, NO_EPOCH
     elif known.producer_epoch in (NO_EPOCH, expected):

@@ -19,6 +19,9 @@ ENDLESS_MS: Final = 2**31 - 1
 LAST_EPOCH: Final = 2**15 - 2
 """The last epoch that a producer gets with its id. One is kept back, so that this producer too can be fenced."""
 
+LARGEST_EPOCH: Final = 2**15 - 1
+"""The largest epoch that a marker can have. No producer gets it: it fences the last one."""
+
 VERSION_WITH_EPOCHS: Final = 2
 """Since this version of transactions (`transaction.version`) each transaction has an epoch of its own (KIP-890)."""
 
@@ -148,9 +151,9 @@ class Transaction(NamedTuple):
         recovers = transaction_version >= VERSION_WITH_EPOCHS
         held = self.as_held().producer_epoch
         return self._replace(
-            producer_epoch=self.producer_epoch + 1,
+            producer_epoch=raised(self.producer_epoch),
             last_producer_epoch=held if recovers else NO_EPOCH,
-            next_producer_epoch=held + 1 if self.is_kept else NO_EPOCH,
+            next_producer_epoch=raised(held) if self.is_kept else NO_EPOCH,
         )
 
     def prepared(self, *, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> Transaction:
@@ -159,7 +162,7 @@ class Transaction(NamedTuple):
         held = self.as_held()
         record = self._replace(
             status=Status.PREPARE_COMMIT if committed else Status.PREPARE_ABORT,
-            producer_epoch=self.producer_epoch + with_epochs,
+            producer_epoch=raised(self.producer_epoch) if with_epochs else self.producer_epoch,
             last_producer_epoch=held.producer_epoch if with_epochs else self.last_producer_epoch,
             previous_producer_id=held.producer_id,
             next_producer_id=next_producer_id,
@@ -171,7 +174,10 @@ class Transaction(NamedTuple):
             return record
         if next_producer_id != NO_PRODUCER_ID:
             return record._replace(next_producer_epoch=0)
-        return record._replace(next_producer_id=held.producer_id, next_producer_epoch=held.producer_epoch + with_epochs)
+        return record._replace(
+            next_producer_id=held.producer_id,
+            next_producer_epoch=raised(held.producer_epoch) if with_epochs else held.producer_epoch,
+        )
 
     def completed(self, now_ms: int) -> Transaction:
         """All its markers are written."""
@@ -179,13 +185,17 @@ class Transaction(NamedTuple):
         held = self._replace(producer_id=self.next_producer_id, producer_epoch=0) if rotated else self.as_held()
         return held._replace(
             status=Status.COMPLETE_COMMIT if self.status is Status.PREPARE_COMMIT else Status.COMPLETE_ABORT,
-            last_producer_epoch=self.producer_epoch if rotated else self.last_producer_epoch,
             previous_producer_id=self.previous_producer_id if self.is_kept else self.producer_id,
             next_producer_id=NO_PRODUCER_ID,
             next_producer_epoch=NO_EPOCH,
             partitions=NO_PARTITIONS,
             updated_ms=now_ms,
         )
+
+
+def raised(producer_epoch: int) -> int:
+    """Return the next epoch; the largest stays as it is."""
+    return min(producer_epoch + 1, LARGEST_EPOCH)
 
 
 def weight_of(known: Transaction) -> int:
