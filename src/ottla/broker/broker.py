@@ -29,6 +29,7 @@ from ottla.broker.kafka07.rooms import Rooms07
 from ottla.broker.kafka07.router import Router07
 from ottla.broker.kafka07.views import Views07
 from ottla.broker.membership.commits import SharedCommits
+from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.effects import Effects
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.membership.no_registry import NoRegistry
@@ -183,7 +184,9 @@ class BrokerMachine:
         return RegistryOffsets(entries, self.image, self.settings_in_force, self.changes, self.later)
 
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
-        return BrokerMembership(cluster.registry, self.settings_in_force, identity, self.scheduler, lambda: self.image.features)
+        registry, scheduler = cluster.registry, self.scheduler
+        directory = DirectoryEpoch(identity.node_id, self.disk, registry, scheduler)
+        return BrokerMembership(registry, self.settings_in_force, identity, scheduler, lambda: self.image.features, directory)
 
     def _ways(self, cluster: ClusterPorts | None, membership: BrokerMembership | None) -> tuple[Channels | None, Controller | None]:
         """How a broker of a cluster speaks to others, and what it is to them as the controller; a lone one has nothing of it."""
@@ -421,6 +424,7 @@ class BrokerMachine:
         def failed(failure: Exception) -> None:
             prepared(f"The registry of the cluster can't be read ({failure}): start this broker again when it is reached.")
 
+        self.membership.prepare()
         self.membership.entered.append(self.notifications.load_again)
         self.scheduler.begin("settings of the cluster", self.notifications.load(), prepared, failed)
 

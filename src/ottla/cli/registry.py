@@ -1,4 +1,4 @@
-"""`ottla registry`: look at the registry of a data directory, put a copy back, and take it along into a cluster.
+"""`ottla registry`: look at the registry of a data directory, put a copy back, take it along, accept a lost directory.
 
 Thin: `ottla.registry.survey` and `ottla.broker.topics.adoption` do the work.
 """
@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.cli import registry_copy, registry_shared
+from ottla.cli import registry_accept_loss, registry_copy, registry_shared
 
 if TYPE_CHECKING:
     from contextlib import closing
@@ -48,7 +48,7 @@ PRODUCER_IDS = 1_000_000_000
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("registry", help="check, restore or copy a registry")
+    parser = commands.add_parser("registry", help="check, restore or copy a registry, or accept a lost data directory")
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
     check = own.add_parser("check", help="find damage, and partitions it does not know", description=CHECK)
@@ -57,6 +57,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
     check.set_defaults(run=run_check)
     registry_copy.add_to(own)
+    registry_accept_loss.add_to(own)
     restore = own.add_parser("restore", help="put a copy back", description=RESTORE)
     restore.add_argument("directory", metavar="DIR", help="a data directory")
     restore.add_argument("--from", dest="source", metavar="FILE", help="the journal to put back (default: the best there is)")

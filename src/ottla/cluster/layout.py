@@ -31,6 +31,12 @@ DELEGATION_TOKEN_VERSION = 3
 ACLS = {3: "/kafka-acl", 4: "/kafka-acl-extended/prefixed"}
 """Rules of access, by Kafka's number of their pattern: literal and prefixed."""
 BROKER_SEQUENCE = "/brokers/seqid"
+BROKER_EPOCHS = "/ottla/broker_epochs"
+"""The newest epoch of each broker's data directory, which brokers of Ottla note as they register."""
+SEEN_BROKERS = "/ottla/seen_brokers"
+"""The epochs of the brokers whose registrations the last controller of Ottla's has seen to."""
+ACCEPTED_LOSSES = "/ottla/accepted_losses"
+"""The brokers whose lost directories an operator has accepted."""
 PERSISTENT = (
     CONSUMERS, BROKERS, TOPICS, "/config/changes", "/admin/delete_topics", BROKER_SEQUENCE, "/isr_change_notification",
     PRODUCER_ID_BLOCK, "/log_dir_event_notification", TOPIC_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, BROKER_CONFIGS, IP_CONFIGS,
@@ -47,6 +53,14 @@ LONGEST_NAME_BYTES = 4096
 
 def broker_path(node_id: int) -> str:
     return f"{BROKERS}/{node_id}"
+
+
+def broker_epoch_path(node_id: int) -> str:
+    return f"{BROKER_EPOCHS}/{node_id}"
+
+
+def accepted_loss_path(node_id: int) -> str:
+    return f"{ACCEPTED_LOSSES}/{node_id}"
 
 
 def topic_path(name: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from zlib import crc32
 
+from ottla.broker.membership.directory import BROKER_EPOCH, NEW
 from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
 from ottla.net.boot import boot_id
 from ottla.net.reserve import Reserve, is_full
@@ -255,6 +256,8 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
                 f"The data directory {path} belongs to {name} {properties[name]}, not {wanted}: set that or choose another."
             )
     content = _written(properties, is_shared=is_shared)
+    if not known and is_shared:
+        _replace(Path(path, BROKER_EPOCH), NEW)  # first: from then on it cannot be taken for one with records
     if content != data:
         _replace(file, content)
     return properties

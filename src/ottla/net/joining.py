@@ -16,7 +16,7 @@ from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings, Listener, SettingError
 from ottla.cluster import layout
 from ottla.net.completed import completed
-from ottla.net.datadir import META, DataDirectory, has_registry, known_of, new_id, node_id_in
+from ottla.net.datadir import DataDirectory, has_registry, known_of, new_id, node_id_in
 from ottla.net.disk import RealDisk
 from ottla.net.links import BrokerLinks
 from ottla.net.listen import Listen
@@ -56,8 +56,6 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
             node_id = await completed(place.generated_node_id(registry, settings.reserved_broker_max_id))
         if node_id is None:
             raise SettingError("A broker of a cluster needs a number: give it one with --node-id.")
-        if not known:
-            await _check_empty(registry, data_dir, node_id)
         directory = DataDirectory.open(data_dir, node_id=node_id, cluster_id=cluster_id, is_shared=True)
         try:
             return ClusterPlace(registry, directory, settings, posts)
@@ -153,16 +151,6 @@ def _own_epoch(data_dir: str) -> int:
 
 def _epoch_in(entry: Entry | None) -> int:
     return 0 if entry is None or not entry.value.isdigit() else int(entry.value)
-
-
-async def _check_empty(registry: SharedRegistry, data_dir: str, node_id: int) -> None:
-    """Refuse a disk that came back empty where that loses records: others would follow a leader that has none."""
-    alone = await completed(place.alone_in_sync(registry, node_id))
-    if alone:
-        raise NotAMember(
-            f"{data_dir} has no {META}, but broker {node_id} alone has all records of {len(alone)} partitions, such as {alone[0]}: "
-            "give it back its data directory, or delete their topics, or start with another --node-id."
-        )
 
 
 async def prepared(broker: BrokerMachine) -> None:

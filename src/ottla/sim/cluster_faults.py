@@ -35,7 +35,7 @@ class FaultsPlan(NamedTuple):
     """Which of these faults a seed has.
 
     `versions`: that of all brokers at first, and that of those that start again. With `crumbs` followers are slow to catch up, for
-    they copy one batch at a time.
+    they copy one batch at a time. `wipes` leave brokers without their disks; `storms` kill all at once, and hide leader epochs.
     """
 
     disks: bool = False
@@ -44,6 +44,8 @@ class FaultsPlan(NamedTuple):
     versions: tuple[str, str] | None = None
     deposes: bool = False
     crumbs: bool = False
+    wipes: bool = False
+    storms: bool = False
 
 
 def faults_plan(random: Random, *, calm: bool, has_features: bool) -> FaultsPlan:
@@ -55,6 +57,8 @@ def faults_plan(random: Random, *, calm: bool, has_features: bool) -> FaultsPlan
         versions=random.choice(VERSIONS) if random.random() < 0.3 and not has_features else None,
         deposes=not calm and random.random() < 0.4,
         crumbs=random.random() < 0.25,
+        wipes=not calm and random.random() < 0.5,
+        storms=not calm and random.random() < 0.4,
     )
 
 

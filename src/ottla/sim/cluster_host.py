@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from ottla.broker.broker import BrokerMachine
+from ottla.broker.membership.directory import BROKER_EPOCH, NEW
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Close, Peer, Throttled
@@ -18,7 +19,7 @@ from ottla.ports import ClusterPorts, Now, SessionEvent, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.host import Answered, Host
 from ottla.sim.links import SimNetwork
-from ottla.sim.power import PowerCut
+from ottla.sim.power import FaultyDisk, PowerCut
 from ottla.sim.process import DriftingClock, SimProcess
 from ottla.sim.shared_registry import RegistryWeather, SimSharedRegistry
 from ottla.sim.world import World
@@ -60,6 +61,17 @@ class ClusterHost(Host):
         self._is_listening = False
         self._stopped: list[Callable[[], None]] = []
         super().__init__(world, self._given, clock=self._drift)
+
+    def lose_disk(self) -> None:
+        """Go on with an empty disk from the next life on, as where a broker is started without its volume."""
+        assert self.broker is None, "a broker at work holds its files"
+        self.disk = self._empty_disk()
+        self.was_clean = self._ran_on = False
+
+    def _empty_disk(self) -> FaultyDisk:
+        disk = FaultyDisk()
+        disk.write_file(BROKER_EPOCH, NEW)
+        return disk
 
     @property
     def protocol_version(self) -> str | None:

@@ -10,7 +10,7 @@ flushed (`flush.messages`) before it counts: there power fails at any time, also
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
 from random import Random
@@ -29,6 +29,7 @@ from ottla.sim.cluster_groups import ClusterGroups, GroupsPlan, groups_plan
 from ottla.sim.cluster_host import PROTOCOL, ClusterHost
 from ottla.sim.cluster_ledger import ClusterLedger
 from ottla.sim.cluster_links import RoutedLink
+from ottla.sim.cluster_losses import ClusterLosses
 from ottla.sim.cluster_operator import ClusterOperator, OperatorLink
 from ottla.sim.cluster_view import ClusterView
 from ottla.sim.cluster_work import ClusterAround, ClusterWork
@@ -177,6 +178,7 @@ class ClusterLife:
         self.ids = GivenIds()
         losing = Losing(self._may_lose_power, self._lost_power, self._start)
         self.faults = ClusterFaults(self.world, self.hosts, self.ensemble, self.plan.faults, losing, self._say)
+        self.losses = ClusterLosses(self.world, self.hosts, self.ensemble, self.network, self._start, self._say)
         self.operator: ClusterOperator | None = None
         self.appenders: list[SimAppender] = []
         self.readers: list[SimFollowingReader] = []
@@ -334,6 +336,7 @@ class ClusterLife:
         elif self.plan.power:
             acts.append((3, self._cut_power))
         acts += self.faults.acts()
+        acts += self.losses.acts(wipes=self.plan.faults.wipes, storms=self.plan.faults.storms)
         acts += [act for work in self.works for act in work.acts()]
         self.world.random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
 
@@ -392,7 +395,7 @@ class ClusterLife:
         if len(self.ensemble.children("/brokers/ids")) < len(self.hosts):
             return False
         self.network.cuts.heal_all()
-        for topic, index, state in self._states():
+        for topic, index, state in self.losses.states():
             others = [node for node in state["isr"] if node != host.node_id and self._has_role(node, topic, index, state)]
             if host.node_id in state["isr"] and not others:
                 return False
@@ -412,7 +415,7 @@ class ClusterLife:
             return
         if host.node_id in self._lost_power:
             leaving = self.ensemble.children("/admin/delete_topics")
-            if any(host.node_id in state["isr"] and topic not in leaving for topic, _, state in self._states()):
+            if any(host.node_id in state["isr"] and topic not in leaving for topic, _, state in self.losses.states()):
                 self.world.after(500, partial(self._start, host))
                 return
             self._lost_power.discard(host.node_id)
@@ -502,14 +505,6 @@ class ClusterLife:
             work.look()
         self.world.after(LOOK_MS, self._look)
 
-    def _states(self) -> Iterator[tuple[str, str, Any]]:
-        """(topic, partition, what the registry says of it)"""
-        for topic in self.ensemble.children("/brokers/topics"):
-            for index in self.ensemble.children(f"/brokers/topics/{topic}/partitions"):
-                entry = self.ensemble.get(f"/brokers/topics/{topic}/partitions/{index}/state")
-                if entry is not None:
-                    yield topic, index, json.loads(entry.value)
-
     def _staying(self) -> list[TopicPartition]:
         """The partitions that are there in the end."""
         return [*(place for place in self.places if not self._is_leaving(place.topic)), *self._other_places]
@@ -540,7 +535,7 @@ class ClusterLife:
         found += [] if self.operator is None else self.operator.undone()
         if found:
             return found
-        states = {(topic, int(index)): state for topic, index, state in self._states()}
+        states = {(topic, int(index)): state for topic, index, state in self.losses.states()}
         leading, readers = self.view.partitions(), {reader.place: reader for reader in self.readers}
         for place, replicas in self._replicas_of(self._staying()).items():
             topic, index = place

@@ -40,7 +40,7 @@ class Host:
         self.world = world
         self.clock: Clock = clock or world.clock
         self.settings = BrokerSettings(settings)
-        self.disk = FaultyDisk()
+        self.disk = self._empty_disk()
         self.broker: BrokerMachine | None = None
         self.lives = 0
         self.cuts_power = True
@@ -56,6 +56,9 @@ class Host:
         self._owed: dict[int, Answered] = {}
         world.timed.append(self)
         self.start()
+
+    def _empty_disk(self) -> FaultyDisk:
+        return FaultyDisk()
 
     def start(self) -> None:
         """Begin a life, if there is none. Raises `StorageFailed` if the broker cannot start."""

@@ -11,7 +11,8 @@ from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.pieces import chosen, each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.scheduler import Steps
-from ottla.cluster.controller import elections
+from ottla.cluster import layout
+from ottla.cluster.controller import elections, entries
 from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, LiveBroker, TopicPartition
 from ottla.cluster.controller.entries import LOG_DIR_EVENTS, failed_broker
 from ottla.ports import Change
@@ -50,7 +51,27 @@ class BrokerChanges:
         if altered:
             self._term.requests.tell_all()
             yield from self._term.send()
+        if lost or joined:
+            yield from self.note_seen()
         return joined
+
+    def begun_anew(self) -> Steps[set[int]]:
+        """Return the brokers that registered anew since a controller saw to them last: in between they may have lost records."""
+        value = yield from self._term.reader.value(layout.SEEN_BROKERS)
+        try:
+            seen = {} if value is None else entries.broker_epochs(value)
+        except ValueError as error:
+            log.error("the registry's entry %s can't be understood (%s): it is written anew", layout.SEEN_BROKERS, error)
+            seen = {}
+        brokers = self._context.brokers
+        found = {node for node, epoch in seen.items() if node in brokers and brokers[node].epoch != epoch}
+        if found:
+            log.info("brokers %s have begun anew while no controller saw it", sorted(found))
+        return found
+
+    def note_seen(self) -> Steps[None]:
+        """Note the registrations that are seen to, for the next controller."""
+        yield from self._term.commit([Change(layout.SEEN_BROKERS, entries.broker_epochs_value(self._context.brokers.values()))])
 
     def _lose(self, lost: set[int]) -> Steps[None]:
         log.info("brokers %s are gone", sorted(lost))

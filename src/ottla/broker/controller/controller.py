@@ -220,7 +220,10 @@ class Controller:
         # Brokers must know each other before they hear whom they follow, and all partitions before they coordinate anything.
         term.requests.tell_all(term.context.leaders)
         yield from term.send()
+        term.context.begun_anew.update((yield from reign.brokers.begun_anew()))
         yield from reign.leaders.settle(partitions)
+        term.context.begun_anew.clear()
+        yield from reign.brokers.note_seen()
         yield from reign.leaders.tell_again(partitions)
         yield from term.send()
         log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))

@@ -13,6 +13,7 @@ from contextlib import suppress
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.interbroker.versions import Switch
+from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.event import Event
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce
@@ -23,6 +24,8 @@ from ottla.ports import NEW, Change, Entry, Now, RegistryAway, SessionEvent, Sha
 log = logging.getLogger("ottla.broker")
 
 NO_EPOCH = -1
+NOT_YET = 1 << 63
+"""Newer than every epoch."""
 LISTENER_NAMES = "0.10.0-IV1"
 """The protocol version that introduced racks and the names of listeners."""
 
@@ -53,10 +56,13 @@ class BrokerMembership:
         identity: BrokerIdentity,
         scheduler: Scheduler,
         levels: Callable[[], Mapping[str, int]],
+        directory: DirectoryEpoch,
     ) -> None:
         """`levels` tells what the cluster has finalized of its features, as far as this broker has heard."""
         self.broker_epoch = NO_EPOCH
         """The number of the transaction that made this broker's entry (KIP-380): it grows with each registration."""
+        self.oldest_epoch = NO_EPOCH
+        """Requests of controllers to older registrations are not for this life of the broker."""
         self.entered: list[Callable[[Now], None]] = []
         self.left: list[Callable[[Now], None]] = []
         self.silenced: list[Callable[[Now], None]] = []
@@ -67,11 +73,16 @@ class BrokerMembership:
         self._identity = identity
         self._scheduler = scheduler
         self._levels = levels
+        self._directory = directory
         self._listeners: Sequence[Listener] = ()
         self._value = b""
         self._joined: Callable[[NotAMember | None], None] | None = None
         self._refused_for = ""
         """Why the last registration was refused, which is said once."""
+
+    def prepare(self) -> None:
+        """Take no request of a controller before this broker may register: it would be for its last life."""
+        self.oldest_epoch = NOT_YET
 
     def join(self, listeners: Sequence[Listener], joined: Callable[[NotAMember | None], None]) -> None:
         """Register at these addresses, now and in each later session. `joined` is called once, when it is done or refused."""
@@ -145,9 +156,8 @@ class BrokerMembership:
         self._register(self._scheduler.now())
 
     def _register(self, now: Now) -> None:
-        deadline_ms = now.mono_ms + self._registry.timeout_ms * 5 // 4
         if self.broker_epoch == NO_EPOCH:
-            self._scheduler.begin("registration", self._registered(deadline_ms), self._ended, self._failed)
+            self._scheduler.begin("registration", self._registered(), self._ended, self._failed)
 
     def _failed(self, failure: Exception) -> None:
         level = logging.INFO if isinstance(failure, RegistryAway) else logging.ERROR
@@ -198,11 +208,23 @@ class BrokerMembership:
             "lower them with `ottla features downgrade`."
         )
 
-    def _registered(self, deadline_ms: int) -> Steps[Entry | NotAMember]:
-        """Make the entry. One that is there is most likely of this broker's life before, whose session is about to end."""
+    def _registered(self) -> Steps[Entry | NotAMember]:
+        """Make the entry, and note its epoch in the data directory, where others may count on that."""
         refusal = self._unsuitable()
         if refusal is not None:
             return refusal
+        sentence = yield from self._directory.refusal()
+        if sentence is not None:
+            return NotAMember(sentence)
+        self.oldest_epoch = self._directory.newest_epoch + 1
+        entry = yield from self._made()
+        if entry.value == self._value:
+            yield from self._directory.registered(entry.created)
+        return entry
+
+    def _made(self) -> Steps[Entry]:
+        """Make the entry. One that is there is most likely of this broker's life before, whose session is about to end."""
+        deadline_ms = self._scheduler.now().mono_ms + self._registry.timeout_ms * 5 // 4
         path = layout.broker_path(self._identity.node_id)
         while True:
             gone = Event()

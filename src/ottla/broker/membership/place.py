@@ -1,11 +1,10 @@
-"""What a broker finds out before it starts in a cluster: the cluster's id, its own number, whether its disk is the right one.
+"""What a broker finds out before it starts in a cluster: the cluster's id, and its own number.
 
 Knows the registry that brokers share; no broker runs yet. Each refusal is a `NotAMember` of one sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
@@ -53,25 +52,3 @@ def generated_node_id(registry: SharedRegistry, reserved: int) -> RegistrySteps[
             if entry is not None:
                 return reserved + entry.version + 1
     raise NotAMember("Many brokers ask the registry for a number at once: start this one again, or give it one with --node-id.")
-
-
-def alone_in_sync(registry: SharedRegistry, node_id: int) -> RegistrySteps[list[str]]:
-    """The partitions of which only this broker has all records: it must not come with an empty disk."""
-    (topics,) = yield from registry.list([layout.TOPICS])
-    names = topics or []
-    indexes = yield from registry.list([layout.partitions_path(name) for name in names])
-    places = [(name, index) for name, some in zip(names, indexes, strict=True) for index in some or ()]
-    states = yield from registry.read([layout.state_path(name, int(index)) for name, index in places])
-    alone = []
-    for (name, index), state in zip(places, states, strict=True):
-        if state is not None and _in_sync(state.value) == [node_id]:
-            alone.append(f"{name}-{index}")
-    return alone
-
-
-def _in_sync(value: bytes) -> Sequence[int]:
-    """A state that cannot be read is for the controller to tell of."""
-    try:
-        return list(layout.read(value)["isr"])
-    except (ValueError, LookupError, TypeError):
-        return ()

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from ottla.broker.in_turn import InTurn
+from ottla.broker.membership.membership import NOT_YET
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.controller_words import EPOCH_DURING_DELETE, NO_EPOCH, RoleTold, StopTold
 from ottla.broker.replication.moved import MovedReplicas
@@ -61,7 +62,9 @@ class ReplicaManager:
         configs: TopicConfigs,
         settings: SettingsInForce,
         scheduler: Scheduler,
+        oldest_epoch: Callable[[], int],
     ) -> None:
+        """`oldest_epoch` returns the least broker epoch that requests of controllers may name."""
         self.controller_epoch = 0
         """The newest that any controller has told."""
         self.leader_addresses: dict[int, tuple[str, int]] = {}
@@ -78,6 +81,7 @@ class ReplicaManager:
         self._configs = configs
         self._settings = settings
         self._scheduler = scheduler
+        self._oldest_epoch = oldest_epoch
         self._moved = MovedReplicas(ports.node_id, partitions, image)
         self._turns = InTurn()
         self._clean = True
@@ -148,9 +152,10 @@ class ReplicaManager:
     def epoch_error(self, controller_epoch: int, broker_epoch: int) -> int:
         """What stands against a request of a controller's, as an error code: an older life of the controller or of this broker.
 
-        A newer epoch of this broker is one that the controller has heard of first.
+        A newer epoch of this broker is one that the controller has heard of first. Controllers of before 2.2 tell none.
         """
-        if NO_EPOCH < broker_epoch < self._ports.terms.broker_epoch:
+        oldest = max(self._ports.terms.broker_epoch, self._oldest_epoch())
+        if NO_EPOCH < broker_epoch < oldest or oldest == NOT_YET:
             return STALE_BROKER_EPOCH
         return STALE_CONTROLLER_EPOCH if controller_epoch < self.controller_epoch else NONE
 

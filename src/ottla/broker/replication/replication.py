@@ -63,7 +63,10 @@ class Replication:
         ports.partitions = partitions
         ports.isrs = asked_isrs(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry)
         ports.failures = LogDirFailures(ports.node_id, registry, scheduler)
-        self.manager = ReplicaManager(ports, partitions, directories, disk, image, configs, settings, scheduler)
+        membership = self._membership
+        self.manager = ReplicaManager(
+            ports, partitions, directories, disk, image, configs, settings, scheduler, lambda: membership.oldest_epoch
+        )
         self.news = ClusterNews(registry, image, configs, self.manager, scheduler, changed, deleted, come)
         manager, terms = self.manager, ports.terms
         self.followers = Followers(ports.node_id, image, settings, scheduler)
@@ -80,7 +83,6 @@ class Replication:
         manager.following.append(self.fetchers.follow)
         self.manager.leading.append(moves.leads)
         self.manager.led.append(moves.leads_no_more)
-        membership = self._membership
         membership.entered.append(lambda now: manager.entered(membership.broker_epoch, now))
         membership.left.append(lambda now: manager.left())
         membership.silenced.append(lambda now: manager.fall_silent())

@@ -110,6 +110,8 @@ class ControllerContext:
     """Those on the move, in the order in which that began."""
     failed: dict[int, set[TopicPartition]] = field(default_factory=dict)
     """The replicas that a live broker can't use, for their log directory failed."""
+    begun_anew: set[int] = field(default_factory=set)
+    """Brokers that registered anew before this controller took office: none of them is elected where others are in sync."""
     _held: dict[int, dict[TopicPartition, None]] = field(default_factory=dict)
 
     def set_topic(self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> list[TopicPartition]:
@@ -195,7 +197,7 @@ class ControllerContext:
     def needs_leader(self, partition: TopicPartition) -> bool:
         """Whether nobody leads this partition: it is new, or its leader is gone. One that is about to stop still leads."""
         state = self.leaders.get(partition)
-        if state is None or state.leader == NO_LEADER:
+        if state is None or state.leader == NO_LEADER or state.leader in self.begun_anew:
             return True
         return not self.is_online(state.leader, partition, is_stopping_counted=True)
 

@@ -26,9 +26,10 @@ def offline_leader(
     """
     state = context.leaders[partition]
     online = context.online(partition)
-    leader = next((node for node in online if node in state.isr), None)
+    isr = _lasting(context, _kept(state.isr, online))
+    leader = next((node for node in online if node in isr), None)
     if leader is not None:
-        return state.led(leader, _kept(state.isr, online))
+        return state.led(state.leader if state.leader in isr else leader, isr)
     if not is_unclean or not online:
         return None
     elected = state.led(online[0], online[:1])
@@ -54,11 +55,12 @@ def without_offline(context: ControllerContext, partition: TopicPartition) -> Le
     """The state once replicas that are offline have left the in-sync ones. A leader that is offline leaves nobody in its place.
 
     Where all of them are offline, they stay: each has all that was acknowledged, so that any of them may lead when it is back.
+    Apache Kafka keeps one of them. A broker that comes back without its data directory is let in by neither.
     """
     state = context.leaders[partition]
     there = context.online(partition, is_stopping_counted=True)
     leader = state.leader if state.leader in there else NO_LEADER
-    isr = _kept(state.isr, there) or state.isr
+    isr = _lasting(context, _kept(state.isr, there)) or state.isr
     return None if (leader, isr) == (state.leader, state.isr) else state.led(leader, isr)
 
 
@@ -67,6 +69,11 @@ def without_follower(context: ControllerContext, partition: TopicPartition, node
     state = context.leaders[partition]
     isr = _others(state.isr, {node_id})
     return None if isr == state.isr or not isr else state.led(state.leader, isr)
+
+
+def _lasting(context: ControllerContext, isr: tuple[int, ...]) -> tuple[int, ...]:
+    """Those in sync that have not begun anew unseen: they may have lost records. All of them where there are no others."""
+    return _others(isr, context.begun_anew) or isr
 
 
 def _kept(nodes: Iterable[int], kept: Iterable[int]) -> tuple[int, ...]:

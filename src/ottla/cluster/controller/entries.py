@@ -5,7 +5,7 @@ Knows the layout, decides nothing. Whatever can't be understood raises `ValueErr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from json import dumps
 from typing import Any, NamedTuple, TypeVar
 
@@ -130,6 +130,23 @@ def state_value(written: LeaderAndIsr) -> bytes:
 def changed_isrs(value: bytes) -> list[TopicPartition]:
     """The partitions whose in-sync replicas a leader has changed by itself (before 2.7)."""
     return _understood(lambda: [(str(one["topic"]), int(one["partition"])) for one in layout.read(value)["partitions"]])
+
+
+def changed_isrs_value(partitions: Iterable[TopicPartition]) -> bytes:
+    """The inverse of `changed_isrs`."""
+    value = {"version": 1, "partitions": [{"topic": name, "partition": index} for name, index in partitions]}
+    return dumps(value, separators=layout.SEPARATORS).encode()
+
+
+def broker_epochs(value: bytes) -> dict[int, int]:
+    """The epochs of the brokers whose last registration a controller has seen to."""
+    return _understood(lambda: {int(node_id): int(epoch) for node_id, epoch in layout.read(value)["brokers"].items()})
+
+
+def broker_epochs_value(brokers: Iterable[LiveBroker]) -> bytes:
+    """The inverse of `broker_epochs`."""
+    epochs = {str(one.node_id): one.epoch for one in sorted(brokers)}
+    return dumps({"version": 1, "brokers": epochs}, separators=layout.SEPARATORS).encode()
 
 
 def failed_broker(value: bytes) -> int:

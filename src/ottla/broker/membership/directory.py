@@ -1,0 +1,121 @@
+"""Whether this broker's data directory is the one that others count on: a broker registers with no other one.
+
+The directory notes the broker epoch of its last registration, the registry the newest of each broker. A directory that is empty, or
+that noted an older epoch, may lack records: its broker registers once no partition has it in sync, or an operator has accepted the
+loss. Knows the registry and the disk; knows no logs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from ottla.broker.failures import CONFLICTS, MOST_RACES
+from ottla.broker.membership.lost_directory import in_sync_of, leave_in_sync_sets
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.cluster import layout
+from ottla.cluster.controller.context import LeaderAndIsr, TopicPartition
+from ottla.ports import Change, Disk, SharedRegistry
+
+log = logging.getLogger("ottla.broker")
+
+BROKER_EPOCH: Final = ".broker-epoch"
+"""The file with the broker epoch of the last registration. Directories of before it was written have none, and are trusted."""
+
+NEW: Final = b"new\n"
+"""Its content until the first registration of a directory that was made empty."""
+
+NO_EPOCH: Final = -1
+
+PATIENCE: Final = 3
+"""For so many session timeouts a broker waits until the controller has taken it out of the in-sync sets."""
+
+LOOK_MS: Final = 500
+
+
+class DirectoryEpoch:
+    """The check of one broker's data directory before it registers, and the notes after it."""
+
+    def __init__(self, node_id: int, disk: Disk, registry: SharedRegistry, scheduler: Scheduler) -> None:
+        self._node_id = node_id
+        self._disk = disk
+        self._registry = registry
+        self._scheduler = scheduler
+        self._may_register = False
+        self.newest_epoch = NO_EPOCH
+        """The newest epoch of an earlier registration, as far as the registry or the directory has it noted."""
+
+    def refusal(self) -> Steps[str | None]:
+        """Return None once the broker may register, else a sentence that says why not and what to do. Raises `StorageFailed`.
+
+        Later registrations of the same life are not refused: its directory was its own all the time.
+        """
+        if not self._may_register:
+            counted = yield from self._counted_on()
+            if counted:
+                return self._sentence(counted)
+            self._may_register = True
+        return None
+
+    def _counted_on(self) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
+        """Return the partitions that have this broker in sync whose directory may lack records, after a wait for the controller."""
+        if not (yield from self._is_in_doubt()):
+            return {}
+        counted = yield from in_sync_of(self._registry, self._node_id)
+        if counted and (yield from self._take_acceptance(counted)):
+            return {}
+        if counted and not self._alone(counted):
+            log.info("this broker has lost its directory, and waits until %d partitions have it in sync no more", len(counted))
+        deadline_ms = self._scheduler.now().mono_ms + PATIENCE * self._registry.timeout_ms
+        while counted and not self._alone(counted) and self._scheduler.now().mono_ms < deadline_ms:
+            yield self._scheduler.rest(LOOK_MS)
+            counted = yield from in_sync_of(self._registry, self._node_id, counted)
+        return counted
+
+    def registered(self, broker_epoch: int) -> Steps[None]:
+        """Note a registration, in the directory first. Raises `StorageFailed`."""
+        self._disk.write_file(BROKER_EPOCH, b"%d\n" % broker_epoch)
+        yield from self._registry.commit([Change(layout.broker_epoch_path(self._node_id), b"%d" % broker_epoch)])
+
+    def _is_in_doubt(self) -> Steps[bool]:
+        if not self._disk.exists(BROKER_EPOCH):
+            return False
+        noted = self._disk.read_file(BROKER_EPOCH).strip()
+        (entry,) = yield from self._registry.read([layout.broker_epoch_path(self._node_id)])
+        newest = int(entry.value) if entry is not None and entry.value.isdigit() else NO_EPOCH
+        own = int(noted) if noted.isdigit() else NO_EPOCH
+        self.newest_epoch = max(newest, own)
+        return own == NO_EPOCH or own < newest
+
+    def _alone(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> list[TopicPartition]:
+        return [one for one, state in counted.items() if state.isr == (self._node_id,)]
+
+    def _take_acceptance(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[bool]:
+        """Return whether an operator has accepted the loss; this broker has then left the in-sync sets that others can lead."""
+        path = layout.accepted_loss_path(self._node_id)
+        (accepted,) = yield from self._registry.read([path])
+        if accepted is None:
+            return False
+        log.warning("an operator has accepted the loss of what broker %d had of %d partitions", self._node_id, len(counted))
+        for _ in range(MOST_RACES):
+            if not (yield from leave_in_sync_sets(self._registry, self._node_id, counted)):
+                break
+            counted = yield from in_sync_of(self._registry, self._node_id, counted)
+        with suppress(*CONFLICTS):
+            yield from self._registry.commit([Change(path, None, accepted.version)])
+        return True
+
+    def _sentence(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> str:
+        alone, node_id = self._alone(counted), self._node_id
+        some = alone or list(counted)
+        which = f"{len(some)} partitions, such as {some[0][0]}-{some[0][1]}"
+        why = f"broker {node_id} alone has all records of {which}" if alone else f"broker {node_id} is in sync of {which}"
+        remedy = (
+            "give it back its data directory" if alone else "give it back its data directory, or start the others in sync first"
+        )
+        return (
+            f"The data directory of broker {node_id} is empty or older than the one it registered with last, but {why}: {remedy}, "
+            f"or accept the loss of its records with `ottla registry accept-loss ADDRESS --node-id {node_id}`."
+        )

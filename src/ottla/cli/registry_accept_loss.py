@@ -1,0 +1,50 @@
+"""`ottla registry accept-loss`: let a broker start without its data directory. Thin: `ottla.net.lost_directories` writes it."""
+
+from __future__ import annotations
+
+import argparse
+
+Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+
+ACCEPT = """Accept that the data directory of a broker of a cluster is lost: its next start with an empty or older one is not
+refused. It leaves the in-sync sets first, so that other replicas lead, those in sync if there are any. Records that only the lost
+directory had are gone then. ADDRESS is zookeeper://HOST:PORT,HOST:PORT/PATH or sqlite:DIR. The broker may not run."""
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("accept-loss", help="let a broker start whose data directory is lost", description=ACCEPT)
+    command.add_argument("address", metavar="ADDRESS", help="the registry that brokers share")
+    command.add_argument("--node-id", type=int, required=True, metavar="N", help="the broker whose data directory is lost")
+    command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ottla.broker.membership.membership import NotAMember
+    from ottla.broker.settings import SettingError
+    from ottla.cli.exits import MISUSED, fail
+    from ottla.cli.serve import given
+    from ottla.net.copying import is_shared
+    from ottla.net.lost_directories import accept
+    from ottla.ports import RegistryDamaged, StorageFailed
+
+    if not is_shared(options.address):
+        return fail(
+            f"{options.address} is not a registry that brokers share: name zookeeper://HOST:PORT/PATH or sqlite:DIR.", MISUSED
+        )
+    try:
+        loss = accept(options.address, options.node_id, given(None, options.set))
+    except SettingError as error:
+        return fail(str(error), MISUSED)
+    except NotAMember as error:
+        return fail(str(error))
+    except RegistryDamaged as damage:
+        return fail(f"{options.address}: {damage}.")
+    except StorageFailed as failure:
+        return fail(f"Nothing was accepted ({failure}): mend that, and call this again.")
+    who = f"broker {options.node_id}"
+    print(
+        f"Accepted: {who} leaves the in-sync sets of {loss.in_sync} partitions at its next start; of {loss.alone} "
+        "of them it alone had all records."
+    )
+    return 0
