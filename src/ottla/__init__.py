@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Closed,
         CommitFailed,
         ConnectionFailed,
+        DeliveryFailed,
         NotSupported,
         OffsetOutOfRange,
         ProducerFenced,
@@ -83,6 +84,7 @@ __all__ = [
     "ConsumerRecord",
     "DataDirectoryError",
     "Delivery",
+    "DeliveryFailed",
     "FeatureDescription",
     "FencedProducer",
     "GroupDescription",
@@ -118,8 +120,8 @@ __all__ = [
 
 _HOMES = {
     "ottla.client.admin": "ConfigEntry ConfigResource GroupDescription GroupListing GroupMember NewTopic",
-    "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed NotSupported OffsetOutOfRange "
-    "ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",
+    "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed NotSupported "
+    "OffsetOutOfRange ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",
     "ottla.client.feature_admin": "ClusterFeatures FeatureDescription",
     "ottla.client.replica_admin": "LogDir PartitionReassignment ReplicaOnDisk",
     "ottla.client.metadata": "PartitionInfo TopicInfo",

@@ -1,13 +1,14 @@
 """Collects records into batches: one open batch per partition, closed when it is full or has lingered.
 
-Appending runs once per record, everything else once per batch. Knows neither brokers nor the wire.
+Appending runs once per record, everything else once per batch. Knows neither brokers nor the wire. A user's threads append while
+the loop closes and finishes: every method takes the lock itself, and all that changes is private.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from typing import Final
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Final, NamedTuple
 
 from ottla.client.errors import BrokerError, KafkaError
 from ottla.client.partitioner import Partitioner
@@ -39,6 +40,7 @@ class PendingBatch:
         "headers",
         "keys",
         "log_append_time_ms",
+        "on_error_raised",
         "size",
         "timestamps",
         "values",
@@ -56,6 +58,8 @@ class PendingBatch:
         self.deadline_ms = deadline_ms
         self.done = False
         self.error: KafkaError | None = None
+        self.on_error_raised: Callable[[int], None] | None = None
+        """Called with the index of each record whose error is raised."""
         self.base_offset = self.log_append_time_ms = -1
         self._watchers: list[Callable[[], None]] = []
 
@@ -77,7 +81,9 @@ class PendingBatch:
     def outcome(self, index: int) -> RecordMetadata:
         """Where record `index` was written. Raises the error that prevented it. Only once the batch is done."""
         if self.error is not None:
-            raise self.error
+            if self.on_error_raised is not None:
+                self.on_error_raised(index)
+            raise self.error.with_traceback(None)
         offset = self.base_offset + index if self.base_offset >= 0 else -1
         timestamp = self.log_append_time_ms if self.log_append_time_ms >= 0 else self.timestamps[index]
         return RecordMetadata(*self.where, offset, timestamp)
@@ -101,51 +107,79 @@ def headers_size(headers: Headers) -> int:
     return sum(10 + 3 * len(name) + len(value or b"") for name, value in headers)
 
 
-class Accumulator:
-    """The batches of all partitions. `pending_bytes` counts what is not done; `needs_pump` is set when a batch is opened.
+class Closing(NamedTuple):
+    """Batches that were closed, and when to close again: None while no batch is open."""
 
-    A batch is to be written within `delivery_timeout_ms` of its first record, and lingers for half of that at most.
+    batches: list[PendingBatch]
+    next_close_ms: int | None
+
+
+class Accumulator:
+    """The batches of all partitions. `pending_bytes` counts what is not done.
+
+    A batch is to be written within `delivery_timeout_ms` of its first record, and lingers for half of that at most. `check` is
+    called before each record and may raise. `lock` is held while anything changes; without one, all calls come from one thread.
     """
 
     def __init__(
-        self, *, batch_size: int, linger_ms: int, delivery_timeout_ms: int, max_record_bytes: int, partitioner: Partitioner
+        self,
+        *,
+        batch_size: int,
+        linger_ms: int,
+        delivery_timeout_ms: int,
+        max_record_bytes: int,
+        partitioner: Partitioner,
+        check: Callable[[], object] | None = None,
+        lock: AbstractContextManager[object] | None = None,
     ) -> None:
         self.pending_bytes = 0
-        self.needs_pump = False
-        self.unfinished: set[PendingBatch] = set()
+        self._unfinished: set[PendingBatch] = set()
         self._open: dict[tuple[str, int], PendingBatch] = {}
         self._full: list[PendingBatch] = []
         self._batch_size = batch_size
         self._linger_ms = min(linger_ms, delivery_timeout_ms // 2)
         self._delivery_timeout_ms = delivery_timeout_ms
         self._max_record_bytes = max_record_bytes
-        self.partitioner = partitioner
+        self._partitioner = partitioner
+        self._check = check
+        self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
 
     def append(
         self,
         topic: str,
-        partition: int,
+        partition: int | None,
+        count: int,
         key: bytes | None,
         value: bytes | None,
         headers: Headers | None,
         timestamp_ms: int,
-        now_ms: int,
-    ) -> PendingBatch:
-        """Add a record to the open batch of its partition. Raises `BrokerError` (MESSAGE_TOO_LARGE)."""
+        now_ms: Callable[[], int],
+    ) -> tuple[PendingBatch, int]:
+        """Add a record to the open batch of its partition, or of one out of `count`. Return the batch and the record's index in it.
+
+        `now_ms` is called only where a batch is opened: by the record of index 0, after which `close` is to be called soon. Raises
+        `BrokerError` (MESSAGE_TOO_LARGE), and as `check`.
+        """
         size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
             size += headers_size(headers)
-        batch = self._open.get((topic, partition))
-        if batch is None or batch.size + size > self._batch_size:
-            batch = self._next(topic, partition, size, now_ms)
-        batch.keys.append(key)
-        batch.values.append(value)
-        batch.timestamps.append(timestamp_ms)
-        if headers or batch.headers is not None:
-            self._add_headers(batch, headers or ())
-        batch.size += size
-        self.pending_bytes += size
-        return batch
+        with self._lock:
+            if self._check is not None:
+                self._check()
+            if partition is None:
+                partition = self._partitioner.partition(topic, key, count)
+            batch = self._open.get((topic, partition))
+            if batch is None or batch.size + size > self._batch_size:
+                batch = self._next(topic, partition, size, now_ms())
+            index = len(batch.values)
+            batch.keys.append(key)
+            batch.values.append(value)
+            batch.timestamps.append(timestamp_ms)
+            if headers or batch.headers is not None:
+                self._add_headers(batch, headers or ())
+            batch.size += size
+            self.pending_bytes += size
+        return batch, index
 
     def _add_headers(self, batch: PendingBatch, headers: Headers) -> None:
         if batch.headers is None:
@@ -163,47 +197,59 @@ class Accumulator:
         where = TopicPartition(topic, partition)
         batch = PendingBatch(where, now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms)
         self._open[topic, partition] = batch
-        self.unfinished.add(batch)
+        self._unfinished.add(batch)
         self.pending_bytes += batch.size
-        self.needs_pump = True
         return batch
 
-    def close(self, now_ms: int, hold: Callable[[TopicPartition], bool]) -> list[PendingBatch]:
+    def close(self, now_ms: int, hold: Callable[[TopicPartition], bool]) -> Closing:
         """Take the batches that are full, and those that have lingered; partitions on `hold` let theirs grow until its deadline."""
-        closed, self._full = self._full, []
-        for key, batch in list(self._open.items()):
-            if batch.close_ms <= now_ms and (batch.deadline_ms <= now_ms or not hold(batch.where)):
-                closed.append(self._open.pop(key))
-        for batch in closed:
-            self.partitioner.leave(*batch.where)
-        return closed
+        with self._lock:
+            closed, self._full = self._full, []
+            for key, batch in list(self._open.items()):
+                if batch.close_ms <= now_ms and (batch.deadline_ms <= now_ms or not hold(batch.where)):
+                    closed.append(self._open.pop(key))
+            for batch in closed:
+                self._partitioner.leave(*batch.where)
+            # A batch that has lingered and is on hold will be too late at its deadline.
+            times = (batch.close_ms if batch.close_ms > now_ms else batch.deadline_ms for batch in self._open.values())
+            return Closing(closed, min(times, default=None))
 
-    def end_linger(self) -> None:
-        """Let no open batch linger any longer."""
-        for batch in self._open.values():
-            batch.close_ms = 0
-
-    def next_close_ms(self, now_ms: int) -> int | None:
-        """When the next open batch will have lingered, or one that has already will be too late."""
-        times = (batch.close_ms if batch.close_ms > now_ms else batch.deadline_ms for batch in self._open.values())
-        return min(times, default=None)
+    def end_linger(self) -> list[PendingBatch]:
+        """Let no open batch linger any longer; return all batches that are not done."""
+        with self._lock:
+            for batch in self._open.values():
+                batch.close_ms = 0
+            return list(self._unfinished)
 
     def finished(self, batch: PendingBatch) -> None:
         """`batch` is done: its memory is free."""
-        self.pending_bytes -= batch.size
-        self.unfinished.discard(batch)
+        with self._lock:
+            self._forget(batch)
+
+    def _forget(self, batch: PendingBatch) -> None:
+        if batch in self._unfinished:
+            self._unfinished.discard(batch)
+            self.pending_bytes -= batch.size
 
     def drop(self) -> list[PendingBatch]:
         """Take the batches that were not closed yet, and forget them: they are not to be written."""
-        dropped = [*self._full, *self._open.values()]
-        self._full, self._open = [], {}
-        for batch in dropped:
-            self.partitioner.leave(*batch.where)
-            self.finished(batch)
-        return dropped
+        with self._lock:
+            dropped = [*self._full, *self._open.values()]
+            self._full, self._open = [], {}
+            for batch in dropped:
+                self._partitioner.leave(*batch.where)
+                self._forget(batch)
+            return dropped
+
+    def end(self, check: Callable[[], object]) -> None:
+        """Accept no more records: `check`, which raises, is called before each."""
+        with self._lock:
+            self._check = check
 
     def abandon(self) -> list[PendingBatch]:
         """Forget all unfinished batches, and return them: nobody will send them."""
-        gone, self._full, self._open = list(self.unfinished), [], {}
-        self.unfinished.clear()
-        return gone
+        with self._lock:
+            gone, self._full, self._open = list(self._unfinished), [], {}
+            for batch in gone:
+                self._forget(batch)
+            return gone

@@ -10,6 +10,7 @@
     ├── NotSupported            the broker is too old, or too new, for a request
     ├── SettingError            a setting is unknown or has a wrong value (also a ValueError)
     ├── CommitFailed            the group has moved on: another member owns the partitions
+    ├── DeliveryFailed          flush() or close(): records were not written, and nobody has asked for their results
     ├── TransactionError        a call that fits no transaction, such as a send() outside of one
     │   ├── TransactionAbortable   the transaction must be aborted, or was; the producer goes on with the next
     │   └── TransactionFailed      the producer cannot go on: close it
@@ -31,6 +32,7 @@ __all__ = [
     "Closed",
     "CommitFailed",
     "ConnectionFailed",
+    "DeliveryFailed",
     "KafkaError",
     "NotSupported",
     "OffsetOutOfRange",
@@ -95,6 +97,19 @@ class NotSupported(KafkaError):
 
 class CommitFailed(KafkaError):
     """Offsets were not committed: the group has moved on and assigned the partitions to other members."""
+
+
+class DeliveryFailed(KafkaError):
+    """Records were not written, and nobody has asked for their results.
+
+    `topics` has their number by topic; the cause is the first error.
+    """
+
+    def __init__(self, topics: dict[str, int], counted: str, cause: KafkaError) -> None:
+        super().__init__(f"Not written: {counted}. The first error: {cause}")
+        self.topics = topics
+        self.__cause__ = cause
+        self.code = cause.code
 
 
 class TransactionError(KafkaError):

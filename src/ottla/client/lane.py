@@ -144,3 +144,7 @@ class Lane:
             self.returned = [batch for batch in self.returned if batch not in gone]
             self.queue = deque(batch for batch in self.queue if batch not in gone)
         return gone
+
+    def late_under_way(self, now_ms: int) -> list[Outgoing]:
+        """Return the batches in flight past their deadline: whether they were written is unknown."""
+        return [batch for batch in self.under_way if batch.deadline_ms <= now_ms]

@@ -164,6 +164,8 @@ class Sender:
         found = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
         for batch in send.batches:
             part = found.get(batch.where)
+            if batch.done:
+                continue  # it was given up while its answer was owed
             if part is None:
                 self._judge(batch, codes.UNKNOWN_SERVER_ERROR, None, now_ms)
             elif part.error_code in (codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER):
@@ -175,12 +177,15 @@ class Sender:
         """`send` left with acks=0: there will be no answer."""
         self._requests[send.node_id] -= 1
         for batch in send.batches:
-            self._finish(batch)
+            if not batch.done:
+                self._finish(batch)
 
     def broken(self, send: Send, error: KafkaError, now_ms: int) -> None:
         """No answer came. Whether the records were written is unknown; with sequences, repeating them is safe."""
         self._requests[send.node_id] -= 1
         for batch in send.batches:
+            if batch.done:
+                continue
             self.wants_metadata.add(batch.where.topic)
             if error.retriable:
                 self._repeat_or_expire(batch, error, now_ms)
@@ -248,9 +253,9 @@ class Sender:
         return TimedOut(f"The records were not acknowledged within delivery_timeout_ms={self.settings.delivery_timeout_ms}{why}")
 
     def expire(self, now_ms: int) -> None:
-        """Fail the batches past their deadline; those in flight are left to their answer."""
+        """Fail the batches past their deadline, also those in flight: a broker may owe their answer for much longer."""
         for lane in list(self._busy.values()):
-            for batch in lane.expired(now_ms):
+            for batch in (*lane.late_under_way(now_ms), *lane.expired(now_ms)):
                 self._finish(batch, error=self._too_late(batch.last_refusal or lane.refusal or self._no_leader(lane)), gap=True)
 
     def _no_leader(self, lane: Lane) -> KafkaError | None:
@@ -272,4 +277,6 @@ class Sender:
                 times.append(lane.not_before_ms)
             elif lane.queue or lane.returned:
                 times.append((lane.queue or lane.returned)[0].deadline_ms)
+            if lane.under_way:
+                times.append(lane.under_way[0].deadline_ms)
         return min(times, default=None)

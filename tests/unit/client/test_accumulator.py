@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +28,10 @@ def accumulator(
     )
 
 
+def at(now_ms: int) -> Callable[[], int]:
+    return lambda: now_ms
+
+
 def never(where: TopicPartition) -> bool:
     return False
 
@@ -36,79 +42,76 @@ def always(where: TopicPartition) -> bool:
 
 def test_a_batch_lingers_until_its_time_has_come() -> None:
     made = accumulator(linger_ms=5)
-    batch = made.append("t", 0, None, b"v", None, 1, 100)
-    assert made.needs_pump
-    assert made.next_close_ms(100) == 105
-    assert made.close(104, never) == []
-    assert made.close(105, never) == [batch]
-    assert made.next_close_ms(105) is None
+    batch, index = made.append("t", 0, 1, None, b"v", None, 1, at(100))
+    assert index == 0
+    assert made.close(104, never) == ([], 105)
+    assert made.close(105, never) == ([batch], None)
 
 
 def test_a_full_batch_does_not_linger_and_the_next_record_opens_another() -> None:
     made = accumulator(batch_size=200)
-    first = made.append("t", 0, None, b"v" * 100, None, 1, 100)
-    second = made.append("t", 0, None, b"v" * 100, None, 1, 100)
+    first, _ = made.append("t", 0, 1, None, b"v" * 100, None, 1, at(100))
+    second, _ = made.append("t", 0, 1, None, b"v" * 100, None, 1, at(100))
     assert second is not first
-    assert made.close(100, never) == [first]
+    assert made.close(100, never).batches == [first]
 
 
 def test_what_would_only_queue_may_grow_beyond_its_time() -> None:
     made = accumulator()
-    batch = made.append("t", 0, None, b"v", None, 1, 100)
-    assert made.close(200, lambda where: True) == []
-    assert made.append("t", 0, None, b"w", None, 1, 200) is batch
-    assert made.close(200, never) == [batch]
+    batch, _ = made.append("t", 0, 1, None, b"v", None, 1, at(100))
+    assert made.close(200, lambda where: True).batches == []
+    assert made.append("t", 0, 1, None, b"w", None, 1, at(200))[0] is batch
+    assert made.close(200, never).batches == [batch]
 
 
 def test_the_time_to_deliver_a_batch_begins_with_its_first_record() -> None:
     made = accumulator(delivery_timeout_ms=4000)
-    batch = made.append("t", 0, None, b"v", None, 1, 100)
-    made.append("t", 0, None, b"v", None, 1, 3000)
-    assert made.close(3900, never) == [batch]
+    batch, _ = made.append("t", 0, 1, None, b"v", None, 1, at(100))
+    made.append("t", 0, 1, None, b"v", None, 1, at(3000))
+    assert made.close(3900, never).batches == [batch]
     assert batch.deadline_ms == 4100
 
 
 def test_a_batch_behind_others_is_held_until_its_time_is_up_and_no_longer() -> None:
     made = accumulator(linger_ms=5, delivery_timeout_ms=4000)
-    batch = made.append("t", 0, None, b"v", None, 1, 100)
-    assert made.close(4099, always) == []
-    assert made.next_close_ms(4099) == 4100, "whoever waits for it alone hears of it"
-    assert made.close(4100, always) == [batch]
+    batch, _ = made.append("t", 0, 1, None, b"v", None, 1, at(100))
+    assert made.close(4099, always) == ([], 4100)
+    assert made.close(4100, always).batches == [batch]
 
 
 def test_lingering_leaves_time_to_deliver() -> None:
     made = accumulator(linger_ms=10_000, delivery_timeout_ms=4000)
-    batch = made.append("t", 0, None, b"v", None, 1, 100)
-    assert made.close(2100, never) == [batch]
+    batch, _ = made.append("t", 0, 1, None, b"v", None, 1, at(100))
+    assert made.close(2100, never).batches == [batch]
 
 
 def test_nothing_lingers_once_that_is_ended() -> None:
     made = accumulator(linger_ms=60_000)
-    batch = made.append("t", 0, None, b"v", None, 1, 100)
+    batch, _ = made.append("t", 0, 1, None, b"v", None, 1, at(100))
     made.end_linger()
-    assert made.close(101, never) == [batch]
+    assert made.close(101, never).batches == [batch]
 
 
 def test_memory_is_counted_until_a_batch_is_done() -> None:
     made = accumulator()
-    batch = made.append("t", 0, b"key", b"value", [("name", b"header")], 1, 100)
+    batch, _ = made.append("t", 0, 1, b"key", b"value", [("name", b"header")], 1, at(100))
     assert made.pending_bytes == batch.size > BATCH_OVERHEAD_BYTES
     made.finished(batch)
-    assert (made.pending_bytes, made.unfinished) == (0, set())
+    assert (made.pending_bytes, made.end_linger()) == (0, [])
 
 
 def test_a_record_larger_than_any_request_is_refused_at_once() -> None:
     made = accumulator()
     with pytest.raises(BrokerError, match="max_request_size=10000") as raised:
-        made.append("t", 0, None, b"v" * 10_000, None, 1, 100)
+        made.append("t", 0, 1, None, b"v" * 10_000, None, 1, at(100))
     assert raised.value.name == "MESSAGE_TOO_LARGE"
     assert made.pending_bytes == 0
 
 
 def test_a_record_larger_than_a_batch_travels_alone() -> None:
     made = accumulator(batch_size=100)
-    batch = made.append("t", 0, None, b"v" * 5_000, None, 1, 100)
-    assert made.append("t", 0, None, b"v", None, 1, 100) is not batch
+    batch, _ = made.append("t", 0, 1, None, b"v" * 5_000, None, 1, at(100))
+    assert made.append("t", 0, 1, None, b"v", None, 1, at(100))[0] is not batch
 
 
 record = st.tuples(
@@ -125,9 +128,9 @@ def test_every_record_ends_up_in_a_batch_once_in_order_and_within_the_size_count
 ) -> None:
     made = accumulator(batch_size=batch_size)
     for key, value, headers, timestamp in records:
-        made.append("t", 0, key, value, headers, timestamp, 0)
+        made.append("t", 0, 1, key, value, headers, timestamp, at(0))
     found = []
-    for batch in made.close(1_000, never):
+    for batch in made.close(1_000, never).batches:
         data = build(batch.keys, batch.values, batch.timestamps, batch.headers)
         assert len(data) <= batch.size
         found += [(one.key, one.value, list(one.headers), one.timestamp) for one in open_batches(data).records()]
@@ -136,8 +139,8 @@ def test_every_record_ends_up_in_a_batch_once_in_order_and_within_the_size_count
 
 def test_a_delivery_knows_its_place_once_the_batch_is_done() -> None:
     made = accumulator()
-    batch = made.append("t", 3, None, b"v", None, 41, 0)
-    made.append("t", 3, None, b"w", None, 42, 0)
+    batch, _ = made.append("t", 3, 1, None, b"v", None, 41, at(0))
+    made.append("t", 3, 1, None, b"w", None, 42, at(0))
     heard: list[int] = []
     batch.watch(lambda: heard.append(1))
     batch.finish(base_offset=7, log_append_time_ms=-1, error=None)
@@ -147,7 +150,7 @@ def test_a_delivery_knows_its_place_once_the_batch_is_done() -> None:
 
 
 def test_a_watcher_that_raises_keeps_none_of_the_others_from_hearing() -> None:
-    batch = accumulator().append("t", 3, None, b"v", None, 41, 0)
+    batch, _ = accumulator().append("t", 3, 1, None, b"v", None, 41, at(0))
     heard: list[int] = []
     batch.watch(lambda: heard.append(1))
     batch.watch(lambda: [].pop())
@@ -159,7 +162,7 @@ def test_a_watcher_that_raises_keeps_none_of_the_others_from_hearing() -> None:
 
 def test_a_delivery_that_failed_says_why() -> None:
     made = accumulator()
-    batch = made.append("t", 3, None, b"v", None, 41, 0)
+    batch, _ = made.append("t", 3, 1, None, b"v", None, 41, at(0))
     [gone] = made.abandon()
     gone.finish(base_offset=-1, log_append_time_ms=-1, error=Closed("closed"))
     with pytest.raises(Closed):

@@ -290,3 +290,33 @@ def test_giving_up_ends_what_waits_and_leaves_what_is_under_way() -> None:
     assert not first.done
     made.answered(send, broker.produce(send.request), 0)
     assert first.error is None
+
+
+def test_a_batch_whose_answer_is_owed_beyond_its_time_fails_then_and_the_next_goes_on_under_a_new_identity() -> None:
+    made, broker = sender(delivery_timeout_ms=500, max_in_flight_requests_per_connection=2), Broker()
+    late, other = outgoing(1, deadline_ms=500), outgoing(2, deadline_ms=900)
+    made.add(late)
+    [send] = made.requests(0)
+    assert made.next_wake_ms(0) == 500
+    made.expire(500)
+    assert isinstance(late.error, TimedOut)
+    assert made.idle
+    made.add(other)
+    assert made.requests(500) == []
+    made.identified(Identity(7, 1))
+    [again] = made.requests(500)
+    made.answered(send, broker.produce(send.request), 600)  # late, and of no consequence
+    made.answered(again, broker.produce(again.request), 600)
+    assert other.error is None
+    assert isinstance(late.error, TimedOut)
+
+
+def test_a_connection_that_breaks_behind_a_batch_given_up_repeats_nothing() -> None:
+    made = sender(delivery_timeout_ms=500)
+    late = outgoing(1, deadline_ms=500)
+    made.add(late)
+    [send] = made.requests(0)
+    made.expire(500)
+    made.broken(send, ConnectionFailed("reset"), 600)
+    assert made.requests(10_000) == []
+    assert made.idle

@@ -19,8 +19,9 @@ class Partitioner07(Partitioner):
         self._metadata = metadata
 
     def partition(self, topic: str, key: bytes | None, count: int) -> int:
-        index = super().partition(topic, None, count) if key is None else abs(java_hash(key)) % count
-        return self._metadata.partitions(topic)[index].partition
+        found = self._metadata.partitions(topic)  # once: the loop may learn of others between two looks
+        index = super().partition(topic, None, len(found)) if key is None else abs(java_hash(key)) % len(found)
+        return found[index].partition
 
     def leave(self, topic: str, partition: int) -> None:
         numbers = [where.partition for where in self._metadata.partitions(topic)]

@@ -33,8 +33,8 @@ class AsyncProducer:
             await producer.send_offsets(consumer.positions(), consumer)
 
     With `api_version="0.7"` a record is written once the broker has answered a question behind it, and its offset is -1.
-    Leaving the context waits until every record is written or has failed. Raises `SettingError` for a setting that is unknown or
-    has a wrong value.
+    Leaving the context waits until every record is written, and raises `DeliveryFailed` if one was not and nobody has asked for its
+    result. Raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
@@ -50,7 +50,12 @@ class AsyncProducer:
         return await self.start()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except KafkaError as failed:
+            if error is None:
+                raise
+            error.add_note(f"Closing the producer failed as well: {failed}")
 
     async def send(
         self,
@@ -75,8 +80,7 @@ class AsyncProducer:
             await driver.wait_for_room()
         while (delivery := driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
             await driver.know(topic)
-        if accumulator.needs_pump:
-            accumulator.needs_pump = False
+        if not delivery.index:
             driver.pump()
             # A caller that sends in a tight loop would otherwise keep the event loop from writing to sockets.
             await asyncio.sleep(0)
@@ -140,7 +144,11 @@ class AsyncProducer:
         await self._driver.transactions.send_offsets(committable(offsets), metadata_of(member))
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Return once everything sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
+        """Return once everything sent so far is written. Raises `TimedOut` after `timeout_ms`.
+
+        Raises `DeliveryFailed` if records were not written and nobody has asked for their results. In a transaction, committing
+        raises what failed.
+        """
         await self._driver.flush(timeout_ms)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
@@ -150,6 +158,7 @@ class AsyncProducer:
     async def close(self, timeout_ms: int | None = None) -> None:
         """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`. Raises `TimedOut`.
 
-        A transaction that is open is aborted.
+        Raises `DeliveryFailed` if records were not written and nobody has asked for their results. A transaction that is open is
+        aborted.
         """
         await self._driver.close(timeout_ms)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from typing import Self, TypeVar
 
-from ottla.client.errors import Closed
+from ottla.client.errors import Closed, KafkaError
 
 Result = TypeVar("Result")
 
 
 class BackgroundLoop:
-    """Starts at once and ends with `stop`. Its thread is a daemon: a client left open does not keep a program from ending."""
+    """Starts at once and ends with `stop`. Its thread is a daemon: a client left open does not keep a program from ending.
+
+    A forked child has no such thread: there, `run` raises and `stop` leaves everything to the parent.
+    """
 
     def __init__(self, name: str) -> None:
         self._lock = threading.Lock()
         self._stopped = False
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
@@ -35,7 +40,13 @@ class BackgroundLoop:
         return made
 
     def run(self, work: Coroutine[object, None, Result]) -> Result:
-        """Run a coroutine on the loop and return its result. An interrupt (Ctrl-C) cancels it. Raises `Closed` after `stop`."""
+        """Run a coroutine on the loop and return its result. An interrupt (Ctrl-C) cancels it.
+
+        Raises `Closed` after `stop` and in a forked child, `KafkaError` on the loop's own thread, where callbacks run.
+        """
+        if (refused := self._refusal()) is not None:
+            work.close()
+            raise refused
         with self._lock:
             if self._stopped:
                 work.close()
@@ -48,6 +59,18 @@ class BackgroundLoop:
         except BaseException:
             running.cancel()
             raise
+
+    def _refusal(self) -> KafkaError | None:
+        if self.is_forked:
+            return Closed("The client belongs to the process that made it: make another one in a forked child.")
+        if threading.current_thread() is self._thread:
+            return KafkaError("A callback of a client cannot wait for that client: note what to do, and do it on another thread.")
+        return None
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a child of the process that made the loop."""
+        return os.getpid() != self._process
 
     @staticmethod
     def _closed() -> Closed:
@@ -69,6 +92,8 @@ class BackgroundLoop:
 
     def stop(self) -> None:
         """End the loop and its thread. Calls of other threads that still wait raise `Closed`."""
+        if self.is_forked:
+            return
         with self._lock:
             if self._stopped:
                 return

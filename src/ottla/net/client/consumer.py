@@ -61,7 +61,8 @@ class Consumer:
         if not self._closed:
             self._closed = True
             try:
-                self._background.run(self._async.close(finished=finished))
+                if not self._background.is_forked:
+                    self._background.run(self._async.close(finished=finished))
             finally:
                 self._background.stop()
 

@@ -33,13 +33,13 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
 
 
 class Delivery:
-    """A record on its way to the broker."""
+    """A record on its way to the broker. `index` is its place in its batch: the record of index 0 has opened it."""
 
-    __slots__ = ("_batch", "_index")
+    __slots__ = ("_batch", "index")
 
     def __init__(self, batch: PendingBatch, index: int) -> None:
         self._batch = batch
-        self._index = index
+        self.index = index
 
     def done(self) -> bool:
         """Whether it was written or has failed."""
@@ -52,7 +52,7 @@ class Delivery:
             self._batch.watch(arrived.set)
             if not arrived.wait(timeout):
                 raise TimedOut(f"The record was not acknowledged within {timeout} s.")
-        return self._batch.outcome(self._index)
+        return self._batch.outcome(self.index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Call `callback(delivery)` once it is done: on the client's own thread, or at once if it is done already."""
@@ -67,4 +67,4 @@ class Delivery:
     def __await__(self) -> Generator[None, None, RecordMetadata]:
         if not self._batch.done:
             yield from arrival(self._batch)
-        return self._batch.outcome(self._index)
+        return self._batch.outcome(self.index)

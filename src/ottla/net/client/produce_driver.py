@@ -1,7 +1,7 @@
 """Drives a producer's accumulator and sender over a cluster: what `AsyncProducer` and `Producer` have in common.
 
-`append` may run on another thread than the loop (the blocking producer does that), so the accumulator is touched under a lock;
-everything else belongs to the loop.
+`append` may run on any thread (the blocking producer's users have theirs): it shares the accumulator, the counts of losses and the
+metadata with the loop. The first two lock themselves, metadata is replaced and never resized; everything else belongs to the loop.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import time
 from contextlib import ExitStack, suppress
 
 from ottla.client.accumulator import BYTES, Accumulator, Headers, PendingBatch, check_record
-from ottla.client.errors import Closed, KafkaError, SettingError, TimedOut
+from ottla.client.errors import Closed, DeliveryFailed, KafkaError, SettingError, TimedOut
 from ottla.client.kafka07.partitioner import Partitioner07
 from ottla.client.lane import Outgoing
+from ottla.client.losses import Losses, counted
 from ottla.client.partitioner import Partitioner
 from ottla.client.settings import COMPRESSIONS, ProducerSettings
 from ottla.client.transactions import ProducerTransactions
@@ -32,6 +33,9 @@ from ottla.records.columns import build
 STALE_PAUSE_MS = 1_000
 """How often it is looked whether metadata is known to be old."""
 
+LOSSES_PAUSE_MS = 10_000
+"""How long losses are collected before they are logged."""
+
 log = logging.getLogger("ottla.client")
 
 
@@ -40,16 +44,9 @@ class ProduceDriver:
 
     def __init__(self, settings: ProducerSettings) -> None:
         self.settings = settings
-        self.accumulator = Accumulator(
-            batch_size=settings.batch_size,
-            linger_ms=settings.linger_ms,
-            delivery_timeout_ms=settings.delivery_timeout_ms,
-            max_record_bytes=settings.max_request_size,
-            partitioner=Partitioner(random.randrange),
-        )
         name = settings.transactional_id
         self._machine = ProducerTransactions(name, settings.transaction_timeout_ms) if name is not None else None
-        self._lock = threading.Lock()
+        self._losses = Losses(threading.Lock())
         self._codec = COMPRESSIONS["none" if settings.is_of_0_7 else settings.compression_type]  # 0.7's links compress themselves
         self._closed = self._closing = False
 
@@ -59,12 +56,25 @@ class ProduceDriver:
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks(self._give_up)
         self._cluster = links_to(settings, self._tasks)
-        if settings.is_of_0_7:
-            self.accumulator.partitioner = Partitioner07(random.randrange, self._cluster.metadata)
+        self.accumulator = self._new_accumulator()
         self._sender = BatchSender(self._cluster, settings, self._tasks, self.pump, self._machine)
         self._transactions = self._new_transactions(self._machine) if self._machine is not None else None
         self._waiting_for_room: list[asyncio.Future[None]] = []
+        self._telling: asyncio.TimerHandle | None = None
         self._tasks.spawn(self._keep_metadata_fresh())
+
+    def _new_accumulator(self) -> Accumulator:
+        settings = self.settings
+        of_0_7 = settings.is_of_0_7
+        return Accumulator(
+            batch_size=settings.batch_size,
+            linger_ms=settings.linger_ms,
+            delivery_timeout_ms=settings.delivery_timeout_ms,
+            max_record_bytes=settings.max_request_size,
+            partitioner=Partitioner07(random.randrange, self._cluster.metadata) if of_0_7 else Partitioner(random.randrange),
+            check=self._machine.check_open if self._machine is not None else None,
+            lock=threading.Lock(),
+        )
 
     def _new_transactions(self, machine: ProducerTransactions) -> TransactionDriver:
         return TransactionDriver(
@@ -72,7 +82,7 @@ class ProduceDriver:
             self.settings,
             self._tasks,
             machine,
-            flush=self.flush,
+            flush=self._finish_all,
             drop=self._drop,
             begins_with=self._sender.restart,
             pump=self.pump,
@@ -96,24 +106,18 @@ class ProduceDriver:
         headers: Headers | None,
         timestamp_ms: int | None,
     ) -> Delivery | None:
-        """Add a record to its batch, from any thread, then `pump` if `accumulator.needs_pump`. None: `know` the topic first."""
+        """Add a record to its batch, from any thread, then `pump` if its index is 0. None: `know` the topic first."""
         if headers or timestamp_ms is not None or not isinstance(value, BYTES) or not isinstance(key, BYTES):
             check_record(key, value, headers, timestamp_ms)
-        count = self._cluster.metadata.partition_count(topic)
+        metadata = self._cluster.metadata
+        count = metadata.partition_count(topic)
+        if not count:
+            return None
+        if partition is not None and not metadata.has(topic, partition):
+            raise SettingError(f"Topic {topic} has partitions {metadata.numbers(topic)}, not {partition}.")
         stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
-        with self._lock:
-            if self._closed:
-                self._raise_closed()
-            if self._machine is not None:
-                self._machine.check_open()
-            if not count:
-                return None
-            if partition is None:
-                partition = self.accumulator.partitioner.partition(topic, key, count)
-            elif not self._cluster.metadata.has(topic, partition):
-                raise SettingError(f"Topic {topic} has partitions {self._cluster.metadata.numbers(topic)}, not {partition}.")
-            batch = self.accumulator.append(topic, partition, key, value, headers, stamp, int(time.monotonic() * 1000))
-            return Delivery(batch, len(batch.values) - 1)
+        batch, index = self.accumulator.append(topic, partition, count, key, value, headers, stamp, now_ms)
+        return Delivery(batch, index)
 
     def _raise_closed(self) -> None:
         self._tasks.check()
@@ -163,11 +167,10 @@ class ProduceDriver:
         if self._closed:
             return
         now = now_ms()
-        with self._lock:
-            batches = self.accumulator.close(now, self._sender.has_backlog)
+        batches, next_close_ms = self.accumulator.close(now, self._sender.has_backlog)
         for batch in batches:
             self._hand_over(batch)
-        self._sender.send_ready(now, self.accumulator.next_close_ms(now))
+        self._sender.send_ready(now, next_close_ms)
         if self._transactions is not None:
             self._transactions.add_wanted()
 
@@ -176,11 +179,36 @@ class ProduceDriver:
         self._sender.add(Outgoing(batch.where, data, len(batch.values), batch.deadline_ms, lambda sent: self._done(batch, sent)))
 
     def _done(self, batch: PendingBatch, sent: Outgoing) -> None:
-        with self._lock:
-            self.accumulator.finished(batch)
+        self.accumulator.finished(batch)
+        if sent.error is not None:
+            self._note_loss(batch, sent.error)
         batch.finish(base_offset=sent.base_offset, log_append_time_ms=sent.log_append_time_ms, error=sent.error)
         if self._waiting_for_room and self.accumulator.pending_bytes <= self.settings.buffer_memory:
             self._tell_of_room()
+
+    def _note_loss(self, batch: PendingBatch, error: KafkaError) -> None:
+        """Count a batch that is about to fail. What belongs to a transaction is no loss: its commit raises."""
+        if self._machine is not None:
+            return
+        self._losses.add(batch, error)
+        if self._telling is None:
+            self._telling = self._tasks.later(LOSSES_PAUSE_MS / 1000, self._tell_losses)
+
+    def _tell_losses(self) -> None:
+        """Log what was lost meanwhile, for programs that flush seldom or never."""
+        self._telling = None
+        if lost := self._losses.seen():
+            log.error("not written so far, and nobody has asked for the results: %s", counted(lost))
+
+    def _report_losses(self) -> DeliveryFailed | None:
+        """Log what was lost since the last time, and return it."""
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        lost = self._losses.take()
+        if lost is not None:
+            log.error("%s", lost)
+        return lost
 
     def _tell_of_room(self) -> None:
         waiting, self._waiting_for_room = self._waiting_for_room, []
@@ -190,19 +218,24 @@ class ProduceDriver:
 
     async def _drop(self, error: KafkaError) -> None:
         """Write nothing more of what was sent so far, and return once nothing is on its way."""
-        with self._lock:
-            dropped = self.accumulator.drop()
+        dropped = self.accumulator.drop()
         for batch in dropped:
             batch.finish(error=error)
         self._tell_of_room()
-        await self.flush()
+        await self._finish_all()
 
     async def flush(self, timeout_ms: int | None = None) -> None:
+        """Return once everything sent so far is written. Raises `TimedOut` after `timeout_ms`, and `DeliveryFailed`."""
+        self._tasks.check()
+        await self._finish_all(timeout_ms)
+        self._tasks.check()
+        if (lost := self._report_losses()) is not None:
+            raise lost
+
+    async def _finish_all(self, timeout_ms: int | None = None) -> None:
         """Return once everything sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
         self._tasks.check()
-        with self._lock:
-            waiting = list(self.accumulator.unfinished)
-            self.accumulator.end_linger()
+        waiting = self.accumulator.end_linger()
         self.pump()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -210,25 +243,36 @@ class ProduceDriver:
                     if not batch.done:
                         await arrival(batch)
         except TimeoutError:
-            raise TimedOut(f"flush() did not end within {timeout_ms} ms: records are still on their way.") from None
+            left: dict[str, int] = {}
+            for batch in waiting:
+                if not batch.done:
+                    left[batch.where.topic] = left.get(batch.where.topic, 0) + len(batch.values)
+            raise TimedOut(f"Not acknowledged within timeout_ms={timeout_ms}: {counted(left)}.") from None
         self._tasks.check()
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`."""
+        """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`.
+
+        Raises `TimedOut`, and `DeliveryFailed` for records that were not written and whose results nobody has asked for.
+        """
         if self._closing:
             return
         self._closing = True
+        self.accumulator.end(self._raise_closed)
         try:
             if not self._closed:
                 await self._abort_what_is_open(timeout_ms)
-                await self.flush(timeout_ms)
+                await self._finish_all(timeout_ms)
         finally:
             await self._tasks.cancel()
             try:
                 self._give_up(Closed("The producer was closed before the record was written."))
             finally:
+                lost = self._report_losses()
                 await self._cluster.close()
         self._tasks.check_untold()
+        if lost is not None and not self._tasks.broken:  # what broke it was raised before
+            raise lost
 
     async def _abort_what_is_open(self, timeout_ms: int | None) -> None:
         if self._transactions is None or self._machine is None or not self._machine.can_abort:
@@ -246,10 +290,11 @@ class ProduceDriver:
     def _give_up(self, error: KafkaError) -> None:
         """Send and accept nothing more; everything unfinished, and everybody waiting for room, gets `error`."""
         self._sender.stop()
-        with self._lock:
-            self._closed = True
-            unfinished = self.accumulator.abandon()
+        self._closed = True
+        self.accumulator.end(self._raise_closed)
+        unfinished = self.accumulator.abandon()
         self._tell_of_room()
         with ExitStack() as stack:  # every watcher is called, even after one that raises
             for batch in unfinished:
+                self._note_loss(batch, error)
                 stack.callback(batch.finish, error=error)

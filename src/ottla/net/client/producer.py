@@ -32,8 +32,8 @@ class Producer:
             producer.send_offsets(consumer.positions(), consumer)
 
     With `api_version="0.7"` a record is written once the broker has answered a question behind it, and its offset is -1.
-    Leaving the context waits until every record is written or has failed. Several threads may share a producer. Raises
-    `SettingError` for a setting that is unknown or has a wrong value.
+    Leaving the context waits until every record is written, and raises `DeliveryFailed` if one was not and nobody has asked for its
+    result. Several threads may share a producer. Raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
@@ -48,7 +48,12 @@ class Producer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        try:
+            self.close()
+        except KafkaError as failed:
+            if error is None:
+                raise
+            error.add_note(f"Closing the producer failed as well: {failed}")
 
     def send(
         self,
@@ -72,8 +77,7 @@ class Producer:
             self._background.run(self._driver.wait_for_room())
         while (delivery := self._driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
             self._background.run(self._driver.know(topic))
-        if accumulator.needs_pump:
-            accumulator.needs_pump = False
+        if not delivery.index:
             self._background.call(self._driver.pump_soon)
         return delivery
 
@@ -135,7 +139,11 @@ class Producer:
         self._background.run(self._driver.transactions.send_offsets(committable(offsets), metadata_of(member)))
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Return once everything sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
+        """Return once everything sent so far is written. Raises `TimedOut` after `timeout_ms`.
+
+        Raises `DeliveryFailed` if records were not written and nobody has asked for their results. In a transaction, committing
+        raises what failed.
+        """
         self._background.run(self._driver.flush(timeout_ms))
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
@@ -145,12 +153,14 @@ class Producer:
     def close(self, timeout_ms: int | None = None) -> None:
         """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`. Raises `TimedOut`.
 
-        A transaction that is open is aborted.
+        Raises `DeliveryFailed` if records were not written and nobody has asked for their results. A transaction that is open is
+        aborted.
         """
         if self._closed:
             return
         self._closed = True
         try:
-            self._background.run(self._driver.close(timeout_ms))
+            if not self._background.is_forked:
+                self._background.run(self._driver.close(timeout_ms))
         finally:
             self._background.stop()

@@ -1,0 +1,121 @@
+"""Clients that several threads share: whatever the order of their steps, nothing is lost, and no client dies of its own threads.
+
+`OTTLA_RACE_SECONDS=60` makes the runs longer.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+import ottla
+from tests.support.peers import Peer
+
+RECORDS = 20_000
+RACE_SECONDS = float(os.environ.get("OTTLA_RACE_SECONDS", "0"))
+
+
+@pytest.fixture(autouse=True)
+def _threads_take_turns_all_the_time() -> Iterator[None]:
+    """Let another thread run after nearly every step of the interpreter."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.fixture
+def wide(admin: ottla.Admin, unique: Callable[[str], str]) -> str:
+    name = unique("wide")
+    admin.create_topic(name, 24)
+    return name
+
+
+def each_in_a_thread(count: int, work: Callable[[int], int]) -> int:
+    """Run `work` in threads at once, again until the time is up; return the sum of what it returned."""
+    end, total = time.monotonic() + RACE_SECONDS, 0
+    with ThreadPoolExecutor(count) as pool:
+        while True:
+            total += sum(pool.map(work, range(count)))
+            if time.monotonic() >= end:
+                return total
+
+
+def written(broker: Peer, topic: str) -> int:
+    with ottla.Consumer(bootstrap_servers=broker.address) as consumer:
+        return sum(consumer.end_offsets(consumer.partitions_for(topic)).values())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_threads_that_share_a_producer_write_every_record(broker: Peer, wide: str, threads: int) -> None:
+    with ottla.Producer(broker.address, linger_ms=1, batch_size=2_000) as producer:
+
+        def send(number: int) -> int:
+            for count in range(RECORDS // threads):
+                producer.send(wide, b"%d" % count, partition=(number + count) % 24)
+                if count % 1_000 == 999:
+                    producer.flush()
+            return RECORDS // threads
+
+        sent = each_in_a_thread(threads, send)
+    assert written(broker, wide) == sent
+
+
+def test_threads_that_wait_for_room_write_every_record(broker: Peer, wide: str) -> None:
+    with ottla.Producer(broker.address, linger_ms=1, batch_size=1_000, buffer_memory=20_000) as producer:
+
+        def send(number: int) -> int:
+            for count in range(1_000):
+                producer.send(wide, b"x" * 100, key=b"%d" % (number + count))
+            return 1_000
+
+        sent = each_in_a_thread(4, send)
+    assert written(broker, wide) == sent
+
+
+def test_a_record_sent_while_another_thread_closes_is_written_or_refused(broker: Peer, wide: str) -> None:
+    for _ in range(3):
+        before = written(broker, wide)
+        producer = ottla.Producer(broker.address, linger_ms=1, batch_size=500)
+        producer.send(wide, b"0").result(20)
+        taken: list[ottla.Delivery] = []
+
+        def send(producer: ottla.Producer = producer, taken: list[ottla.Delivery] = taken) -> None:
+            with suppress(ottla.Closed):
+                while len(taken) < 1_000_000:
+                    taken.append(producer.send(wide, b"1"))
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        while not taken:
+            time.sleep(0)
+        producer.close()
+        sender.join(20)
+        assert all(delivery.done() for delivery in taken)
+        assert written(broker, wide) - before == 1 + len(taken)
+
+
+def test_two_producers_of_a_process_write_side_by_side(broker: Peer, wide: str) -> None:
+    def send(number: int) -> int:
+        with ottla.Producer(broker.address, linger_ms=number) as producer:
+            for count in range(2_000):
+                producer.send(wide, b"%d" % count)
+        return 2_000
+
+    assert each_in_a_thread(2, send) == written(broker, wide)
+
+
+def test_threads_share_an_admin(broker: Peer, admin: ottla.Admin, unique: Callable[[str], str]) -> None:
+    def create(number: int) -> int:
+        name = unique("shared")
+        admin.create_topic(name, 1)
+        return int(name in admin.list_topics())
+
+    assert each_in_a_thread(4, create) >= 4
