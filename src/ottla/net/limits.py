@@ -5,8 +5,10 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
+import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ottla.broker.quotas.buckets import TokenBucket
@@ -16,6 +18,7 @@ from ottla.cluster.quotas import CONNECTION_CREATION_RATE, DEFAULT, QuotaEntity
 
 log = logging.getLogger("ottla.net")
 
+Overrides = Sequence[tuple[str, int]]
 Key = TypeVar("Key", str, str | None)
 EVERY_ADDRESS = QuotaEntity(ip=DEFAULT)
 OTHERS_SHARE = 16
@@ -31,7 +34,7 @@ class ConnectionLimits:
     settings say; without settings an address gets all but one part in sixteen of it, so that it does not lock out all others.
 
     `make_room()` is asked when all are taken; it tells whether one of them was given up. `quotas` has the rates at which addresses
-    may connect (KIP-612); `now_ms` is the monotonic clock.
+    may connect (KIP-612); `now_ms` is the monotonic clock. `beside` runs on another thread what may wait for the network.
     """
 
     def __init__(
@@ -41,8 +44,10 @@ class ConnectionLimits:
         make_room: Callable[[], bool],
         quotas: Mapping[QuotaEntity, Mapping[str, float]],
         now_ms: Callable[[], int],
+        beside: Callable[[Callable[[], None]], None] = lambda work: threading.Thread(target=work, daemon=True).start(),
     ) -> None:
         self._settings = settings
+        self._beside = beside
         self._room = room
         self._make_room = make_room
         self._by_host: Counter[str] = Counter()
@@ -107,7 +112,16 @@ class ConnectionLimits:
             log.warning(sentence, most, self._room)
             self._lowered = most
         overrides = self._settings.value.max_connections_per_ip_overrides
-        self._overrides = {address: most for host, most in overrides for address in _addresses(host)}
+        self._overrides = {address: most for host, most in overrides if (address := _address(host)) is not None}
+        names = [(host, most) for host, most in overrides if _address(host) is None]
+        if names:
+            self._beside(partial(self._look_up, overrides, names))
+
+    def _look_up(self, overrides: Overrides, names: Overrides) -> None:
+        """Add the addresses of names, on a thread of its own: a server of names may not answer for long."""
+        found = {address: most for host, most in names for address in _addresses(host)}
+        if self._settings.value.max_connections_per_ip_overrides is overrides:
+            self._overrides = found | self._overrides  # one assignment: whoever counts meanwhile has the one dict or the other
 
 
 class ConnectionRates:
@@ -205,14 +219,18 @@ class ListenerLimits:
         return self._rates.held_ms(host)
 
 
-def _addresses(host: str) -> set[str]:
-    """The addresses that a host's name stands for now; an address stands for itself."""
+def _address(host: str) -> str | None:
+    """Return an address as it is written in connections; None for the name of a host."""
     try:
-        return {str(ipaddress.ip_address(host))}
+        return str(ipaddress.ip_address(host.strip("[]")))
     except ValueError:
-        pass
+        return None
+
+
+def _addresses(host: str) -> set[str]:
+    """Return the addresses that a host's name has now."""
     try:
         return {str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         log.warning("max.connections.per.ip.overrides names %s, which is no host that is known: %s", host, error)
         return set()

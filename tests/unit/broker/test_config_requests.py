@@ -23,6 +23,7 @@ from ottla.wire.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from tests.support.machine import Machine
+from tests.support.messages import request as filled_request
 
 DESCRIBE, ALTER, ALTER_SOME, CREATE = 32, 33, 44, 19
 TOPIC, BROKER, GROUP = 2, 4, 32
@@ -394,17 +395,65 @@ def test_a_throttle_is_described_once_it_is_set_so_that_kafkas_tools_can_take_it
     assert result(machine, BROKER, "1", [rate]).configs == []
 
 
-def test_an_unknown_setting_of_a_broker_is_kept_and_not_described_as_in_kafka() -> None:
+def test_an_unknown_setting_of_a_broker_is_kept_over_a_restart() -> None:
     machine = machine_with_topic()
     names = [one.name for one in result(machine, BROKER, "1").configs]
     assert alter(machine, BROKER, "1", ("no.such.setting", SET, "x")) == NONE
     assert alter(machine, BROKER, "", ("no.such.setting", SET, "x")) == NONE
     machine.restart()
-    assert [one.name for one in result(machine, BROKER, "1").configs] == names
+    assert [one.name for one in result(machine, BROKER, "1").configs] == [*names, "no.such.setting"]
     assert alter(machine, BROKER, "1", ("no.such.setting", DELETE, None)) == NONE
+    assert alter(machine, BROKER, "", ("no.such.setting", DELETE, None)) == NONE
+    assert [one.name for one in result(machine, BROKER, "1").configs] == names
 
 
 def test_what_is_deleted_need_not_be_changeable_and_a_prefix_names_one_listener() -> None:
     machine = machine_with_topic()
     assert alter(machine, BROKER, "1", ("num.partitions", DELETE, None)) == NONE
     assert alter(machine, BROKER, "1", ("listener.name.plaintext.ssl.keystore.location", SET, "/x")) == NONE
+
+
+def set_for_broker(machine: Machine, name: str, value: str, node: str = "1") -> int:
+    """Set one setting while the broker runs; the error code."""
+    config = {"name": name, "config_operation": SET, "value": value}
+    resource = {"resource_type": BROKER, "resource_name": node, "configs": [config]}
+    code: int = machine.ask(ALTER_SOME, 1, filled_request(ALTER_SOME, 1, resources=[resource])).responses[0].error_code
+    return code
+
+
+@pytest.mark.parametrize("value", ["a..b:5", "..:1", "x" * 300 + ":1", "a b:3", "é:1", "a:b:c"])
+def test_names_that_are_no_hosts_are_refused_for_connections_of_one_address(value: str) -> None:
+    assert set_for_broker(Machine(), "max.connections.per.ip.overrides", value) == INVALID_REQUEST
+
+
+@pytest.mark.parametrize("value", ["10.0.0.1:5", "[::1]:5", "::1:5", "host:1,other.example.org.:2", "a_b-c.d:0"])
+def test_hosts_and_addresses_are_taken_for_connections_of_one_address(value: str) -> None:
+    assert set_for_broker(Machine(), "max.connections.per.ip.overrides", value) == NONE
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999", "inf", "1_000.5", "0x1p3", ""])
+def test_doubles_that_are_no_finite_numbers_are_refused(value: str) -> None:
+    assert set_for_broker(Machine(), "log.cleaner.min.cleanable.ratio", value) == INVALID_REQUEST
+
+
+@pytest.mark.expects_errors("was set while the broker ran and is left out")
+def test_a_stored_setting_that_cannot_be_in_force_is_named_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    machine = Machine()
+    assert set_for_broker(machine, "log.cleaner.backoff.ms", "1234") == NONE
+    (path,) = (f"/config/brokers/{node}" for node in ("1",))
+    stored = '{"version":1,"config":{"max.connections.per.ip.overrides":"a..b:5","log.cleaner.backoff.ms":"1234"}}'
+    machine.registry.commit([Change(path, stored.encode())])
+    machine.restart()
+    assert machine.broker.settings_in_force.value.log_cleaner_backoff_ms == 1234
+    assert machine.broker.settings_in_force.value.max_connections_per_ip_overrides == ()
+    (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "max.connections.per.ip.overrides was set while the broker ran and is left out" in record.getMessage()
+
+
+@pytest.mark.parametrize("node", ["1", ""])
+def test_an_unknown_setting_of_a_broker_is_shown_so_that_it_can_be_deleted(node: str) -> None:
+    machine = Machine()
+    assert set_for_broker(machine, "my.plugin.password", "secret", node) == NONE
+    found = entry(machine, BROKER, node, "my.plugin.password")
+    assert (found.value, found.is_sensitive, found.read_only) == (None, True, True), "as Apache Kafka 4.3 shows it"
+    assert found.config_source == (DYNAMIC if node else DYNAMIC_DEFAULT)

@@ -192,4 +192,4 @@ def test_a_request_is_marked_as_a_change_only_once_it_was_decided() -> None:
 
     machine.decide = watched  # type: ignore[method-assign]  # to look at the mark in between
     coordinator.ask(Look("a"))
-    assert (seen, coordinator.mark.made, coordinator.caught_up) == ([False], True, [0])
+    assert (seen, coordinator.mark.made, coordinator.caught_up) == ([False], False, [0])

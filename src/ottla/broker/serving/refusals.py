@@ -18,6 +18,8 @@ ERROR, MESSAGE = "error_code", "error_message"
 ERRORS: Final = frozenset({ERROR, "partition_error_code"})
 ALIASES: Final = {"partition_index": ("partition", "index"), "user": ("name",)}
 """What requests call a field of responses, where the two differ."""
+LONGEST_MESSAGE: Final = 1000
+"""Characters of an error message that is too long as it is."""
 UNKNOWN_OFFSETS: Final = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark"})
 NO_OFFSET: Final = -1
 
@@ -40,6 +42,41 @@ def joined(response: Message, refused: Message) -> Message:
         if field.array and field.kind == "struct":
             getattr(response, field.name).extend(getattr(refused, field.name) or ())
     return response
+
+
+def shortened(answer: Struct, version: int) -> None:
+    """Shorten the messages of a response: they may repeat names of 32 767 bytes, and no string of a response is longer."""
+    for name, is_below in _messages(type(answer), version):
+        value = getattr(answer, name)
+        if is_below:
+            for below in value if isinstance(value, list) else () if value is None else (value,):
+                shortened(below, version)
+        elif value is not None and len(value) > LONGEST_MESSAGE:
+            setattr(answer, name, value[:LONGEST_MESSAGE] + "…")
+
+
+def _messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool], ...]:
+    found = _KNOWN.get((kind, version))
+    if found is None:
+        found = _KNOWN[kind, version] = _found_messages(kind, version)
+    return found
+
+
+_KNOWN: dict[tuple[type[Struct], int], tuple[tuple[str, bool], ...]] = {}
+
+
+def _found_messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool], ...]:
+    """Return the fields of a message that are error messages, or have some below them (True)."""
+    found = []
+    for field in kind.WIRE.fields:
+        if version not in field.present:
+            continue
+        if field.kind == "struct":
+            if _messages(field.struct, version):
+                found.append((field.name, True))
+        elif field.name.endswith(MESSAGE):
+            found.append((field.name, False))
+    return tuple(found)
 
 
 def told(request: Request[Message], response: Message) -> Message:

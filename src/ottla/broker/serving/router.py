@@ -15,7 +15,7 @@ from ottla.broker.scheduler import Steps
 from ottla.broker.security.logins import Logins
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
-from ottla.broker.serving.refusals import refusal, told
+from ottla.broker.serving.refusals import refusal, shortened, told
 from ottla.broker.serving.request import NO_REPLY, Answer, Answerable, Close, Encoded, Peer, Ready, Request, Whole
 from ottla.broker.serving.routes import Route, Served
 from ottla.broker.serving.slices import open_slowly, reader_of, serve_in_blocks
@@ -128,7 +128,7 @@ class Router:
             return reply
         if isinstance(reply, Waiting):
             return self._later.keep(reply, partial(self._told, request))
-        return self._told(request, reply) if isinstance(reply, Mistake) else self._encode(request, reply)
+        return self._told(request, reply)
 
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
         """Serve a request that may name many things."""
@@ -253,7 +253,11 @@ def encoded(request: Request[Message], reply: Answerable) -> Answer:
         return frame_response(request.correlation_id, request.api.key, request.version, reply.parts)
     if request.denied is not None or not request.release.is_today:
         reply = told(request, reply)
-    return encode_response(request.correlation_id, request.api.key, request.version, reply)
+    try:
+        return encode_response(request.correlation_id, request.api.key, request.version, reply)
+    except Unencodable:
+        shortened(reply, request.version)
+        return encode_response(request.correlation_id, request.api.key, request.version, reply)
 
 
 def _with_last(request: Request[Message], close: Close, last: Message) -> Close:

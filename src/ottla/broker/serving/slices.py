@@ -17,6 +17,7 @@ from typing import Any, Final
 from ottla.broker.failures import Mistake
 from ottla.broker.scheduler import Done, Steps
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.refusals import shortened
 from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
 from ottla.ports import Buffer
 from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of
@@ -96,6 +97,7 @@ def serve_in_blocks(
             reply = refuse(part, reply)
         if not isinstance(reply, Message):
             return reply
+        shortened(reply, request.version)
         writer.add(whole.tell(part, reply))
         if writer.size > MOST_RESPONSE_BYTES:
             return too_large(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from ottla.broker.releases import UnknownRelease, find
@@ -55,10 +56,16 @@ def _releases(text: str) -> tuple[tuple[str, str], ...]:
 RELEASES: Kind[tuple[tuple[str, str], ...]] = Kind("list", LIST_CODE, _releases, lambda value: ",".join(map(":".join, value)))
 
 
+HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?|\[?[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9]+)?\]?")
+"""The name of a host, or an address of IPv4 or IPv6."""
+
+
 def _overrides(text: str) -> tuple[tuple[str, int], ...]:
     pairs = [item.strip().rpartition(":") for item in text.split(",")] if text.strip() else []
     if not all(host and most.strip().isdecimal() for host, _, most in pairs):
         raise BadValue("Write hosts with their most connections, as 10.0.0.1:100,host:200, separated by commas")
+    if strange := next((host.strip() for host, _, _ in pairs if not HOST.fullmatch(host.strip())), None):
+        raise BadValue(f"{strange[:80]!r} is no name of a host and no address")
     return tuple((host.strip(), int(most)) for host, _, most in pairs)
 
 

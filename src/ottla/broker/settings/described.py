@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.broker.releases import Release
@@ -21,6 +21,9 @@ class Synonym(NamedTuple):
     name: str
     value: str | None
     source: int
+
+
+UNKNOWN_TYPE = 0
 
 
 class DescribedSetting(NamedTuple):
@@ -82,6 +85,14 @@ def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
     for name in sorted({*settings.given, *settings.of_all_brokers, *settings.of_this_broker}.difference(settings.DECLARED)):
         if (wanted := bare(name, settings.DECLARED)) in settings.DECLARED:
             yield _of_listener(settings, name, settings.DECLARED[wanted])
+        elif found := [source for texts, source in _sources(settings) if name in texts]:
+            yield _unknown(name, found)
+
+
+def _unknown(name: str, sources: Sequence[int]) -> DescribedSetting:
+    """Show a setting of which nothing is known but that it was set, so that it can be deleted: it may be secret, as in Kafka."""
+    synonyms = tuple(Synonym(name, None, source) for source in sources)
+    return DescribedSetting(name, None, sources[0], True, synonyms, True, UNKNOWN_TYPE, "")
 
 
 def _of_listener(settings: BrokerSettings, name: str, setting: Setting[object]) -> DescribedSetting:
@@ -97,6 +108,7 @@ def described_changes(texts: Mapping[str, str]) -> Iterator[DescribedSetting]:
     for name, text in sorted(texts.items()):
         setting = BrokerSettings.DECLARED.get(name)
         if setting is None:
+            yield _unknown(name, [DYNAMIC_DEFAULT_BROKER_CONFIG])
             continue
         synonym = Synonym(name, setting.show(setting.parse(text)), DYNAMIC_DEFAULT_BROKER_CONFIG)
         yield _described(setting, synonym.value, (synonym,), read_only=not setting.dynamic)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from ottla.broker.settings.kinds import BOOLEAN, INT, STRING, Check, at_least, one_of
-from ottla.broker.settings.setting import Setting, SettingsOf
+from ottla.broker.settings.setting import Setting, SettingsOf, size_error
 from ottla.errors import SettingError
 
 DURATION = re.compile(r"P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE)
@@ -165,7 +165,7 @@ def group_config_error(settings: SettingsOf, texts: Mapping[str, str]) -> str | 
         refusal = _outside(settings, name, name, value, text)
         if refusal is not None:
             return refusal
-    return _too_short(settings, texts)
+    return size_error(texts) or _too_short(settings, texts)
 
 
 def _outside(settings: SettingsOf, name: str, told_as: str, value: object, text: object) -> str | None:

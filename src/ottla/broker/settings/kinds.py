@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from math import isfinite
 from typing import Any, Generic, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
@@ -54,10 +55,13 @@ def _whole(bits: int, java: str) -> Callable[[str], int]:
 
 
 def _double(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise BadValue("Not a number of type DOUBLE: write a number such as 0.5") from None
+    """Read a number as Java does, but for NaN and infinities: no setting means anything by these."""
+    digits = text.strip()
+    if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?[fFdD]?", digits) or not isfinite(
+        value := float(digits.rstrip("fFdD"))
+    ):
+        raise BadValue("Not a number of type DOUBLE: write a number such as 0.5")
+    return value
 
 
 def show_double(value: float) -> str:

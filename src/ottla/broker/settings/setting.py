@@ -117,6 +117,10 @@ class Setting(Generic[T_co]):
         return self.show(self.default)
 
 
+LONGEST_VALUE_BYTES = 32_767
+"""Responses before flexible versions hold no longer strings."""
+
+
 class Options(TypedDict, total=False):
     """Options of a setting that do not depend on its kind."""
 
@@ -181,6 +185,14 @@ class SettingsOf:
     def shown(self, name: str) -> str | None:
         """The value in force, as Kafka writes it."""
         return self.DECLARED[name].show(self.value(name))
+
+
+def size_error(texts: Mapping[str, str]) -> str | None:
+    """Return why a value is too long to be described to any client, as a sentence; None if none is."""
+    for name, text in texts.items():
+        if len(text.encode(errors="surrogatepass")) > LONGEST_VALUE_BYTES:
+            return f"The value of {name} would have more than {LONGEST_VALUE_BYTES} bytes, which no client can read: shorten it."
+    return None
 
 
 def unknown(name: str, names: Iterable[str], sentence: str) -> str:

@@ -21,7 +21,7 @@ from ottla.broker.settings.broker_tokens import TokenSettings
 from ottla.broker.settings.broker_zookeeper import ZooKeeperSettings
 from ottla.broker.settings.group import broker_bounds_error
 from ottla.broker.settings.others import OtherSettings, is_relied_on
-from ottla.broker.settings.setting import Setting
+from ottla.broker.settings.setting import Setting, size_error
 from ottla.broker.settings.topic import TopicSettings
 from ottla.errors import SettingError
 from ottla.log.config import LogConfig
@@ -215,4 +215,4 @@ def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
             TopicSettings.find(name).parse(text)
         except SettingError as error:
             return str(error)
-    return None
+    return size_error({name: text for name, text in configs.items() if text is not None})

@@ -12,6 +12,7 @@ from functools import partial
 from ottla.broker.scheduler import Steps
 from ottla.broker.settings import SettingError, SettingsInForce, topic_config_error
 from ottla.broker.settings.group import group_config_error
+from ottla.broker.settings.setting import size_error
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import groups, layout, topics
 from ottla.cluster.decision import Decision
@@ -22,6 +23,7 @@ from ottla.ports import Change, Now
 log = logging.getLogger("ottla.broker")
 
 Decide = Callable[[], Decision]
+Texts = dict[str, str]
 
 
 class DynamicConfigs:
@@ -42,18 +44,36 @@ class DynamicConfigs:
         self._configure = configure
 
     def load(self) -> None:
-        """Put in force what was set for this broker in an earlier life: at start-up, before logs are opened."""
+        """Put in force what was set for this broker in an earlier life: at start-up, before logs are opened.
+
+        A value that cannot be in force is left out: the broker could never start again otherwise.
+        """
         configs = self._image.broker_configs
-        if configs:
-            self._settings.change(configs.get(None, {}), configs.get(self._node_id, {}))
+        if not configs:
+            return
+        of_all_brokers, of_this_broker = configs.get(None, {}), configs.get(self._node_id, {})
+        try:
+            self._settings.change(of_all_brokers, of_this_broker)
+        except SettingError:
+            self._settings.change(*self._without_bad(of_all_brokers, of_this_broker))
+
+    def _without_bad(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> tuple[Texts, Texts]:
+        """Return the values that can be in force together, and log each other one."""
+        found: tuple[Texts, Texts] = {}, {}
+        for given, kept in zip((of_all_brokers, of_this_broker), found, strict=True):
+            for name, text in given.items():
+                kept[name] = text
+                try:
+                    self._settings.value.changed(*found)
+                except SettingError as error:
+                    del kept[name]
+                    log.error("%s was set while the broker ran and is left out: %s Set it anew, or delete it.", name, error)
+        return found
 
     def changed_elsewhere(self, topics: Collection[str], now: Now, *, of_brokers: bool) -> Steps[None]:
         """Other brokers of the cluster have changed the settings of these topics, and `of_brokers` perhaps those of this one."""
         if of_brokers:
-            try:
-                self.load()
-            except SettingError as error:
-                log.error("what was set for this broker cannot be in force, and stays as it was: %s", error)
+            self.load()
         yield from self._configure_logs(list(self._image.topics) if of_brokers else topics, now)
 
     def of_topic(self, name: str, configs: Mapping[str, str | None]) -> Decision:
@@ -67,6 +87,8 @@ class DynamicConfigs:
     def of_broker(self, node_id: int | None, configs: Mapping[str, str]) -> Decision:
         """Decide to replace what was set while they run for one broker, or with None for all. Raises `SettingError`."""
         ours = self._settings.value
+        if (sentence := size_error(configs)) is not None:
+            raise SettingError(sentence)
         if node_id is None:
             self._settings.check(configs, ours.of_this_broker)
         else:

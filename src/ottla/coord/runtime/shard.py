@@ -233,7 +233,8 @@ class Shard(Generic[M]):
 
         An error code means that nothing has changed, neither in the log nor in the machine: the outcomes are void.
         """
-        self._changes.made = True
+        if any(outcome.records or outcome.timers or outcome.orders for outcome in outcomes):
+            self._changes.made = True
         machine = self.machine
         try:
             encoded = [machine.encode(record) for outcome in outcomes for record in outcome.records]
