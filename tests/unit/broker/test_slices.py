@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import Any
 
 import pytest
 
+from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.failures import Changes
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.later import LaterReplies, Promise, Waiting
@@ -15,7 +17,7 @@ from ottla.broker.serving.slices import sorted_slowly
 from ottla.ports import Now
 from ottla.sim.clock import SimClock
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
-from ottla.wire.errors import INVALID_REQUEST, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import INVALID_REQUEST, NONE, NOT_COORDINATOR, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.framing import FrameHeader, encode_request
 from tests.support.machine import Machine
 from tests.support.messages import request
@@ -87,6 +89,47 @@ def test_offsets_of_several_groups_are_committed_and_fetched_in_blocks(slow: Mac
         assert [[part.committed_offset for part in topic.partitions] for topic in group.topics] == [
             [5 + index for index in indexes]
         ]
+
+
+@pytest.fixture
+def failing_over(slow: Machine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have coordinators be absent for the blocks of these numbers: the test fills in which."""
+    absent, asked = list[int](), itertools.count()
+    find = Coordinators._find
+
+    def found(self: Any, index: int, now: Now) -> Any:
+        return None if next(asked) in absent else find(self, index, now)
+
+    monkeypatch.setattr(Coordinators, "_find", found)
+    return absent
+
+
+@pytest.mark.parametrize("lost", [[0], [2], [4], [1, 3]])
+@pytest.mark.parametrize("version", [2, 7])
+def test_a_coordinator_that_moves_within_a_large_fetch_of_offsets_fails_all_of_it(
+    slow: Machine, failing_over: list[int], lost: list[int], version: int
+) -> None:
+    """Else a consumer would take the rest for never committed, and reset."""
+    failing_over += lost
+    topics = [{"name": "t", "partition_indexes": list(range(900))}]
+    answer = finished(slow, OFFSET_FETCH, version, request(OFFSET_FETCH, version, group_id="g", topics=topics))
+    assert (answer.error_code, answer.topics) == (NOT_COORDINATOR, [])
+
+
+@pytest.mark.parametrize("lost", [[0], [2], [4], [1, 3], [0, 1, 2, 3, 4]])
+def test_a_coordinator_that_moves_within_a_large_fetch_of_offsets_fails_its_group(
+    slow: Machine, failing_over: list[int], lost: list[int]
+) -> None:
+    failing_over += lost
+    topics = [{"name": "t", "partition_indexes": list(range(900))}]
+    wanted = request(OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": topics} for group in "gh"])
+    answer = finished(slow, OFFSET_FETCH, 8, wanted)
+    lost_of_h = [number for number in lost if number >= 5]
+    assert [group.group_id for group in answer.groups] == ["g", "h"]
+    assert (answer.groups[0].error_code, answer.groups[0].topics) == (NOT_COORDINATOR, [])
+    if not lost_of_h and 4 not in lost:
+        assert answer.groups[1].error_code == NONE
+        assert sum(len(topic.partitions) for topic in answer.groups[1].topics) == 900
 
 
 def test_what_must_be_named_once_is_refused_wherever_it_is_named_again(slow: Machine) -> None:

@@ -17,11 +17,12 @@ from typing import Any, Final
 from ottla.broker.failures import Mistake
 from ottla.broker.scheduler import Done, Steps
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
-from ottla.broker.serving.refusals import shortened
+from ottla.broker.serving.refusals import ERROR, shortened
 from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
 from ottla.ports import Buffer
 from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of
-from ottla.wire.schema import Message
+from ottla.wire.errors import NONE
+from ottla.wire.schema import Message, Struct
 
 MOST_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """Clients take no larger response either."""
@@ -88,8 +89,13 @@ def _names(block: list[Any], unique: Path) -> Iterator[tuple[object, ...]]:
 def serve_in_blocks(
     later: LaterReplies, request: Request[Message], whole: Whole, answered: Path, serve: Serve, refuse: Refuse
 ) -> Steps[Reply]:
-    """One block after the other; the reply of one that has to wait is waited for. A mistake costs its block alone."""
+    """Serve one block after the other; the reply of one that has to wait is waited for. A mistake costs its block alone.
+
+    An error of the whole request replaces what was answered before it, and ends the request. One of the thing to which a block
+    belongs, such as a group, replaces what was answered of that thing.
+    """
     writer = BlockWriter(request.version, answered)
+    last: Struct | None = None
     for block in whole.reader.blocks():
         part = replace(request, body=whole.reader.part(block), whole=whole)
         reply = yield from later.spared(_served(later, part, serve))
@@ -98,11 +104,44 @@ def serve_in_blocks(
         if not isinstance(reply, Message):
             return reply
         shortened(reply, request.version)
-        writer.add(whole.tell(part, reply))
+        reply = whole.tell(part, reply)
+        if _error_of(reply, request.version):
+            return reply
+        last = _agreed(writer, last, reply, answered)
+        writer.add(reply)
         if writer.size > MOST_RESPONSE_BYTES:
             return too_large(request)
         yield None
     return Encoded(writer.parts())
+
+
+def _error_of(answer: Struct, version: int) -> int:
+    """Return the error code of a message, or of a thing in it; 0 where there is no field for one."""
+    has_one = any(field.name == ERROR and version in field.present for field in answer.WIRE.fields)
+    return int(getattr(answer, ERROR)) if has_one else NONE
+
+
+def _agreed(writer: BlockWriter, last: Struct | None, reply: Message, answered: Path) -> Struct | None:
+    """Let two blocks about one thing say the same error of it, if one of them has any. Return the last thing of the reply."""
+    if len(answered) < 3:
+        return None
+    things = getattr(reply, answered[0])
+    if last is not None and things and _names_the_same(last, things[0]):
+        if getattr(last, ERROR, NONE):
+            del things[0]
+        elif getattr(things[0], ERROR, NONE):
+            writer.drop_open()
+            setattr(things[0], answered[1], [])
+    return things[-1] if things else last
+
+
+def _names_the_same(one: Struct, other: Struct) -> bool:
+    """Return whether two things differ in nothing but their errors and what is in them."""
+    return all(
+        getattr(one, field.name) == getattr(other, field.name)
+        for field in one.WIRE.fields
+        if not field.array and field.name != ERROR
+    )
 
 
 def _served(later: LaterReplies, part: Request[Message], serve: Serve) -> Steps[Ready]:

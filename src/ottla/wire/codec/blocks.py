@@ -277,6 +277,10 @@ class BlockWriter:
             self._first, self._items = message, _Items(level)
         self._items.add(getattr(message, self._path[0]) or [])
 
+    def drop_open(self) -> None:
+        """Take back the last item as far as it is written: what comes next says something else of it."""
+        self._items.drop_open()
+
     def array(self) -> list[Part]:
         """The array alone, when there is no more to add."""
         return self._items.closed()
@@ -324,6 +328,13 @@ class _Items:
             self._count += len(between)
             self._put(_written(self.level.item_writer.items, between))
             self._begin(items[-1], below)
+
+    def drop_open(self) -> None:
+        """Take back the open item."""
+        assert self._open is not None, "an item with arrays of its own is open until the next one"
+        self.size -= self._open[2].size
+        self._count -= 1
+        self._open = None
 
     def closed(self) -> list[Part]:
         """The count and all items."""
