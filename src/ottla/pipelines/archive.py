@@ -66,10 +66,12 @@ class ArchivePipeline:
                 f"{self.directory} holds an archive whose state {state.checkpoint} is gone, and Spark would leave out new records "
                 "or write old ones again: restore it, or archive to another directory."
             )
+        if self.form not in MISSING and not state.directory.exists():
+            check_empty(self.directory)
         state.open()
         with locked(spark, state):
             if self.form not in MISSING:
-                remove_unfinished(self.directory)
+                remove_unfinished(self.directory, self.topics, self.by)
             follow(_started(spark, self, state), "archive", tell, stop)
 
 
@@ -91,9 +93,25 @@ def _with_times(rows: DataFrame, by: str) -> DataFrame:
     return rows.withColumns({name: made[name] for name in BY[by] if name in made})
 
 
-def remove_unfinished(directory: Path) -> int:
-    """Remove files that the file sink wrote and did not note; how many. No run may be under way."""
-    written = [path for path in directory.rglob("*part-*") if _WRITTEN.fullmatch(path.name)]
+def check_empty(directory: Path) -> None:
+    """Refuse a directory with anything in it for a new archive. Raises `PipelineError`."""
+    found = next((path.name for path in sorted(_listed(directory)) if not path.name.startswith(".")), None)
+    if found is not None:
+        raise PipelineError(
+            f"{directory} is no archive of Ottla's and is not empty, for it holds {found}: archive to a new directory, or to an "
+            "empty one."
+        )
+
+
+def remove_unfinished(directory: Path, topics: Iterable[str], by: str) -> int:
+    """Remove files that the file sink wrote for these topics and did not note; return how many. No run may be under way.
+
+    They are looked for in the archive's own directories alone: others may keep tables, or archives, below.
+    """
+    places = [directory / f"topic={topic}" for topic in topics]
+    for column in BY[by][1:]:
+        places = [below for place in places for below in place.glob(f"{column}=*")]
+    written = [path for place in places for path in _listed(place) if _WRITTEN.fullmatch(path.name)]
     if not written:
         return 0
     noted = noted_names(directory / NOTED)
@@ -112,7 +130,7 @@ def noted_names(log: Path) -> set[str]:
 
 
 def _listed(log: Path) -> Iterable[Path]:
-    return log.iterdir() if log.exists() else ()
+    return log.iterdir() if log.is_dir() else ()
 
 
 def _names_in(path: Path) -> Iterable[str]:

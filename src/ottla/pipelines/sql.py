@@ -101,7 +101,7 @@ class Script:
 
     def _create(self, table: CreateTable) -> None:
         self._tables[table.name] = table
-        given = {"startingOffsets": "earliest", **self._wanted.options, **table.options}
+        given = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed", **self._wanted.options, **table.options}
         given = {"kafka.bootstrap.servers": self._wanted.servers, "subscribe": table.name, **given}
         rows = self._spark.readStream.format("ottla").options(**shaped(table), **given).load()
         if "value" in rows.columns and rows.schema["value"].dataType.typeName() == "struct":

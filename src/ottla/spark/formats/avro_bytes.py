@@ -10,6 +10,7 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats import wire_bytes
 from ottla.spark.formats.avro_schema import Avro
 from ottla.spark.formats.cursors import scattered
+from ottla.spark.formats.decimals import unscaled
 
 _TIMES = {
     "date": pa.date32(),
@@ -90,7 +91,7 @@ def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
     if node.logical == "decimal":
         return _decimal(node, column, path)
     if node.logical:
-        column = column.cast(_TIMES[node.logical])
+        column = _at_time(column, _TIMES[node.logical])
         return wire_bytes.zigzags(column.cast(pa.int32() if node.logical == "date" else pa.int64()).cast(pa.int64()).to_numpy())
     if node.kind in ("int", "long"):
         return wire_bytes.zigzags(column.cast(pa.int32() if node.kind == "int" else pa.int64()).cast(pa.int64()).to_numpy())
@@ -112,14 +113,27 @@ def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
     return _with_length(column)
 
 
+def _at_time(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast a column of times, without microseconds where `kind` has none.
+
+    As Spark's to_avro does it: a time becomes no later, before 1970 either.
+    """
+    if pa.types.is_timestamp(kind) and kind.unit == "ms" and pa.types.is_timestamp(column.type) and column.type.unit == "us":
+        zone = column.type.tz
+        column = pa.array(numpy.floor_divide(column.cast(pa.int64()).to_numpy(), 1000)).cast(pa.timestamp("ms", zone))
+    return column.cast(kind)
+
+
 def _with_length(column: pa.Array) -> pa.Array:
     return wire_bytes.together(wire_bytes.zigzags(wire_bytes.lengths(column)), column.cast(pa.binary()))
 
 
 def _decimal(node: Avro, column: pa.Array, path: str) -> pa.Array:
-    """The one type without a way from column to bytes: row by row."""
-    numbers = [int(each.scaleb(node.scale)) for each in column.cast(pa.decimal128(38, node.scale)).to_pylist()]
-    size = node.size
+    """Write decimals row by row: they are the one type without a way from column to bytes."""
+    numbers = [unscaled(each, node.scale) for each in column.cast(pa.decimal128(38, node.scale)).to_pylist()]
+    size, limit = node.size, 10**node.precision
+    if any(abs(number) >= limit for number in numbers):
+        raise OptionError(f"{path} is a number in a row of more than {node.precision} digits, which its schema of Avro has not.")
     try:
         raw = [each.to_bytes(size or each.bit_length() // 8 + 1, "big", signed=True) for each in numbers]
     except OverflowError:

@@ -7,7 +7,6 @@ not name are passed, those that the schema lacks are null, and numbers become wi
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 
 import numpy
 import pyarrow as pa
@@ -15,7 +14,9 @@ import pyarrow as pa
 from ottla.spark.formats.avro_schema import Avro
 from ottla.spark.formats.bulk import Misfit
 from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, listed, scattered
+from ottla.spark.formats.decimals import LONGEST_BYTES, MOST_DIGITS, of_unscaled
 
+TOO_LARGE = "a decimal in it does not fit into its column"
 _UNITS = {
     "timestamp-millis": pa.timestamp("ms", "UTC"),
     "timestamp-micros": pa.timestamp("us", "UTC"),
@@ -144,9 +145,19 @@ def _bytes(node: Avro, kind: pa.DataType | None, cursors: Cursors) -> pa.Array:
         return pa.nulls(len(cursors))
     found = cursors.gather(starts, sizes)
     if node.logical == "decimal":
-        numbers = [Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-node.scale) for raw in found.to_pylist()]
-        return pa.array(numbers, pa.decimal128(38, node.scale)).cast(kind)
+        return _decimals(node, kind, found)
     return found if found.type == kind else found.cast(kind)
+
+
+def _decimals(node: Avro, kind: pa.DataType, found: pa.Array) -> pa.Array:
+    raw = found.to_pylist()
+    if any(len(each) > LONGEST_BYTES for each in raw):
+        raise Misfit(TOO_LARGE)
+    try:
+        numbers = [of_unscaled(int.from_bytes(each, "big", signed=True), node.scale) for each in raw]
+        return pa.array(numbers, pa.decimal128(MOST_DIGITS, node.scale)).cast(kind)
+    except pa.ArrowInvalid as invalid:
+        raise Misfit(TOO_LARGE) from invalid
 
 
 def _boolean(node: Avro, cursors: Cursors) -> pa.Array:

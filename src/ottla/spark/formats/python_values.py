@@ -11,13 +11,14 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 
 from ottla.spark.formats.bulk import Misfit
+from ottla.spark.formats.decimals import rounded
 
 Maker = Callable[[Any], Any]
 
@@ -137,7 +138,7 @@ def _decimal(value: Any, kind: pa.DataType) -> Decimal:
     """Rounded to the scale, as Spark does. Raises where the precision is too small."""
     if not isinstance(value, str):
         raise TypeError
-    made = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale), ROUND_HALF_UP)
+    made = rounded(value, kind.scale)
     if len(made.as_tuple().digits) > kind.precision:
         raise OverflowError
     return made
