@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ottla.broker.controller.broker_changes import BrokerChanges
 from ottla.broker.controller.states import PartitionStates
 from ottla.broker.coordination.marker_sender import Ending, MarkerSender
 from ottla.broker.coordination.moving import MovingCoordinators
+from ottla.broker.membership.directory import DirectoryEpoch
+from ottla.broker.membership.lost_directory import in_sync_of
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.replication import taking
@@ -22,7 +25,7 @@ from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
 from ottla.cluster import layout
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
-from ottla.cluster.replication.assigned import IsrChange
+from ottla.cluster.replication.assigned import Assigned, IsrChange
 from ottla.cluster.replication.leader import LeaderState
 from ottla.cluster.replication.truncation import Cut, EpochEnd
 from ottla.ports import Change, CommitSteps, Now
@@ -40,7 +43,7 @@ class PlantedWorld(NamedTuple):
     """The world in which a mistake matters.
 
     How many seeds have programs with transactions, and groups; what else goes wrong; the network, unless it is the seed's; whether
-    all brokers may lose power at once. Records are written all through the trouble.
+    all brokers may lose power at once; whether controllers compare broker epochs. Records are written all through the trouble.
     """
 
     copying: float = 0.0
@@ -48,6 +51,7 @@ class PlantedWorld(NamedTuple):
     faults: FaultsPlan = FaultsPlan()
     links: LinkWeather | None = None
     flushed: bool = False
+    compares: bool = True
 
 
 PLAIN, COPYING, GROUPS = PlantedWorld(), PlantedWorld(copying=1.0), PlantedWorld(groups=1.0)
@@ -61,6 +65,9 @@ DEPOSED_COPYING, DEPOSED_GROUPS = DEPOSED._replace(copying=1.0), DEPOSED._replac
 OLD_AND_LATE = PlantedWorld(
     faults=FaultsPlan(deposes=True, versions=("2.2", "2.2")), links=LinkWeather(longest_ms=6_000, delay=0.1, lose=0.05)
 )
+WIPED = PlantedWorld(faults=FaultsPlan(wipes=True), compares=False)
+WIPED_WHEN_ALL_DIED = PlantedWorld(faults=FaultsPlan(wipes=True, storms=True))
+MISSED = PlantedWorld(faults=FaultsPlan(storms=True))
 LOOKED_AT = {"in sync have all", "the newest decides", "epochs grow", "leads as a member"}
 """What is looked at as it happens. All else has to be found by what comes of it alone."""
 
@@ -68,6 +75,7 @@ HEARD = MarkerSender._heard
 LED = LeaderAndIsr.led
 FOLLOWER_FETCHED = Replica.follower_fetched
 SHRINK = LeaderState.shrink
+LEAD = LeaderState.lead
 
 
 def tell_at_once(replica: Replica, offset: int, callback: Callable[[int], None]) -> None:
@@ -152,6 +160,26 @@ def obey_any_controller(manager: ReplicaManager, controller_epoch: int, broker_e
     return NONE
 
 
+def trust_what_was_known_of_followers(leader: LeaderState, assigned: Assigned, end_offset: int, now_ms: int) -> None:
+    known = leader.followers
+    LEAD(leader, assigned, end_offset, now_ms)
+    for node_id, follower in leader.followers.items():
+        if node_id in known:
+            follower.log_end_offset = known[node_id].log_end_offset
+
+
+def see_nobody_begin_anew(changes: BrokerChanges) -> Steps[set[int]]:
+    yield None
+    return set()
+
+
+def look_only_who_is_alone(directory: DirectoryEpoch) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
+    if not (yield from directory._is_in_doubt()):
+        return {}
+    counted = yield from in_sync_of(directory._registry, directory._node_id)
+    return {one: state for one, state in counted.items() if state.isr == (directory._node_id,)}
+
+
 MISTAKES = {
     "acknowledges what the leader alone has": (LATE, Mistake("acknowledged stays", Replica, "when_committed", tell_at_once)),
     "shows readers what the leader alone has": (CRUMBS_LATE, Mistake("acknowledged stays", LeaderState, "high_watermark", see_all)),
@@ -190,6 +218,15 @@ MISTAKES = {
     "writes in-sync sets whoever has decided otherwise": (
         OLD_AND_LATE, Mistake("epochs grow", IsrsByRegistry, "_written_as", write_over_whatever_is_there, 2),
     ),
+    "trusts in a new leader epoch what it knew of its followers": (
+        MISSED, Mistake("in sync have all", LeaderState, "lead", trust_what_was_known_of_followers),
+    ),
+    "lets in who lost its disk beside others in sync": (
+        WIPED, Mistake("what is read stays", DirectoryEpoch, "_counted_on", look_only_who_is_alone),
+    ),
+    "lets in who lost its disk when all died": (
+        WIPED_WHEN_ALL_DIED, Mistake("what is read stays", DirectoryEpoch, "_counted_on", look_only_who_is_alone),
+    ),
     "obeys any controller": (DEPOSED_LATE, Mistake("the newest decides", ReplicaManager, "epoch_error", obey_any_controller)),
 }  # fmt: skip
 
@@ -206,6 +243,8 @@ def test_a_planted_mistake_is_found(planted: tuple[PlantedWorld, Mistake], monke
         monkeypatch.setattr(cluster_life, "FLUSHED_EACH", 1)
         monkeypatch.setattr(cluster_life, "FLUSHED_FIRST", 0)
     monkeypatch.setattr(cluster_life, "faults_plan", lambda random, **chosen: world.faults)
+    if not world.compares:
+        monkeypatch.setattr(BrokerChanges, "begun_anew", see_nobody_begin_anew)
     if links is not None:
         monkeypatch.setattr(cluster_life, "LinkWeather", lambda **chosen: replace(links))
     if mistake.name not in LOOKED_AT:

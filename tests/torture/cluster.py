@@ -1,4 +1,4 @@
-"""`make torture-cluster`: brokers over a real ZooKeeper that are killed, stopped, paused and cut off under load.
+"""`make torture-cluster`: brokers over a real ZooKeeper that are killed, stopped, paused, cut off and robbed of disks under load.
 
     python -m tests.torture.cluster --faults 200
     python -m tests.torture.cluster --members ottla,3.9.1,2.8.2 --faults 40     with brokers of Apache Kafka in the same cluster
@@ -32,6 +32,7 @@ from tests.support.namespaces import Namespaces, why_not
 from tests.support.zookeeper import started as started_zookeeper
 from tests.torture.cluster_faults import FAULTS, Bag, Fault, NoFault, disk_full, own_disk
 from tests.torture.cluster_loads import Loads, errors, unlike
+from tests.torture.cluster_losses import losses
 
 SESSION_MS = 3000
 """ZooKeeper's tick of the tests allows up to 4 s."""
@@ -159,7 +160,7 @@ def torture(
 
     Brokers are cut off from each other by losing packets if they live `in_namespaces`, and else by ports that pass on nothing.
     """
-    settings, kinds = settings_of(members), dict(FAULTS)
+    settings, kinds = settings_of(members), {**FAULTS, **losses(home)}
     session_ms = int(str(settings["zookeeper.session.timeout.ms"]))
     others = {node_id: kafka_member(member) for node_id, member in enumerate(members, 1) if member != "ottla"}
     wrong: list[str] = []
@@ -192,7 +193,9 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=200, help="how many there are")
     parser.add_argument("--members", default="ottla,ottla,ottla", help="ottla, or a release of Apache Kafka, for each broker")
     parser.add_argument(
-        "--only", default=",".join([*FAULTS, DISK_FULL]), help="the kinds of faults; a full disk needs the right to mount"
+        "--only",
+        default=",".join([*FAULTS, *losses(Path()), DISK_FULL]),
+        help="the kinds of faults; a full disk needs the right to mount",
     )
     parser.add_argument("--copiers", default="", help="who copies with transactions: confluent-kafka or java, of which several")
     parser.add_argument("--seed", type=int, default=0, help="of what happens when")

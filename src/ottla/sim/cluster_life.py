@@ -178,7 +178,7 @@ class ClusterLife:
         self.ids = GivenIds()
         losing = Losing(self._may_lose_power, self._lost_power, self._start)
         self.faults = ClusterFaults(self.world, self.hosts, self.ensemble, self.plan.faults, losing, self._say)
-        self.losses = ClusterLosses(self.world, self.hosts, self.ensemble, self.network, self._start, self._say)
+        self.losses = ClusterLosses(self.world, self.hosts, self.ensemble, self.network, losing, self._say)
         self.operator: ClusterOperator | None = None
         self.appenders: list[SimAppender] = []
         self.readers: list[SimFollowingReader] = []
@@ -324,7 +324,9 @@ class ClusterLife:
         if self._is_over:
             return
         self.world.after(self.world.random.randrange(500, 6_000), self._trouble)
-        if self._lost_power:  # until it is noticed everywhere, others are all that is left of what was not on stable storage
+        if (
+            self._lost_power or self.losses.is_under_way
+        ):  # until it is noticed everywhere, others are all that is left of what was not on stable storage
             return
         acts: list[tuple[float, Callable[[], None]]] = [(3, self._kill), (2, self._stop)]
         if not self.plan.calm:

@@ -1,6 +1,7 @@
 """Losses of a simulated cluster: disks that are gone, all brokers dead at once, leaders that miss leader epochs.
 
-A disk is lost only where another replica in sync of each partition keeps its own. Knows hosts, the registry and the network.
+A disk is lost only where another replica in sync of each partition is well, and nothing else happens until its broker is a member
+again: else the last of an in-sync set could be the one without records. Knows hosts, the registry and the network.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ottla.broker.replication.replica import Replica
 from ottla.cluster import layout
 from ottla.cluster.replication.leader import LeaderState
 from ottla.ports import Change
+from ottla.sim.cluster_faults import Losing
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.links import SimNetwork
@@ -25,8 +27,15 @@ RESTS_MS = (100, 1_000, 5_000, 12_000)
 """After so long a broker starts again: before its session has ended, about then, and well after."""
 
 
-class LeaderAndPreferred(NamedTuple):
-    """A partition that another replica than the first leads, while the first is in sync."""
+TOPIC = "log"
+"""The topic whose partitions nobody moves."""
+
+ORDERED_MS = 200
+"""So long the controller needs to notice another order of replicas."""
+
+
+class MissedEpoch(NamedTuple):
+    """A partition whose leader is about to miss that its first replica, `preferred`, leads in between."""
 
     topic: str
     partition: str
@@ -35,7 +44,7 @@ class LeaderAndPreferred(NamedTuple):
 
 
 class ClusterLosses:
-    """The losses of one seed. `start(host)` begins a host's next life."""
+    """The losses of one seed. `losing` says who may lose a disk, and begins a host's next life."""
 
     def __init__(
         self,
@@ -43,21 +52,26 @@ class ClusterLosses:
         hosts: Mapping[int, ClusterHost],
         ensemble: SimEnsemble,
         network: SimNetwork,
-        start: Callable[[ClusterHost], None],
+        losing: Losing,
         say: Callable[[str], None],
     ) -> None:
         self._world = world
         self._hosts = hosts
         self._ensemble = ensemble
         self._network = network
-        self._start = start
+        self._losing = losing
         self._say = say
-        self._wiped: set[int] = set()
+        self._wiped: ClusterHost | None = None
 
     def acts(self, *, wipes: bool, storms: bool) -> list[Act]:
         """Return the losses that may happen."""
-        found: list[Act] = [(4, self._wipe)] if wipes else []
-        return found + ([(2, partial(self._storm, wipes=wipes)), (4, self._miss_epochs)] if storms else [])
+        found: list[Act] = [(5, self._wipe)] if wipes else []
+        return found + ([(2, partial(self._storm, wipes=wipes)), (5, self._miss_epochs)] if storms else [])
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a broker that lost its disk is not a member again."""
+        return self._wiped is not None and not self._wiped.is_member
 
     def states(self) -> Iterator[tuple[str, str, Any]]:
         """Yield (topic, partition, state) of the registry."""
@@ -89,18 +103,16 @@ class ClusterLosses:
 
     def _lose_disk(self, host: ClusterHost) -> None:
         host.lose_disk()
-        self._wiped.add(host.node_id)
+        self._wiped = host
 
     def _start_later(self, host: ClusterHost) -> None:
-        self._world.after(self._world.random.choice((0, *RESTS_MS)), partial(self._start, host))
+        self._world.after(self._world.random.choice((0, *RESTS_MS)), partial(self._losing.start, host))
 
     def _may_be_wiped(self, host: ClusterHost) -> bool:
         """Return whether others in sync keep all that it has, whatever leaders have asked for and not been answered yet."""
-        self._wiped = {node_id for node_id in self._wiped if not self._hosts[node_id].is_member}
-        if host.broker is None or any(_is_about_to_change(one) for one in host.broker.partitions):
+        if self.is_under_way or host.broker is None or any(_is_about_to_change(one) for one in host.broker.partitions):
             return False
-        lost = {host.node_id, *self._wiped}
-        return all(host.node_id not in state["isr"] or set(state["isr"]) - lost for _, _, state in self.states())
+        return self._losing.may(host)
 
     # All at once
 
@@ -114,6 +126,8 @@ class ClusterLosses:
         self._say(f"all brokers are killed{f', and the disk of {lost.name} is gone' if lost is not None else ''}")
         for host in up:
             host.die(power_cut=False)
+            if lost is not None:  # else one that dies a little later could be left as the last in sync
+                host.session.expire()
             if host is lost:
                 self._lose_disk(host)
             self._start_later(host)
@@ -122,29 +136,38 @@ class ClusterLosses:
 
     def _miss_epochs(self) -> None:
         """Let a leader not notice that another one leads in between, while requests wait in that one's sockets."""
-        controller = self._controller()
-        found = list(self._led_by_others())
-        by_controller = [one for one in found if one.preferred is controller]
+        found = [(topic, index, state) for topic, index, state in self.states() if len(state["isr"]) > 2 and topic == TOPIC]
         if not found:
             return
-        one, random = self._world.random.choice(by_controller or found), self._world.random
-        still_ms = random.choice((100, 300, 1_000))
-        self._say(f"{one.leader.name} is about to miss that {one.preferred.name} leads {one.topic}-{one.partition}")
-        one.preferred.stand_still(still_ms)
-        self._world.after(random.randrange(still_ms), partial(self._cut_off, one.leader))
-        self._world.after(still_ms + random.randrange(100), partial(self._elect, one))
-        self._world.after(still_ms + random.choice((500, 1_000, 2_000)), partial(self._end, one, one.preferred.lives))
+        random, controller = self._world.random, self._controller()
+        led_by_others = [one for one in found if controller is not None and one[2]["leader"] != controller.node_id]
+        topic, index, state = random.choice(led_by_others or found)
+        others = [self._hosts[node_id] for node_id in state["isr"] if node_id != state["leader"]]
+        preferred = controller if controller in others else random.choice(others)
+        leader = self._hosts.get(state["leader"])
+        if leader is None or preferred is None or leader.broker is None or preferred.broker is None:
+            return
+        one, still_ms = MissedEpoch(topic, index, leader, preferred), random.choice((1_000, 2_000, 2_500))
+        self._say(f"{leader.name} is about to miss that {preferred.name} leads {topic}-{index}")
+        self._order(one)
+        self._world.after(ORDERED_MS, partial(preferred.stand_still, still_ms))
+        self._world.after(ORDERED_MS + still_ms - random.randrange(300), partial(self._cut_off, leader))
+        self._world.after(ORDERED_MS + still_ms + random.randrange(100), partial(self._elect, one))
+        ends_ms = ORDERED_MS + still_ms + random.choice((500, 1_000, 2_000))
+        self._world.after(ends_ms, partial(self._end, one, preferred.lives))
 
-    def _led_by_others(self) -> Iterator[LeaderAndPreferred]:
-        for topic, index, state in self.states():
-            entry = self._ensemble.get(layout.topic_path(topic))
-            replicas = [] if entry is None else json.loads(entry.value)["partitions"].get(index, [])
-            preferred = self._hosts[replicas[0]] if replicas and replicas[0] in state["isr"] else None
-            leader = self._hosts.get(state["leader"])
-            if leader is not None and preferred not in (None, leader) and leader.broker is not None:
-                assert preferred is not None, "it is in sync"
-                if preferred.broker is not None:
-                    yield LeaderAndPreferred(topic, index, leader, preferred)
+    def _order(self, one: MissedEpoch) -> None:
+        """Let the one that is to be elected be the first replica, and the leader the one after it."""
+        entry = self._ensemble.get(layout.topic_path(one.topic))
+        assert entry is not None, "the topic is there"
+        first = [one.preferred.node_id, one.leader.node_id]
+        replicas = first + [node for node in json.loads(entry.value)["partitions"][one.partition] if node not in first]
+        self._ask("/admin/reassign_partitions", [{"topic": one.topic, "partition": int(one.partition), "replicas": replicas}])
+
+    def _ask(self, path: str, partitions: list[dict[str, Any]]) -> None:
+        """Ask the controller as older tools do, unless something is asked already."""
+        if self._ensemble.get(path) is None:
+            self._ensemble.put(Change(path, json.dumps({"version": 1, "partitions": partitions}).encode()))
 
     def _others(self, host: ClusterHost) -> list[ClusterHost]:
         return [other for other in self._hosts.values() if other is not host]
@@ -153,17 +176,14 @@ class ClusterLosses:
         for other in self._others(host):
             self._network.cuts.cut(other.name, host.name, both=self._world.chance(0.7))
 
-    def _elect(self, one: LeaderAndPreferred) -> None:
-        """Have the first replica elected, as older tools ask for it."""
-        path = "/admin/preferred_replica_election"
-        if self._ensemble.get(path) is None:
-            partitions = [{"topic": one.topic, "partition": int(one.partition)}]
-            self._ensemble.put(Change(path, json.dumps({"version": 1, "partitions": partitions}).encode()))
+    def _elect(self, one: MissedEpoch) -> None:
+        """Have the first replica elected."""
+        self._ask("/admin/preferred_replica_election", [{"topic": one.topic, "partition": int(one.partition)}])
 
-    def _end(self, one: LeaderAndPreferred, life: int) -> None:
+    def _end(self, one: MissedEpoch, life: int) -> None:
         for other in self._others(one.leader):
             self._network.cuts.heal(other.name, one.leader.name)
-        if one.preferred.broker is not None and one.preferred.lives == life:
+        if not self.is_under_way and one.preferred.broker is not None and one.preferred.lives == life:
             self._say(f"{one.preferred.name} is killed")
             one.preferred.die(power_cut=False)
             if self._world.chance(0.7):
