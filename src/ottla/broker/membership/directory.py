@@ -45,7 +45,7 @@ class DirectoryEpoch:
         self._scheduler = scheduler
         self._may_register = False
         self.newest_epoch = NO_EPOCH
-        """The newest epoch of an earlier registration, as far as the registry or the directory has it noted."""
+        """The newest epoch of an earlier registration that the registry has noted."""
 
     def refusal(self) -> Steps[str | None]:
         """Return None once the broker may register, else a sentence that says why not and what to do. Raises `StorageFailed`.
@@ -86,7 +86,7 @@ class DirectoryEpoch:
         (entry,) = yield from self._registry.read([layout.broker_epoch_path(self._node_id)])
         newest = int(entry.value) if entry is not None and entry.value.isdigit() else NO_EPOCH
         own = int(noted) if noted.isdigit() else NO_EPOCH
-        self.newest_epoch = max(newest, own)
+        self.newest_epoch = newest  # the directory's own may be of another registry, from which this one was copied
         return own == NO_EPOCH or own < newest
 
     def _alone(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> list[TopicPartition]:
