@@ -13,7 +13,7 @@ pa = pytest.importorskip("pyarrow")
 
 from ottla import Admin  # noqa: E402  # what needs pyarrow comes after the look for it
 from ottla.client.errors import KafkaError, NotSupported  # noqa: E402  # as above
-from ottla.once.committing import NotCommitted, SetBack  # noqa: E402  # as above
+from ottla.once.committing import NotCommitted, Overtaken, SetBack  # noqa: E402  # as above
 from ottla.once.names import Work, prefix_of  # noqa: E402  # as above
 from ottla.once.steps import ENDLESS_MS  # noqa: E402  # as above
 from ottla.once.writing import TaskResult  # noqa: E402  # as above
@@ -230,17 +230,44 @@ def test_a_checkpoint_that_was_set_back_stops_the_query(sink: OnceSink) -> None:
         sink.committer().commit(sink.work(3, "run2"), [], found_decided=True, recorded=True)
 
 
-def test_whoever_leads_later_fences_who_led_before(sink: OnceSink) -> None:
-    first, second = sink.committer(), sink.committer()
+def write(sink: OnceSink, worker: OnceWriter, committer: OnceCommitter, work: Work, value: str) -> None:
+    """Write a batch of one row, and have it committed."""
+    result = worker.write(work, rows(value), recorded=True)
+    committer.commit(work, handed(result), found_decided=result.found_decided, recorded=True)
+
+
+def test_processes_that_commit_one_run_in_turn_go_on_where_the_other_was(sink: OnceSink) -> None:
+    """Spark's workers are a pool: after two queries overlapped, commits of each alternate between processes."""
+    committers = [sink.committer(), sink.committer(), sink.committer()]
     worker = sink.worker()
-    work = sink.work(0)
-    first.commit(work, handed(worker.write(work, rows("a"), recorded=True)), found_decided=False, recorded=True)
-    work = sink.work(1)
-    second.commit(work, handed(worker.write(work, rows("b"), recorded=True)), found_decided=False, recorded=True)
-    work = sink.work(2)
-    with pytest.raises(Exception, match="transactional_id=ottla-once"):
-        first.commit(work, handed(worker.write(work, rows("c"), recorded=True)), found_decided=False, recorded=True)
-    assert sink.seen() == ["a", "b"]
+    for batch_id in range(9):
+        write(sink, worker, committers[batch_id % 3], sink.work(batch_id), f"v{batch_id}")
+    assert sink.seen() == [f"v{batch_id}" for batch_id in range(9)]
+    assert sink.open_ids() == []
+
+
+def test_two_sinks_that_alternate_between_two_processes_write_once(topics: Topics, unique: Callable[[str], str]) -> None:
+    sinks = [OnceSink(topics, unique), OnceSink(topics, unique)]
+    committers = [[sink.committer(), sink.committer()] for sink in sinks]
+    workers = [sink.worker() for sink in sinks]
+    for batch_id in range(6):
+        for number, sink in enumerate(sinks):
+            write(sink, workers[number], committers[number][(batch_id + number) % 2], sink.work(batch_id), f"v{batch_id}")
+    assert [sink.seen() for sink in sinks] == [[f"v{batch_id}" for batch_id in range(6)]] * 2
+    for sink in sinks:
+        for each in sink.open:
+            each.close()
+
+
+def test_a_newer_run_that_has_decided_ends_the_one_before(sink: OnceSink) -> None:
+    old, new = sink.committer(), sink.committer()
+    first, second = sink.worker("run1"), sink.worker("run2")
+    write(sink, first, old, sink.work(0, "run1"), "a")
+    write(sink, second, new, sink.work(1, "run2"), "b")
+    with pytest.raises(Overtaken, match="Another run of"):
+        write(sink, first, old, sink.work(1, "run1"), "c")
+    write(sink, second, new, sink.work(2, "run2"), "d")
+    assert sink.seen() == ["a", "b", "d"]
 
 
 def test_a_job_without_a_name_is_visible_as_a_whole(sink: OnceSink) -> None:

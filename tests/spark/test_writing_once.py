@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,42 @@ def test_a_job_that_is_run_again_under_its_name_writes_once(spark: Any, topics: 
     plain = {"kafka.bootstrap.servers": topics.address, "deliveryGuarantee": "at-least-once"}
     frame.write.format("ottla").options(**plain, topic=topic).mode("append").save()
     assert len(values(topics, topic)) == 18
+
+
+def test_every_thread_of_a_driver_writes(spark: Any, topics: Topics, options: dict[str, str]) -> None:
+    """Parallel jobs in one session: Spark knows a source in Python in the thread of the session alone."""
+    made = [topics.make() for _ in range(4)]
+
+    def write(topic: str) -> None:
+        frame = spark.sql("select concat('v', id) as value from range(3)")
+        frame.write.format("ottla").options(**options, topic=topic, jobId=topic).mode("append").save()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, made))
+    assert [values(topics, topic) for topic in made] == [["v0", "v1", "v2"]] * 4
+
+
+def test_a_write_of_a_batch_that_failed_is_tried_again_in_the_same_batch(
+    spark: Any, topics: Topics, options: dict[str, str], tmp_path: Path
+) -> None:
+    source, target = topics.make(), topics.make()
+    topics.produce(source, [{"value": str(index)} for index in range(3)])
+    failures = list[str]()
+
+    def persistent(frame: Any, batch_id: int) -> None:
+        try:
+            write_once(frame.selectExpr("cast(raise_error('not now') as string) as value"), batch_id, **options, topic=target)
+        except Exception as error:
+            failures.append(str(error))
+        write_once(frame.select("value"), batch_id, **options, topic=target)
+
+    reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", topics.address)
+    rows = reader.options(subscribe=source, startingOffsets="earliest").load()
+    query = rows.writeStream.foreachBatch(persistent).trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(60)
+    assert len(failures) == 1
+    assert "not now" in failures[0]
+    assert values(topics, target) == ["0", "1", "2"]
 
 
 def test_a_job_that_fails_shows_none_of_its_rows(spark: Any, topics: Topics, options: dict[str, str]) -> None:

@@ -58,14 +58,20 @@ class Overtaken(KafkaError):
     """Another run goes on with what this one still has to finish: both can't be right."""
 
 
-def committing(work: Work, handed: Sequence[Handed], clock: Clock, *, found_decided: bool, is_first: bool) -> Steps[CommitOutcome]:
+def committing(
+    work: Work, handed: Sequence[Handed], clock: Clock, *, found_decided: bool, is_first: bool, has_decided: bool = False
+) -> Steps[CommitOutcome]:
     """Commit a batch. `found_decided`: a task found it decided; `is_first`: this process has committed nothing of the run yet.
+
+    `has_decided`: this process has decided about an earlier batch of the run; if another run has done so since, that one goes on.
 
     Raises `NotCommitted`, `SetBack`, `Torn`, `Overtaken`, and what its steps raise: then nobody knows whether it is decided.
     """
     if not handed and not found_decided:
         return CommitOutcome.EMPTY
     decided: BatchDecision | None = yield TakeLead()
+    if has_decided and decided is not None and decided.run_id != work.run_id:
+        raise _overtaken(work)
     if decided is not None and decided.batch_id > work.batch_id:
         raise _set_back(work, decided)
     if decided is not None and decided.covers(work.batch_id):

@@ -10,5 +10,6 @@ from __future__ import annotations
 
 from ottla.spark.exactly_once.batches import write_once
 from ottla.spark.formats.counted import count_misfits
+from ottla.spark.threads import activate
 
-__all__ = ["count_misfits", "write_once"]
+__all__ = ["activate", "count_misfits", "write_once"]

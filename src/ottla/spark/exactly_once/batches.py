@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once.work import QUERY_ID, RUN_ID
+from ottla.spark.threads import activate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,7 +29,8 @@ def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, quer
         query_id, run_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(RUN_ID)
     if query_id is None:
         raise OptionError(
-            "write_once belongs into foreachBatch of a streaming query; elsewhere use option jobId, or give it a query_id."
+            "write_once belongs into foreachBatch of a streaming query: in another thread, give it a query_id, or wrap that "
+            "thread's function in pyspark.inheritable_thread_target; elsewhere use option jobId."
         )
     run = {} if run_id is None else {"runId": run_id}
     if run_id is not None:
@@ -36,4 +38,10 @@ def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, quer
             raise OptionError(f"Two writes of batch {batch_id} have the name {name}: give each write_once a name of its own.")
         _WRITTEN[query_id, run_id, name] = batch_id
     given = {"jobId": f"{query_id}/{name}", "batchId": str(batch_id), **run, **options}
-    frame.write.format("ottla").options(**given).mode("append").save()
+    activate(frame.sparkSession)
+    try:
+        frame.write.format("ottla").options(**given).mode("append").save()
+    except BaseException:
+        if run_id is not None:
+            _WRITTEN.pop((query_id, run_id, name), None)  # it may be tried again: what was written is written once
+        raise

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from ottla.client.errors import ProducerFenced
 from ottla.net.client.async_producer import AsyncProducer
 from ottla.once.committing import CommitOutcome, aborting, committing, committing_unrecorded
 from ottla.once.decisions import BatchDecision, Handed, encode
 from ottla.once.names import Work, decider_id_of
-from ottla.once.steps import Decide, PrepareHanded, TakeLead
+from ottla.once.steps import Decide, PrepareHanded, Result, Steps, TakeLead
 from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once.carrying import OnceCluster, run
 from ottla.spark.options import WriteOptions
@@ -25,6 +26,10 @@ logger = logging.getLogger("ottla.spark")
 DECIDER_TIMEOUT_MS = 10_000
 """How long a decision may take: others that are kept in the same topic are not seen behind it."""
 
+
+MOST_LEADS: Final = 5
+"""How often the right to decide is taken again for one batch."""
+FENCED_AGAIN: Final = "Other processes decide about {} all the time: two runs use one checkpoint. Stop both, then start one."
 
 NOT_ALLOWED: Final = "The brokers allow no two-phase commit (transaction.two.phase.commit.enable)."
 
@@ -41,23 +46,41 @@ class OnceCommitter:
         self._cluster = OnceCluster(options.client, options.decision_topic)
         self._decider: AsyncProducer | None = None
         self._committed_run: str | None = None
+        self._decided_run: str | None = None
         self._has_told = False
 
     def commit(self, work: Work, handed: Sequence[Handed], *, found_decided: bool, recorded: bool) -> None:
         """Make what was handed over visible, all of it. Raises `KafkaError`: then Spark is to run the batch again."""
         is_first, self._committed_run = self._committed_run != work.run_id, work.run_id
         if recorded:
-            steps = committing(work, handed, wall_ms, found_decided=found_decided, is_first=is_first)
+            has_decided = self._decided_run == work.run_id
+            outcome = self._leading(
+                lambda: committing(work, handed, wall_ms, found_decided=found_decided, is_first=is_first, has_decided=has_decided)
+            )
         else:
-            steps = committing_unrecorded(work, handed, wall_ms)
-        outcome = run(steps, self._carry_out)
+            outcome = run(committing_unrecorded(work, handed, wall_ms), self._carry_out)
         if outcome is CommitOutcome.WRITTEN_BEFORE:
             logger.info("batch %d of %s was written before, and is not written again", work.batch_id, work.name)
         self._cluster.coordinators.forget(each.transactional_id for each in handed)
 
     def abort(self, work: Work, handed: Sequence[Handed], *, recorded: bool) -> None:
         """Make what was handed over invisible, unless it was decided. Raises `KafkaError`: then brokers abort it in time."""
-        run(aborting(work, handed, wall_ms, recorded=recorded), self._carry_out)
+        self._leading(lambda: aborting(work, handed, wall_ms, recorded=recorded))
+
+    def _leading(self, begin: Callable[[], Steps[Result]]) -> Result:
+        """Take steps that decide, and begin anew where another process decided meanwhile: Spark hands commits of a run to several.
+
+        What that one decided is read first. Raises `ProducerFenced` if others go on and on.
+        """
+        for _ in range(MOST_LEADS):
+            try:
+                return run(begin(), self._carry_out)
+            except ProducerFenced:
+                if self._decider is None:
+                    raise
+                decider, self._decider = self._decider, None
+                self._cluster.loop.run(decider.close())
+        raise ProducerFenced(FENCED_AGAIN.format(self._name))
 
     def _carry_out(self, step: Any) -> Any:
         match step:
@@ -113,6 +136,7 @@ class OnceCommitter:
         key, value = encode(self._name, decision)
         async with decider.transaction():
             await decider.send(self._options.decision_topic, value, key=key, partition=0)
+        self._decided_run = decision.run_id
 
     def close(self) -> None:
         """Close all connections."""
