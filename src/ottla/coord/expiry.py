@@ -52,15 +52,15 @@ def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: ExpiryRules, k
     """The tombstones of what has expired, starting where `key` says. An empty group goes with the last of its offsets."""
     names = key.groups or tuple(groups)
     records: list[Tombstone] = []
-    looked_at, kept = 0, key.kept
+    looked_at = 0
     for at in range(key.at, len(names)):
         group = groups.get(names[at])
         if group is not None:
             part = _Part(group, offsets, rules)
-            kept = part.look(kept, MOST_LOOKED_AT - looked_at)
+            kept = part.look(key.kept if at == key.at else 0, MOST_LOOKED_AT - looked_at)
             records += part.records
             looked_at += part.looked_at
-            if kept:
+            if kept is not None:
                 return Looked(records, ExpiryKey(names, at, kept))
         looked_at += 1
         if looked_at >= MOST_LOOKED_AT and at + 1 < len(names):
@@ -78,8 +78,8 @@ class _Part:
         self._offsets = offsets
         self._rules = rules
 
-    def look(self, skip: int, most: int) -> int:
-        """Look at the group's topics without the first `skip`. Returns how many to skip next time; 0 if it is done.
+    def look(self, skip: int, most: int) -> int | None:
+        """Look at the group's topics without the first `skip`. Return how many to skip next time; None if it is done.
 
         Topics that lost all their offsets are gone by then, and need no skipping.
         """
@@ -94,7 +94,7 @@ class _Part:
                 self.looked_at += len(partitions) + TOMBSTONE * len(gone)
                 skip += len(gone) < len(partitions)
         self._forget_group(topics)
-        return 0
+        return None
 
     def _expired(self, topic: str, partitions: dict[int, Committed], since: Since) -> list[OffsetForgotten]:
         group = self._group

@@ -108,3 +108,22 @@ def test_what_was_committed_for_a_topic_of_the_same_name_stays_whatever_the_cloc
     machine.apply(OffsetCommitted("new", "t", 0, 1, 0, "", 100, topic_id=NEW_ID))
     outcome = machine.decide(Asked(Due(TopicsKey(frozenset("t"), ("old", "older", "new", "gone"), 0))), LATE)
     assert outcome.records == (OffsetForgotten("old", "t", 0), OffsetForgotten("older", "t", 0))
+
+
+def test_a_group_all_of_whose_topics_have_expired_goes_in_as_many_slices_as_that_takes() -> None:
+    machine = GroupMachine(SETTINGS, lambda: "id")
+    for number in range(20_000):
+        machine.apply(OffsetCommitted("g", f"t{number // 10}", number % 10, 1, 0, "", 100))
+    key, slices = ExpiryKey(), 0
+    while "g" in machine.groups:
+        outcome = machine.decide(Asked(Due(key)), LATE)
+        assert outcome.records
+        for record in outcome.records:
+            machine.apply(record)
+        (timer,) = outcome.timers
+        assert isinstance(timer.key, ExpiryKey)
+        assert timer.deadline_ms is not None
+        key, slices = timer.key, slices + 1
+        assert "g" not in machine.groups or timer.deadline_ms < LATE.mono_ms + 10, "the rest comes soon, not at the next check"
+    assert slices > 10
+    assert not machine.offsets.of("g")

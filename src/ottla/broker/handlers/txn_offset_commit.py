@@ -24,6 +24,7 @@ from ottla.coord.transactional import refused
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import (
+    INVALID_GROUP_ID,
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,
     NONE,
@@ -73,6 +74,8 @@ def _steps(
     settings: SettingsInForce,
 ) -> Steps[Reply]:
     body = request.body
+    if not body.group_id:
+        return refused(body, INVALID_GROUP_ID)
     known, unknown = _split(cluster, body.topics, request.version)
     if not known:
         return TxnOffsetCommitResponse(topics=unknown)

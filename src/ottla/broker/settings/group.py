@@ -189,9 +189,7 @@ def _too_short(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:
             timeout_ms = _whole(group_value(settings, timeout, texts))
             interval_ms = _whole(group_value(settings, interval, texts))
             if timeout_ms <= interval_ms:
-                return (
-                    f"{timeout} would be {timeout_ms}, and must be more than {interval}, which would be {interval_ms}: change one."
-                )
+                return f"{timeout} must be greater than {interval}. They would be {timeout_ms} and {interval_ms} ms: change one."
     return None
 
 

@@ -179,7 +179,11 @@ class TopicSettings(SettingsOf):
         broker="log.cleaner.min.compaction.lag.ms",
     )
     min_insync_replicas = Setting(
-        INT, 1, "In-sync replicas that acks=all requires.", check=at_least(1), broker="min.insync.replicas", later=True
+        INT,
+        1,
+        "In-sync replicas that acks=all requires, or all where there are fewer.",
+        check=at_least(1),
+        broker="min.insync.replicas",
     )
     ottla_acks_all_sync = Setting(
         BOOLEAN,

@@ -39,7 +39,7 @@ def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: 
         ("RackId", body.rack_id),
     ):
         if text is not None and not text.strip(_BLANKS):
-            return Refusal(INVALID_REQUEST, f"{name} can't be empty: give one, or none at all where that is allowed.")
+            return Refusal(INVALID_REQUEST, f"{name} can't be empty. Give one, or none at all where that is allowed.")
     return _epoch_error(body) or _assignor_error(body.server_assignor, assignors)
 
 

@@ -62,7 +62,7 @@ def upgrade(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | None:
     try:
         members = _taken_over(classic, draft.context.topics)
     except (Malformed, UnreadableAssignment) as problem:
-        return _not_a_consumer_group(classic, f"what its members sent can't be taken over: {problem}")
+        return _not_a_consumer_group(classic, f"the embedded consumer protocol is malformed. Its members sent: {problem}")
     log.info("group %s: from the classic to the consumer protocol at generation %d", classic.group_id, classic.generation)
     _answer_waiting(draft, classic)
     draft.unsettled = classic.state is not State.STABLE
@@ -76,11 +76,19 @@ def upgrade(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | None:
 def _upgrade_error(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | None:
     settings = draft.context.settings
     if settings.group_consumer_migration_policy not in UPGRADES:
-        return _not_a_consumer_group(classic, "online upgrade is disabled (group.consumer.migration.policy)")
+        return _not_a_consumer_group(
+            classic, "online upgrade is disabled. Set group.consumer.migration.policy to upgrade or bidirectional"
+        )
     if classic.protocol_type != PROTOCOL_TYPE:
-        return _not_a_consumer_group(classic, f"its members are of the type '{classic.protocol_type}', not '{PROTOCOL_TYPE}'")
+        return _not_a_consumer_group(
+            classic,
+            f"the group does not use the consumer embedded protocol. Its members are of the type '{classic.protocol_type}', not "
+            f"'{PROTOCOL_TYPE}'",
+        )
     if len(classic.members) > settings.group_consumer_max_size:
-        return _not_a_consumer_group(classic, "the group has more members than group.consumer.max.size allows")
+        return _not_a_consumer_group(
+            classic, "the group size exceeds the consumer group maximum size. Raise group.consumer.max.size"
+        )
     return None
 
 
