@@ -66,6 +66,8 @@ def read_config(path: str | None) -> dict[str, str]:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingError(f"Cannot read {path}: {why}; name a readable properties file.") from None
+    except SettingError as error:
+        raise SettingError(f"{path}, {error}") from None
     known = names_of(AdminSettings).keys() - {"bootstrap.servers"}
     if idle := sorted(found.keys() - known):
         print(f"ottla: of no effect in {path}, and ignored: {', '.join(idle)}", file=sys.stderr)

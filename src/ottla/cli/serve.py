@@ -125,7 +125,11 @@ def given(config: str | None, pairs: list[str]) -> dict[str, str]:
     wanted: dict[str, str] = {}
     if config is not None:
         with open(config, encoding="utf-8") as file:
-            wanted |= parse_properties(file.read())
+            text = file.read()
+        try:
+            wanted |= parse_properties(text)
+        except SettingError as error:
+            raise SettingError(f"{config}, {error}") from None
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:

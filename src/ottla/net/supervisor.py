@@ -46,6 +46,8 @@ class SupervisedBroker:
         """Start the process, and return when it answers, or with its exit code."""
         # A session of its own: Ctrl-C is for the supervisor, which stops one after another.
         self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, stdout=PIPE, start_new_session=True)
+        if self._is_stopping:  # while it was made: nobody else would end it
+            self._process.kill()
         assert self._process.stdout is not None, "it was asked for"
         if await self._process.stdout.readline():
             log.info("broker %d answers as process %d", self._number, self._process.pid)
@@ -66,12 +68,18 @@ class SupervisedBroker:
                 pause_s = FIRST_PAUSE_S
             log.warning("broker %d %s: it is started again in %g s", self._number, _how(code), pause_s)
             await asyncio.sleep(pause_s)
+            if self._is_stopping:
+                return
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             await self.start()
 
+    def start_no_more(self) -> None:
+        """Leave the process as it is from now on: it is about to be stopped."""
+        self._is_stopping = True
+
     async def stop(self) -> None:
         """Have the process stop in order, and return when it has."""
-        self._is_stopping = True
+        self.start_no_more()
         if self._process is None:
             return
         with suppress(ProcessLookupError):
@@ -102,6 +110,8 @@ async def supervise(commands: Sequence[Sequence[str]], answers: Callable[[], Non
     try:
         await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
     finally:
+        for broker in brokers:
+            broker.start_no_more()
         for broker in reversed(brokers):  # the first one to start is most likely the controller
             await broker.stop()
         stopped.cancel()

@@ -316,6 +316,22 @@ def test_plain_properties_read_back_as_written(values: dict[str, str]) -> None:
     assert parse_properties("".join(f"{name}={value}\n" for name, value in values.items())) == values
 
 
+def test_lines_of_properties_end_where_they_do_in_java() -> None:
+    text = "a=1\u2028b=2\r\nc=\u00a03\u0085d\rd=\v4\x1ce\ne = \f5 \t\n"
+    assert parse_properties(text) == {"a": "1\u2028b=2", "c": "\u00a03\u0085d", "d": "\v4\x1ce", "e": "5"}
+
+
+def test_characters_beyond_16_bits_are_two_escapes() -> None:
+    assert parse_properties(r"a=\ud83d\ude00\u00e9") == {"a": "\U0001f600é"}
+    assert parse_properties(r"a=\ud83d!") == {"a": "\ufffd!"}
+
+
+@pytest.mark.parametrize("text", [r"C:\users", r"\u12", r"\u+123", r"\u 123", "\\u"])
+def test_an_escape_that_is_none_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(SettingError, match=r"^line 3: \\u.*write each backslash twice"):
+        parse_properties(f"a=1\n# two\npath={text}\nb=2")
+
+
 def test_the_page_in_the_documentation_is_the_one_that_the_declarations_make() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == page(), "call make docs"
 

@@ -2,45 +2,68 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+
+from ottla.errors import SettingError
+
+BLANKS = " \t\f"
+"""Java knows no other blanks, and no other ends of lines than these."""
+_ENDS = re.compile(r"\r\n|\r|\n")
+_HEXADECIMAL = re.compile("[0-9a-fA-F]{4}")
+
+
+class BadEscape(ValueError):
+    """A backslash and a u without the number of a character."""
+
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Names and values; a name given twice has its last value. Comments begin with # or !, and a backslash joins lines."""
+    """Return names and values; a name given twice has its last value.
+
+    Comments begin with # or !, and a backslash joins lines. Raises `SettingError` for an escape that is none, with its line.
+    """
     found: dict[str, str] = {}
-    for line in _lines(text):
-        name, value = _split(line)
+    for number, line in _lines(text):
+        try:
+            name, value = _split(line)
+        except BadEscape as bad:
+            raise SettingError(
+                f"line {number}: {bad} is no escape of a character (\\uXXXX): write each backslash twice, or slashes in a path."
+            ) from None
         if name:
             found[name] = value
     return found
 
 
-def _lines(text: str) -> Iterator[str]:
-    held = ""
-    for raw in text.splitlines():
-        line = raw.lstrip()
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each line without its continuations, and the number of the first of them."""
+    held, began = "", 0
+    for number, raw in enumerate(_ENDS.split(text), 1):
+        line = raw.lstrip(BLANKS)
         if not held and line[:1] in ("", "#", "!"):
             continue
+        began = began if held else number
         held += line
         if (len(held) - len(held.rstrip("\\"))) % 2:
             held = held[:-1]
             continue
-        yield held
+        yield began, held
         held = ""
     if held:
-        yield held
+        yield began, held
 
 
 def _split(line: str) -> tuple[str, str]:
     position = 0
-    while position < len(line) and line[position] not in "=: \t":
+    while position < len(line) and line[position] not in "=: \t\f":
         position += 2 if line[position] == "\\" else 1
-    rest = line[position:].lstrip()
+    rest = line[position:].lstrip(BLANKS)
     if rest[:1] in ("=", ":"):
-        rest = rest[1:].lstrip()
-    return _unescaped(line[:position]), _unescaped(rest).rstrip()
+        rest = rest[1:].lstrip(BLANKS)
+    return _unescaped(line[:position]), _unescaped(rest).rstrip(BLANKS)
 
 
 def _unescaped(text: str) -> str:
@@ -52,8 +75,11 @@ def _unescaped(text: str) -> str:
         char = text[position]
         if char == "\\" and position + 1 < len(text):
             following = text[position + 1]
-            if following == "u" and len(text) >= position + 6:
-                pieces.append(chr(int(text[position + 2 : position + 6], 16)))
+            if following == "u":
+                digits = text[position + 2 : position + 6]
+                if not _HEXADECIMAL.fullmatch(digits):
+                    raise BadEscape(text[position : position + 6])
+                pieces.append(chr(int(digits, 16)))
                 position += 6
                 continue
             pieces.append(_ESCAPES.get(following, following))
@@ -61,4 +87,4 @@ def _unescaped(text: str) -> str:
             continue
         pieces.append(char)
         position += 1
-    return "".join(pieces)
+    return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # two escapes may be one character
