@@ -137,6 +137,7 @@ class BrokerMachine:
         self.partitions = self._partitions()
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
+        self._known_entries: set[str] = set()
         self.commits = commits = self._commits(cluster)
         self.features = Features(self._features_epoch, self.image, commits)
         self.configs = DynamicConfigs(self.image, commits, self.settings_in_force, node_id, self.partitions.configure)
@@ -169,7 +170,7 @@ class BrokerMachine:
     def _commits(self, cluster: ClusterPorts | None) -> Commits:
         if cluster is None:
             return Commits(self.registry, self.image, self.changes)
-        return SharedCommits(cluster.registry, self.image, self.changes, announced)
+        return SharedCommits(cluster.registry, self.image, self.changes, announced, self._known_entries)
 
     def _notifications(self, cluster: ClusterPorts) -> Notifications:
         def settings_changed() -> None:
@@ -177,7 +178,7 @@ class BrokerMachine:
                 self.controller.settings_changed()
 
         effects = Effects(self.configs, self.quotas, self.features, self.scheduler, settings_changed)
-        return Notifications(cluster.registry, self.image, self.scheduler, effects.take_effect)
+        return Notifications(cluster.registry, self.image, self.scheduler, effects.take_effect, self._known_entries)
 
     def _registry_offsets(self, cluster: ClusterPorts | None) -> RegistryOffsets:
         entries = OwnEntries(self.registry) if cluster is None else cluster.registry

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from ottla.cluster import layout
 from ottla.cluster.decision import Decision
-from ottla.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage, PartitionImage, TopicImage
 from ottla.cluster.names import PROHIBITED, collision_key, name_error
 from ottla.cluster.placement import Replicas, assignment_error, factor_error, spread_over_racks
-from ottla.ports import NEW, Change
+from ottla.ports import NEW, Change, Entry
 from ottla.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -24,6 +24,7 @@ from ottla.wire.errors import (
     INVALID_TOPIC_EXCEPTION,
     NONE,
     POLICY_VIOLATION,
+    REASSIGNMENT_IN_PROGRESS,
     TOPIC_ALREADY_EXISTS,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -33,6 +34,7 @@ MOST_PARTITIONS = 10_000
 
 TWICE = "Duplicate topic name: the request names {} more than once."
 _TOO_MANY = f"Excessively large number of partitions per request: make {MOST_PARTITIONS} at most at a time."
+_MOVING = "A partition reassignment is in progress for the topic '{}'. Wait until it ends, or cancel it."
 _NOT_BOTH = "A manual partition assignment was specified, but {} was not set to -1: leave it out."
 
 ConfigError = Callable[[Mapping[str, str | None]], str | None]
@@ -202,13 +204,41 @@ def delete(topic: TopicImage) -> Decision:
     return Decision(topic.name, NONE, None, changes, topic_id=topic.topic_id)
 
 
-def add_partitions(image: ClusterImage, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Decision:
-    """Let the topic have `count` partitions; `assignments` are the replicas of the new ones."""
-    topic = image.topics.get(name)
+@dataclass(frozen=True, slots=True)
+class StoredTopic:
+    """A topic as its entry has it, and whether replicas of it are being added or removed: an image does not say that."""
+
+    topic: TopicImage
+    is_being_reassigned: bool
+
+
+def stored(name: str, entry: Entry | None) -> StoredTopic | None:
+    """Read the entry of a topic, of which its partitions' leaders are no part. Raises `ValueError`."""
+    if entry is None:
+        return None
+    read = layout.read(entry.value)
+    try:
+        topic_id = layout.uuid_bytes(read["topic_id"]) if "topic_id" in read else NO_TOPIC_ID
+        placed = [tuple(read["partitions"][str(index)]) for index in range(len(read["partitions"]))]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"it lacks {error}") from error
+    if not placed:
+        raise ValueError("it has no partitions")
+    partitions = [PartitionImage(index, replicas=nodes) for index, nodes in enumerate(placed)]
+    return StoredTopic(TopicImage(name, topic_id, partitions), bool(read.get("adding_replicas") or read.get("removing_replicas")))
+
+
+def add_partitions(
+    image: ClusterImage, name: str, found: TopicImage | StoredTopic | None, count: int, assignments: Sequence[Sequence[int]] | None
+) -> Decision:
+    """Let a topic have `count` partitions, unless it is being moved; `assignments` are the replicas of the new ones."""
+    topic = found.topic if isinstance(found, StoredTopic) else found
     if topic is None:
         return Decision(
             name, UNKNOWN_TOPIC_OR_PARTITION, f"This server does not host this topic-partition: create topic {name!r} first."
         )
+    if isinstance(found, StoredTopic) and found.is_being_reassigned:
+        return Decision(name, REASSIGNMENT_IN_PROGRESS, _MOVING.format(name))
     brokers = sorted(image.brokers)
     error_code, message = _growth_fault(topic, count, assignments, brokers)
     if error_code:

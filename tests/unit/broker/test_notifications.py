@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 
@@ -113,6 +115,43 @@ def test_what_was_missed_while_the_registry_was_away_is_read_when_it_is_back(ens
     one.registry.lose_connection()
     ensemble.put(Change("/config/users/alice", SCRAM), told("users/alice"))
     assert one.world.run(30_000, lambda: one.broker.credentials.users() == ["alice"])
+
+
+def test_a_change_is_read_in_the_end_if_the_registry_goes_between_its_notification_and_its_entry(
+    ensemble: SimEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = PreparedBroker(ensemble, 1)
+    read = one.registry.read
+    lost: list[Sequence[str]] = []
+
+    def losing(paths: Sequence[str], **watched: Any) -> Any:
+        if "/config/users/alice" in paths and not lost:
+            lost.append(paths)
+            one.registry.lose_connection()
+        return read(paths, **watched)
+
+    monkeypatch.setattr(one.registry, "read", losing)
+    ensemble.put(Change("/config/users/alice", SCRAM), told("users/alice"))
+    assert one.world.run(30_000, lambda: one.broker.credentials.users() == ["alice"])
+    assert lost
+
+
+def test_a_rule_that_another_removes_before_its_maker_has_read_it_back_is_gone_for_its_maker_too(ensemble: SimEnsemble) -> None:
+    one = PreparedBroker(ensemble, 1, authorizer_class_name=AUTHORIZER, super_users="User:ANONYMOUS")
+    rule = "/kafka-acl/Topic/t"
+
+    def remove(paths: Iterable[str]) -> None:
+        if rule in paths:
+            ensemble.after_commit.remove(remove)
+            ensemble.put(Change(rule, None), Change("/kafka-acl-changes/acl_changes_", b"Topic:t", sequential=True))
+
+    ensemble.after_commit.append(remove)
+    creation = CreateAclsRequest.AclCreation(
+        resource_type=2, resource_name="t", resource_pattern_type=3, principal="User:a", host="*", operation=3, permission_type=3
+    )
+    assert [result.error_code for result in one.ask(CREATE_ACLS, 3, CreateAclsRequest(creations=[creation])).results] == [0]
+    assert one.world.run(5_000, lambda: not list(one.broker.image.acls))
+    assert ensemble.get(rule) is None
 
 
 def test_old_notifications_are_removed(ensemble: SimEnsemble) -> None:

@@ -71,7 +71,7 @@ class Cluster:
         return decision.error_code
 
     def grow(self, name: str, count: int, assignments: list[list[int]] | None = None) -> int:
-        decision = topics.add_partitions(self.image, name, count, assignments)
+        decision = topics.add_partitions(self.image, name, self.image.topics.get(name), count, assignments)
         self.commit([*decision.changes, *decision.states])
         return decision.error_code
 

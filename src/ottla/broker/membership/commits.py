@@ -7,13 +7,13 @@ logs and no controller.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
 from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.scheduler import Steps
-from ottla.broker.topics.commits import Commits, Decide, refused
+from ottla.broker.topics.commits import Commits, Decide, DecideOn, refused
 from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
@@ -33,25 +33,33 @@ Announce = Callable[[Sequence[Change]], Sequence[Change]]
 class SharedCommits(Commits):
     """Commits for a broker of a cluster. Nothing is committed at once here: a registry over a network has to be waited for."""
 
-    def __init__(self, registry: SharedRegistry, image: ClusterImage, changes: Changes, announce: Announce) -> None:
+    def __init__(
+        self, registry: SharedRegistry, image: ClusterImage, changes: Changes, announce: Announce, known: set[str]
+    ) -> None:
+        """Each entry that gets into the image is added to `known`."""
         super().__init__(NoRegistry(), image, changes)
         self._shared = registry
         self._announce = announce
+        self._known = known
 
     def commit_slowly(self, decide: Decide) -> Steps[list[Decision]]:
         """As of a lone broker; where the registry is not reached, the change may have been made all the same."""
-        return self.in_turn(self._decided(decide))
+        return self.commit_read((), lambda entries: decide())
 
-    def _decided(self, decide: Decide) -> Steps[list[Decision]]:
-        decisions = decide()
+    def commit_read(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
+        """The same, decided on entries as the registry has them: the image does not hold all that they say, or holds it late."""
+        return self.in_turn(self._decided(reads, decide))
+
+    def _decided(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
+        decisions = decide({})
         for _ in range(MOST_RACES):
-            paths = [change.path for change in _changes(decisions)]
+            paths = list(dict.fromkeys((*reads, *(change.path for change in _changes(decisions)))))
             if not paths:
                 return decisions
             try:
                 entries = dict(zip(paths, (yield from self._shared.read(paths)), strict=True))
                 self._take_in(entries)
-                decisions = [_taken(decision, entries) for decision in decide()]
+                decisions = [_taken(decision, entries) for decision in decide(entries)]
                 changes = _changes(decisions)
                 if any(change.path not in entries for change in changes):
                     continue
@@ -73,13 +81,18 @@ class SharedCommits(Commits):
         expected = [change._replace(version=_version(entries[change.path])) for change in there]
         self._changes.made = True
         yield from self._shared.commit([*expected, *self._announce(changes)])
-        self._image.apply_all(change for change in changes if not _is_told(change.path))
+        self._apply((change.path, change.value) for change in changes)
 
     def _take_in(self, entries: Mapping[str, Entry | None]) -> None:
         """Let the image say what the registry says: notifications of it may be under way."""
-        for path, entry in entries.items():
+        self._apply((path, None if entry is None else entry.value) for path, entry in entries.items())
+
+    def _apply(self, values: Iterable[tuple[str, bytes | None]]) -> None:
+        for path, value in values:
             if not _is_told(path):
-                self._image.apply(path, None if entry is None else entry.value)
+                self._image.apply(path, value)
+                if value is not None:
+                    self._known.add(path)
 
 
 def _is_told(path: str) -> bool:

@@ -32,7 +32,10 @@ Follow = Callable[[Collection[str]], Steps[None]]
 class Notifications:
     """Keeps the image up to date. One job at a time reads; what happens meanwhile has it look again."""
 
-    def __init__(self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, follow: Follow) -> None:
+    def __init__(
+        self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, follow: Follow, known: set[str]
+    ) -> None:
+        """`known` are the entries that are in the image. Commits of this broker add theirs: others may remove them."""
         self._registry = registry
         self._image = image
         self._scheduler = scheduler
@@ -41,8 +44,9 @@ class Notifications:
         """The version of the entry of the features, as Kafka tells it to clients."""
         self._seen: dict[str, int] = {}
         """When each notification was seen first, by its path: monotonic ms."""
-        self._known: set[str] = set()
-        """The entries that are in the image."""
+        self._told: dict[str, None] = {}
+        """The entries that notifications have told of, until they have been read and followed."""
+        self._known = known
         self._is_due = False
         self._is_all_due = False
 
@@ -53,7 +57,9 @@ class Notifications:
         """
         yield from self._new()
         paths = yield from self._paths()
-        return (yield from self._read([*paths, *sorted(self._known.difference(paths))]))
+        fault = yield from self._read([*paths, *sorted(self._known.union(self._told).difference(paths))])
+        self._told.clear()
+        return fault
 
     def load_again(self, now: Now) -> None:
         """Read everything, in a new session: what was told may be gone."""
@@ -78,12 +84,13 @@ class Notifications:
                 yield from self.load()
                 self._is_all_due = False
             else:
-                told = yield from self._new()
-                yield from self._read(told)
+                yield from self._new()
+                yield from self._read([*self._told, layout.FEATURES])
+                self._told.clear()
         yield from self._forget_old()
 
-    def _new(self) -> Steps[list[str]]:
-        """The entries that are told of since the last time, each once."""
+    def _new(self) -> Steps[None]:
+        """Note the entries that are told of since the last time, each once."""
         listed = yield from self._registry.list([each.path for each in announcements.ALL], changed=self._changed)
         now_ms = self._scheduler.now().mono_ms
         seen: dict[str, int] = {}
@@ -94,18 +101,16 @@ class Notifications:
                 if path not in self._seen:
                     new.append((where, path))
                 seen[path] = self._seen.get(path, now_ms)
-        told: dict[str, None] = {}
         for some in _pieces(new):
             entries = yield from self._registry.read([path for _, path in some])
             for (where, path), entry in zip(some, entries, strict=True):
                 if entry is not None:
-                    self._understand(where, path, entry.value, told)
+                    self._understand(where, path, entry.value)
         self._seen = seen
-        return [*told, layout.FEATURES]
 
-    def _understand(self, where: Announcements, path: str, value: bytes, told: dict[str, None]) -> None:
+    def _understand(self, where: Announcements, path: str, value: bytes) -> None:
         try:
-            told[announcements.told_by(where, value)] = None
+            self._told[announcements.told_by(where, value)] = None
         except ValueError as error:
             log.warning("the notification %s can't be understood (%s), and is passed over", path, error)
 

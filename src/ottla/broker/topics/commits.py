@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -12,13 +12,15 @@ from ottla.broker.in_turn import InTurn
 from ottla.broker.scheduler import Steps
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
-from ottla.ports import Change, CommitSteps, Registry, StorageFailed
+from ottla.ports import Change, CommitSteps, Entry, Registry, StorageFailed
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, UNKNOWN_SERVER_ERROR
 
 log = logging.getLogger("ottla.broker")
 
 T = TypeVar("T")
 Decide = Callable[[], list[Decision]]
+DecideOn = Callable[[Mapping[str, Entry | None]], list[Decision]]
+"""Decides on entries as they were read, by their paths; where one was not read, on the image."""
 
 
 class Commits:
@@ -39,6 +41,10 @@ class Commits:
         These steps must be taken to their end.
         """
         return self.in_turn(self._committed(decide, self._commit_beside))
+
+    def commit_read(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
+        """The same, decided on these entries of the registry. The image of a lone broker says what they say."""
+        return self.commit_slowly(lambda: decide({}))
 
     def commit(self, decide: Decide) -> list[Decision]:
         """The same now, on this thread: for rare changes of what no slow commit is about, and of what must be new in the registry.

@@ -19,8 +19,8 @@ from ottla.cluster import topics as cluster_topics
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import TopicSpec
-from ottla.ports import Now, StorageFailed
-from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
+from ottla.ports import Entry, Now, StorageFailed
+from ottla.wire.errors import UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
 
 Late = Callable[[str], None]
@@ -143,12 +143,18 @@ class Topics:
     ) -> Steps[Decision]:
         """Let a topic have `count` partitions; the new ones begin empty."""
 
-        def decide() -> list[Decision]:
-            return [cluster_topics.add_partitions(self._image, name, count, assignments)]
+        path = layout.topic_path(name)
 
-        if validate_only:
-            return decide()[0]
-        (decision,) = self._committed((yield from self._commits.commit_slowly(decide)))
+        def decide(entries: Mapping[str, Entry | None]) -> list[Decision]:
+            try:
+                topic = cluster_topics.stored(name, entries[path]) if path in entries else self._image.topics.get(name)
+            except ValueError as error:
+                sentence = f"The registry's entry {path} can't be understood ({error}): mend it with ZooKeeper's own tools."
+                return [Decision(name, UNKNOWN_SERVER_ERROR, sentence)]
+            decision = cluster_topics.add_partitions(self._image, name, topic, count, assignments)
+            return [replace(decision, changes=(), states=()) if validate_only else decision]
+
+        (decision,) = self._committed((yield from self._commits.commit_read((path,), decide)))
         return decision
 
     def _committed(self, decisions: list[Decision]) -> list[Decision]:

@@ -16,6 +16,8 @@ from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.topics.deletions import NOTES
 from ottla.broker.topics.shared_topics import SharedTopics
 from ottla.cluster import layout
+from ottla.cluster.controller.context import ReplicaAssignment
+from ottla.cluster.controller.entries import topic_value
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.cluster.topics import TopicSpec
@@ -25,7 +27,14 @@ from ottla.sim.process import SimProcess
 from ottla.sim.shared_registry import SimSharedRegistry
 from ottla.sim.world import World
 from ottla.wire.api.create_topics import CreateTopicsResponse
-from ottla.wire.errors import NONE, REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import (
+    INVALID_PARTITIONS,
+    NONE,
+    REASSIGNMENT_IN_PROGRESS,
+    REQUEST_TIMED_OUT,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from tests.support.simulated import completed
 
 USER = "/config/users/alice"
@@ -41,7 +50,7 @@ class Room:
         self.image = ClusterImage()
         self.image.brokers = {node: BrokerImage(node) for node in (1, 2, 3)}
         self.announced: list[Change] = []
-        self.commits = SharedCommits(self.registry, self.image, Changes(), self._announce)
+        self.commits = SharedCommits(self.registry, self.image, Changes(), self._announce, set())
         scheduler = Scheduler(self.world.clock)
         self.world.timed.append(scheduler)
         later = LaterReplies(scheduler, Changes())
@@ -121,6 +130,40 @@ def test_a_deletion_is_a_note_for_the_controller(room: Room) -> None:
     assert room.ensemble.children(NOTES) == ["t"]
     (again,) = room.do(room.topics.delete(["t"], room.world.clock.now()))
     assert again.error_code == NONE
+
+
+def entry_of(room: Room, name: str) -> Any:
+    entry = room.ensemble.get(layout.topic_path(name))
+    assert entry is not None
+    return layout.read(entry.value)
+
+
+def test_a_topic_that_is_being_moved_gets_no_partitions_and_its_move_is_not_forgotten(room: Room) -> None:
+    moving = topic_value(bytes(range(16)), {0: ReplicaAssignment((1, 2, 3, 4, 5, 6), (1, 2, 3), (4, 5, 6))})
+    room.ensemble.put(Change(layout.topic_path("t"), moving))
+    room.image.apply(layout.topic_path("t"), moving)
+    for validate_only in (True, False):
+        grown = room.do(room.topics.add_partitions("t", 2, None, validate_only=validate_only))
+        assert grown.error_code == REASSIGNMENT_IN_PROGRESS
+    assert entry_of(room, "t") == layout.read(moving)
+
+
+def test_partitions_are_added_to_what_the_registry_says_however_late_the_controller_is(room: Room) -> None:
+    room.told("t", bytes(range(16)), 1)
+    room.ensemble.put(Change(layout.topic_path("t"), layout.topic_json(bytes(range(16)), {0: (3, 2), 1: (2, 1), 2: (1, 3)})))
+    assert room.do(room.topics.add_partitions("t", 2, None)).error_code == INVALID_PARTITIONS
+    assert room.do(room.topics.add_partitions("t", 3, None, validate_only=True)).error_code == INVALID_PARTITIONS
+    assert room.do(room.topics.add_partitions("t", 4, [(1, 2)], validate_only=True)).error_code == NONE
+    assert len(entry_of(room, "t")["partitions"]) == 3
+    assert room.do(room.topics.add_partitions("t", 4, [(1, 2)])).error_code == NONE
+    assert room.do(room.topics.add_partitions("t", 5, [(2, 3)])).error_code == NONE
+    assert entry_of(room, "t")["partitions"] == {"0": [3, 2], "1": [2, 1], "2": [1, 3], "3": [1, 2], "4": [2, 3]}
+
+
+def test_a_topic_that_is_gone_from_the_registry_is_not_made_again_by_growing_it(room: Room) -> None:
+    room.told("t", bytes(range(16)), 1)
+    assert room.do(room.topics.add_partitions("t", 2, None)).error_code == UNKNOWN_TOPIC_OR_PARTITION
+    assert room.ensemble.get(layout.topic_path("t")) is None
 
 
 def test_a_change_rests_on_what_other_brokers_have_written(room: Room) -> None:
