@@ -9,9 +9,11 @@ import base64
 import contextlib
 import fcntl
 import os
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from ottla.broker.membership.directory import BROKER_EPOCH, NEW
@@ -36,6 +38,9 @@ OF_ZOOKEEPER = {"node.id": "broker.id"}
 _held: set[str] = set()
 """Directories held by this process: a POSIX lock keeps out other processes (Apache Kafka's too), but not this one."""
 
+_claiming = threading.Lock()
+"""Held while `_held` is read and changed in one step: of two threads, one gets a directory."""
+
 
 class DataDirectoryError(Exception):
     """The data directory cannot be used: one sentence that says why and what to do."""
@@ -43,6 +48,13 @@ class DataDirectoryError(Exception):
 
 class DirectoryInUse(DataDirectoryError):
     """Another broker, or a command, holds the data directory."""
+
+
+class HeldDirectory(NamedTuple):
+    """A data directory held by this process: its real path, and the descriptor whose lock keeps out other processes."""
+
+    held: str
+    lock: int
 
 
 class DataDirectory:
@@ -53,7 +65,7 @@ class DataDirectory:
     machine has not been started again since, so that its page cache was not lost.
     """
 
-    def __init__(self, path: str, lock: int, reserve: Reserve, properties: dict[str, str], *, clean: bool) -> None:
+    def __init__(self, path: str, claim: HeldDirectory, reserve: Reserve, properties: dict[str, str], *, clean: bool) -> None:
         self.path = path
         self.reserve = reserve
         self.cluster_id = properties["cluster.id"]
@@ -62,7 +74,7 @@ class DataDirectory:
         self.clean = clean
         self.was_killed = not clean and _ran_on(path)
         self.is_boot_noted = False
-        self._lock = lock
+        self._claim: HeldDirectory | None = claim
 
     @classmethod
     def open(
@@ -75,20 +87,20 @@ class DataDirectory:
 
         Raises `DataDirectoryError` if it is held by another broker, not writable, of a newer format, or another node's.
         """
-        lock = _take(path)
+        claim = _take(path)
         try:
             reserve = Reserve(path)
             reserve.make_room()
             properties = _identify(path, node_id, cluster_id, is_shared=is_shared)
             clean = _take_marker(Path(path))
+            _keep_private(path)
         except OSError as error:
-            _let_go(path, lock)
+            _let_go(claim)
             raise _unusable(path, error) from error
         except BaseException:
-            _let_go(path, lock)
+            _let_go(claim)
             raise
-        _keep_private(path)
-        return cls(path, lock, reserve, properties, clean=clean)
+        return cls(path, claim, reserve, properties, clean=clean)
 
     @property
     def absolute_path(self) -> str:
@@ -110,9 +122,9 @@ class DataDirectory:
 
     def release(self) -> None:
         """Let go without the marker: the next start scans the logs."""
-        if self._lock >= 0:
-            _let_go(self.path, self._lock)
-            self._lock = -1
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            _let_go(claim)
 
 
 def _keep_private(path: str) -> None:
@@ -147,7 +159,7 @@ def hold(path: str) -> Iterator[dict[str, str]]:
     meta = Path(path, META)
     if not meta.exists():
         raise DataDirectoryError(f"{path} is no data directory, for it holds no {META}: name one that a broker has used.")
-    lock = _take(path)
+    claim = _take(path)
     try:
         data = meta.read_bytes()
         known = _parse(data.decode(errors="replace"))
@@ -157,7 +169,7 @@ def hold(path: str) -> Iterator[dict[str, str]]:
     except OSError as error:
         raise _unusable(path, error) from error
     finally:
-        _let_go(path, lock)
+        _let_go(claim)
 
 
 def new_id() -> str:
@@ -167,10 +179,22 @@ def new_id() -> str:
     return text
 
 
-def _take(path: str) -> int:
+def _take(path: str) -> HeldDirectory:
     held = os.path.realpath(path)
-    if held in _held:
-        raise _in_use(path)
+    with _claiming:
+        if held in _held:
+            raise _in_use(path)
+        _held.add(held)
+    # Only now: to close any descriptor of the lock's file would release the lock of whoever holds it in this process.
+    try:
+        return HeldDirectory(held, _locked(path))
+    except BaseException:
+        _held.discard(held)
+        raise
+
+
+def _locked(path: str) -> int:
+    """Create the directory if needed, and lock it against other processes."""
     try:
         os.makedirs(path, exist_ok=True)
         lock = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -181,13 +205,12 @@ def _take(path: str) -> int:
     except OSError as error:
         os.close(lock)
         raise _in_use(path) from error
-    _held.add(held)
     return lock
 
 
-def _let_go(path: str, lock: int) -> None:
-    _held.discard(os.path.realpath(path))
-    os.close(lock)
+def _let_go(claim: HeldDirectory) -> None:
+    os.close(claim.lock)  # first: the next claim of this process must not meet the descriptor
+    _held.discard(claim.held)
 
 
 def _in_use(path: str) -> DirectoryInUse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import threading
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from ottla.net.broker_keywords import BrokerKeywords
 
-STOP_TIMEOUT_S = 10
 IN_CLUSTER = {"controlled.shutdown.retry.backoff.ms": "200"}
 """The last broker of a cluster asks others to lead in its place though there are none: a program does not wait for that."""
 
@@ -83,14 +83,18 @@ class Broker:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: Running | None = None
+        self._turn = threading.RLock()
+        """Held while the broker starts or stops, whichever thread asks for it."""
+        self._process = os.getpid()
 
     @property
     def address(self) -> str:
         """Where clients reach the broker, as "host:port" for `bootstrap_servers`. Raises `RuntimeError` while it is not running."""
-        if self._running is None:
+        running = self._running
+        if running is None:
             raise RuntimeError("The broker is not running: use it in a with statement, or call start() first.")
-        self._running.check()
-        return str(self._running.addresses[0])
+        running.check()
+        return str(running.addresses[0])
 
     @property
     def ca_file(self) -> str | None:
@@ -109,7 +113,8 @@ class Broker:
     @property
     def unexpected(self) -> int:
         """How many requests since the start were refused because of a bug in Ottla; each is in the log."""
-        return 0 if self._running is None else self._running.server.door.unexpected
+        running = self._running
+        return 0 if running is None else running.server.door.unexpected
 
     @property
     def data_dir(self) -> str | None:
@@ -117,9 +122,15 @@ class Broker:
         return self._data_dir
 
     def start(self) -> Self:
-        """Start; return once requests are answered."""
-        if self._running is not None:
-            return self
+        """Start; return once requests are answered. Raises `RuntimeError` in a forked child, where it cannot run."""
+        if self._is_forked:
+            raise RuntimeError("The broker belongs to the process that made it: make another one in a forked child.")
+        with self._turn:
+            if self._running is None:
+                self._begin()
+        return self
+
+    def _begin(self) -> None:
         if self._data_dir is None:
             self._data_dir = tempfile.mkdtemp(prefix="ottla-")
         loop = self._loop = asyncio.new_event_loop()
@@ -133,28 +144,40 @@ class Broker:
             self.stop()
             raise
         self._listen = self._running.addresses[0]
-        return self
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is a child of the process whose broker it is: neither its thread nor its files are the child's."""
+        return os.getpid() != self._process
 
     def stop(self) -> None:
-        """Stop cleanly; a temporary data directory is removed. Raises `BrokerFailed` if a bug had ended the broker before."""
-        try:
-            self._halt()
-        finally:
-            self._guard.end()
-            if self._temporary and self._data_dir is not None:
-                shutil.rmtree(self._data_dir, ignore_errors=True)
-                self._data_dir = None
+        """Stop cleanly; a temporary data directory is removed. Raises `BrokerFailed` if a bug had ended the broker before.
+
+        A forked child leaves the broker to its parent.
+        """
+        if self._is_forked:
+            return
+        with self._turn:
+            try:
+                self._halt()
+            finally:
+                self._guard.end()
+                if self._temporary and self._data_dir is not None:
+                    shutil.rmtree(self._data_dir, ignore_errors=True)
+                    self._data_dir = None
 
     def restart(self) -> Self:
         """Stop, and start again at the same address on the same data. Clients must survive this."""
-        self._halt()
-        return self.start()
+        with self._turn:
+            if not self._is_forked:
+                self._halt()
+            return self.start()
 
     def _halt(self) -> None:
         running, self._running = self._running, None
         try:
             if running is not None and self._loop is not None:
-                asyncio.run_coroutine_threadsafe(running.stop(), self._loop).result(STOP_TIMEOUT_S)
+                asyncio.run_coroutine_threadsafe(running.stop(), self._loop).result()
         finally:
             self._end_thread()
         if running is not None:
@@ -163,7 +186,7 @@ class Broker:
     def _end_thread(self) -> None:
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(STOP_TIMEOUT_S)
+            self._thread.join()
             self._loop.close()
         self._loop = self._thread = None
 

@@ -97,14 +97,17 @@ class Server:
         self._room_made_ms = 0
         self._released: list[Connection] = []
         self._left: deque[Connection] = deque()
-        self._sweep = loop.call_later(SWEEP_S, self._close_idle)
-        self._next_look = loop.call_later(LOOK_S, self._look)
+        self._sweep: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.TimerHandle | None = None
         broker.quotas.told.append(self._measure)
-        loop.set_exception_handler(self._unhandled)
 
     def start(self, *, clean: bool, was_killed: bool = False) -> None:
         """Start the broker (see there), and wake it when its timers are due even if nobody ever sends a request."""
         self.broker.start(clean=clean, was_killed=was_killed)
+        # Only now: a broker that cannot start leaves nothing on its loop, which may be a user's.
+        self._loop.set_exception_handler(self._unhandled)
+        self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
+        self._next_look = self._loop.call_later(LOOK_S, self._look)
         self._arm(self.broker.clock.now())
 
     async def listen(self, where: Listen) -> tuple[str, int]:
@@ -275,11 +278,10 @@ class Server:
         self._stop_timers()
 
     def _stop_timers(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = self._timer_ms = None  # what a stop still has to wait for can arm another
-        self._sweep.cancel()
-        self._next_look.cancel()
+        for timer in (self._timer, self._sweep, self._next_look):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._timer_ms = None  # what a stop still has to wait for can arm another
 
     def _end(self) -> None:
         """Cut every connection and stop listening, at once."""

@@ -239,6 +239,8 @@ def _revive(
             registry = _either(own, place)
             held.callback(registry.close)
             workers, proofs = RealWorkers(posts), SystemProofs()
+            held.callback(workers.close)
+            held.callback(proofs.close)
             broker = BrokerMachine(
                 settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}, found=_found(share)),
                 clock=RealClock(),

@@ -65,18 +65,19 @@ class BrokerProcess:
         self._prepare = prepare
         self._log_start = 0
         self._process: subprocess.Popen[bytes] | None = None
+        self._parent = os.getpid()
 
     def command(self) -> list[str]:
         """The command, for a person to repeat."""
         sets = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
-        listen = f"{self.host}:{self.port}" + (f",release={self.release}" if self.release else "")
+        listen = _written(self.host, self.port) + (f",release={self.release}" if self.release else "")
         serve = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir), "--listen", listen]
         return [*serve, *sets, *self.arguments]
 
     @property
     def address(self) -> str:
         """HOST:PORT, for a client's `bootstrap.servers`."""
-        return f"{self.host}:{self.port}"
+        return _written(self.host, self.port)
 
     @property
     def pid(self) -> int:
@@ -131,8 +132,11 @@ class BrokerProcess:
         raise DidNotStart(code, self.log.encode()[self._log_start :].decode(errors="replace"))
 
     def stop(self, timeout_s: float = 60.0) -> int:
-        """Send SIGTERM; returns the exit code, 0 if it does not run. Killed after `timeout_s`, which raises TimeoutExpired."""
-        if self._process is None:
+        """Send SIGTERM; returns the exit code, 0 if it does not run. Killed after `timeout_s`, which raises TimeoutExpired.
+
+        A forked child leaves the broker to its parent.
+        """
+        if self._process is None or os.getpid() != self._parent:
             return 0
         self._process.terminate()
         try:
@@ -175,3 +179,8 @@ class BrokerProcess:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
+
+
+def _written(host: str, port: int) -> str:
+    """Return HOST:PORT, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

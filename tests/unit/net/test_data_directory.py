@@ -6,17 +6,20 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
-from ottla.net.datadir import DataDirectory, DataDirectoryError
+from ottla.net.datadir import DataDirectory, DataDirectoryError, DirectoryInUse
 from ottla.net.disk import RealDisk
 from ottla.net.old_registry import open_registry
 from ottla.ports import Change
 
 HOLD = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from ottla.net.datadir import DataDirectory
 DataDirectory.open(sys.argv[1])
 print("held", flush=True)
@@ -142,3 +145,40 @@ def test_nobody_else_reads_the_registry(tmp_path: Path) -> None:
                 assert stat.S_IMODE(file.stat().st_mode) == 0o600
                 file.chmod(0o644)
             (tmp_path / "data" / name).chmod(0o755)
+
+
+def test_of_several_threads_one_gets_it_and_keeps_other_processes_out(tmp_path: Path) -> None:
+    path, threads = str(tmp_path), 8
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in range(50):
+                together = Barrier(threads)
+
+                def take(_: int, together: Barrier = together) -> DataDirectory | None:
+                    together.wait()
+                    try:
+                        return DataDirectory.open(path)
+                    except DirectoryInUse:
+                        return None
+
+                [directory] = [found for found in pool.map(take, range(threads)) if found is not None]
+                directory.release()
+    finally:
+        sys.setswitchinterval(before)
+    directory = DataDirectory.open(path)
+    with pytest.raises(DirectoryInUse):
+        DataDirectory.open(path)
+    other = subprocess.run([sys.executable, "-c", HOLD, path], capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    assert b"is held by another broker" in other.stderr, "a refused look released the lock"
+    directory.close()
+
+
+def test_it_is_released_wherever_the_process_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    directory = DataDirectory.open("data")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    directory.release()
+    DataDirectory.open(str(tmp_path / "data")).release()

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
 import ottla
+from ottla.broker.broker import BrokerMachine
 from ottla.broker.scheduler import Steps
 from ottla.broker.settings import BrokerSettings
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
@@ -20,6 +24,7 @@ from ottla.net.listen import Listen
 from ottla.net.start import CannotListen, start
 from ottla.ports import Now, StorageFailed
 from ottla.registry.generations import DIRECTORIES
+from ottla.testing.process import BrokerProcess
 
 
 def held(directory: Path) -> list[str]:
@@ -120,3 +125,84 @@ def test_a_stop_is_woken_though_a_timer_was_armed_before(tmp_path: Path, monkeyp
 
     asyncio.run(live())
     assert written
+
+
+def test_a_failed_start_leaves_nothing_on_the_loop(tmp_path: Path) -> None:
+    with ottla.Broker(str(tmp_path)) as broker:
+        write(broker)
+    for directory in DIRECTORIES:
+        for path in (tmp_path / directory).iterdir():
+            path.write_bytes(b"no registry, and long enough to be looked at" * 100)
+
+    async def begin() -> tuple[int, object]:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(DataDirectoryError):
+            await start(str(tmp_path), [Listen("127.0.0.1", 0)], BrokerSettings.parse({}))
+        timers = [handle for handle in loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]  # asyncio's own
+        return len(timers), loop.get_exception_handler()
+
+    assert asyncio.run(begin()) == (0, None)
+
+
+def test_a_start_that_the_machine_refuses_leaves_nothing_on_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageFailed("read", "t-0")
+
+    monkeypatch.setattr(BrokerMachine, "start", refuse)
+
+    async def begin() -> tuple[int, object]:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(DataDirectoryError):
+            await start(str(tmp_path), [Listen("127.0.0.1", 0)], BrokerSettings.parse({}))
+        timers = [handle for handle in loop._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]  # asyncio's own
+        return len(timers), loop.get_exception_handler()
+
+    assert asyncio.run(begin()) == (0, None)
+
+
+def test_a_forked_child_leaves_the_broker_of_its_parent_alone() -> None:
+    program = """
+import os, ottla
+with ottla.Broker() as broker, ottla.Producer(broker.address) as producer:
+    producer.send("t", b"1").result(20)
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.path.isdir(broker.data_dir)
+        producer.send("t", b"2").result(20)
+        print("whole")
+    else:
+        try:
+            producer.send("t", b"3")
+        except ottla.Closed:
+            pass
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["whole"], done.stderr
+
+
+def test_threads_start_and_stop_one_broker_in_turn(tmp_path: Path) -> None:
+    broker = ottla.Broker(str(tmp_path))
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            assert len({each.address for each in pool.map(lambda _: broker.start(), range(4))}) == 1
+            list(pool.map(lambda _: broker.stop(), range(4)))
+    assert held(tmp_path) == []
+
+
+def test_two_embedded_brokers_live_side_by_side() -> None:
+    with ottla.Broker() as one, ottla.Broker() as other:
+        write(one)
+        with ottla.Admin(other.address) as admin:
+            assert "t" not in admin.list_topics()
+        one.stop()
+        write(other)
+
+
+def test_a_broker_process_has_an_address_of_ipv6_that_clients_take(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", host="::1") as broker:
+        assert broker.address == f"[::1]:{broker.port}"
+        with ottla.Producer(broker.address) as producer:
+            assert producer.send("t", b"v").result(20).offset == 0
+        broker.restart()
+        assert broker.address == f"[::1]:{broker.port}"
