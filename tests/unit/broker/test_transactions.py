@@ -237,6 +237,30 @@ def test_who_waits_for_markers_that_cannot_be_written_hears_so_soon(
     assert begin(producer) == NONE
 
 
+def test_a_transaction_whose_markers_are_held_back_keeps_no_other_one_waiting(machine: Machine) -> None:
+    """Brokers ask for many transactions in one request: each that waited would hold up all behind it."""
+    producer = Transactional(machine)
+    assert producer.write() == NONE
+    machine.broker.markers.append = lambda *_, **__: (COORDINATOR_NOT_AVAILABLE, None)  # type: ignore[method-assign]  # none for now
+    assert producer.end() == NONE
+    of = AddPartitionsToTxnRequest
+    wanted = [
+        of.AddPartitionsToTxnTransaction(
+            transactional_id=ID,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            verify_only=False,
+            topics=[of.AddPartitionsToTxnTopic(name="a", partitions=[0])],
+        )
+        for _ in range(20)
+    ]
+    began_ms = machine.clock.now().mono_ms
+    answer = machine.ask(ADD, 5, AddPartitionsToTxnRequest(transactions=wanted))
+    codes = [each.topic_results[0].results_by_partition[0].partition_error_code for each in answer.results_by_transaction]
+    assert codes == [CONCURRENT_TRANSACTIONS] * 20
+    assert machine.clock.now().mono_ms <= began_ms + 100
+
+
 @pytest.mark.parametrize("ends", ["kill", "cut_power"])
 def test_what_was_decided_is_carried_out_by_the_next_life(machine: Machine, ends: str) -> None:
     producer = Transactional(machine)

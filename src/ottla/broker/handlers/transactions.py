@@ -108,6 +108,7 @@ def _added_to_several(
     coordinators: Coordinators[TransactionMachine],
     endings: Endings,
 ) -> Steps[Reply]:
+    """Ask for each transaction. Only one that is asked for by itself waits for its markers: it must keep no others waiting."""
     response = AddPartitionsToTxnResponse()
     for transaction in request.body.transactions:
         response.results_by_transaction.append((yield from _added_to_one(transaction, request, cluster, coordinators, endings)))
@@ -136,7 +137,7 @@ def _added_to_one(
         transaction_version=VERSION_WITH_EPOCHS,
         verify_only=transaction.verify_only,
     )
-    if not part.verify_only:
+    if not part.verify_only and len(request.body.transactions) == 1:
         yield from endings.passed(part.transactional_id, request)
     added: Added = yield from coordinators.asked(part.transactional_id, part, request)
     results = _results(transaction.topics, lambda place: added.error_of(place, TRANSACTION_ABORTABLE))
