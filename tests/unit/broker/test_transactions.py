@@ -37,6 +37,7 @@ from ottla.wire.errors import (
     KAFKA_STORAGE_ERROR,
     NONE,
     NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
     TRANSACTION_COORDINATOR_FENCED,
     UNSTABLE_OFFSET_COMMIT,
 )
@@ -259,6 +260,19 @@ def test_a_transaction_whose_markers_are_held_back_keeps_no_other_one_waiting(ma
     codes = [each.topic_results[0].results_by_partition[0].partition_error_code for each in answer.results_by_transaction]
     assert codes == [CONCURRENT_TRANSACTIONS] * 20
     assert machine.clock.now().mono_ms <= began_ms + 100
+
+
+@pytest.mark.parametrize(
+    ("version", "error_code"), [(3, NOT_ENOUGH_REPLICAS), (11, NOT_ENOUGH_REPLICAS), (12, CONCURRENT_TRANSACTIONS)]
+)
+def test_records_that_come_while_markers_are_held_back_are_refused_so_that_their_client_tries_again(
+    machine: Machine, version: int, error_code: int
+) -> None:
+    producer = Transactional(machine)
+    assert producer.write() == NONE
+    machine.broker.markers.append = lambda *_, **__: (COORDINATOR_NOT_AVAILABLE, None)  # type: ignore[method-assign]  # none for now
+    assert producer.end() == NONE
+    assert producer.write(index=1, version=version) == error_code
 
 
 @pytest.mark.parametrize("ends", ["kill", "cut_power"])

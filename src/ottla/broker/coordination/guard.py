@@ -20,10 +20,12 @@ from ottla.log.producers import TransactionToken
 from ottla.records.batch import HEADER_BYTES, BatchHeader, read_header
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.errors import (
+    CONCURRENT_TRANSACTIONS,
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
     NONE,
+    NOT_ENOUGH_REPLICAS,
     NOT_LEADER_OR_FOLLOWER,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
@@ -161,6 +163,8 @@ class TransactionGuard:
             return INVALID_PRODUCER_EPOCH
         if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
             return INVALID_TXN_STATE
+        if error_code == CONCURRENT_TRANSACTIONS and version < ADDS_FROM:
+            return NOT_ENOUGH_REPLICAS  # older producers do not try again after the other, as in Kafka
         return self._additions.in_produce.get(error_code, error_code)
 
 
