@@ -5,12 +5,16 @@ Knows the image and the registry that brokers share. What changes afterwards is 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 
 from ottla.broker.scheduler import Steps
+from ottla.broker.settings.values import refused_topic_values
 from ottla.cluster import layout
 from ottla.cluster.image import NO_TOPIC_ID, ClusterImage
 from ottla.ports import SharedRegistry
+
+log = logging.getLogger("ottla.broker")
 
 READ_AT_ONCE = 500
 
@@ -32,7 +36,23 @@ class TopicConfigs:
             for name, entry in zip(some, entries, strict=True):
                 self._image.configs_ahead[name] = {}
                 if entry is not None and entry.value:
-                    self._image.apply(layout.topic_config_path(name), entry.value)
+                    self._take_in(name, entry.value)
+
+    def _take_in(self, name: str, value: bytes) -> None:
+        """Let the image know the settings of a topic; one topic's damage keeps this broker from no other."""
+        path = layout.topic_config_path(name)
+        try:
+            self._image.apply(path, value)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            log.error(
+                "The registry's entry %s can't be understood (%s): the defaults hold for topic %s until it is set.",
+                path,
+                error,
+                name,
+            )
+            return
+        for sentence in refused_topic_values(self._image.configs_ahead.get(name, {})):
+            log.error("Topic %s has the default instead of what the registry's entry %s says: %s", name, path, sentence)
 
     def _is_new(self, name: str, topic_id: bytes) -> bool:
         known = self._image.topics.get(name)

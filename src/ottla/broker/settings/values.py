@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any, Self
@@ -180,9 +180,15 @@ class BrokerSettings(
         return setting.default if setting.broker is None else self.value(setting.broker)
 
     def topic_value(self, name: str, overrides: Mapping[str, str]) -> object:
-        """The value in force for a topic with these settings of its own."""
+        """The value in force for a topic with these settings of its own: a text that its setting refuses stands for the default.
+
+        Brokers refuse such a text, but tools write the registry, too, and a topic must not end what others hold.
+        """
         setting = TopicSettings.DECLARED[name]
-        return setting.parse(overrides[name]) if name in overrides else self.topic_default(setting)
+        try:
+            return setting.parse(overrides[name]) if name in overrides else self.topic_default(setting)
+        except SettingError:
+            return self.topic_default(setting)
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
         """The configuration of a topic's logs, given what was set for the topic. Raises `SettingError`."""
@@ -204,6 +210,15 @@ class BrokerSettings(
 
 def _scaled(value: int, unit_ms: int) -> int:
     return value if value < 0 else value * unit_ms
+
+
+def refused_topic_values(configs: Mapping[str, str]) -> Iterator[str]:
+    """Why each of a topic's stored texts means the default, as a sentence. Unknown settings mean nothing."""
+    for name in configs.keys() & TopicSettings.DECLARED.keys():
+        try:
+            TopicSettings.DECLARED[name].parse(configs[name])
+        except SettingError as error:
+            yield str(error)
 
 
 def topic_config_error(configs: Mapping[str, str | None]) -> str | None:

@@ -13,6 +13,7 @@ from ottla.broker.scheduler import Steps
 from ottla.broker.settings import SettingError, SettingsInForce, topic_config_error
 from ottla.broker.settings.group import group_config_error
 from ottla.broker.settings.setting import size_error
+from ottla.broker.settings.values import refused_topic_values
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import groups, layout, topics
 from ottla.cluster.decision import Decision
@@ -74,6 +75,9 @@ class DynamicConfigs:
         """Other brokers of the cluster have changed the settings of these topics, and `of_brokers` perhaps those of this one."""
         if of_brokers:
             self.load()
+        for known in filter(None, map(self._image.topics.get, topics)):
+            for sentence in refused_topic_values(known.configs):
+                log.error("Topic %s has the default instead of what was set for it in the registry: %s", known.name, sentence)
         yield from self._configure_logs(list(self._image.topics) if of_brokers else topics, now)
 
     def of_topic(self, name: str, configs: Mapping[str, str | None]) -> Decision:
