@@ -154,7 +154,7 @@ class BrokerChanges:
             held = yield from chosen(self._context.held_by([node]), self._context.leaders.__contains__)
             yield from each(held, partial(self._term.requests.lead, (node,)))
         yield from self._term.send()
-        yield from self._term.commit([Change(f"{LOG_DIR_EVENTS}/{name}", None) for name in names])
+        yield from self._term.states.remove(f"{LOG_DIR_EVENTS}/{name}" for name in names)
 
     def roles_answered(self, node_id: int, response: LeaderAndIsrResponse) -> Steps[None]:
         """A broker has taken on its roles, except for replicas that it can't use."""

@@ -265,8 +265,7 @@ class Controller:
     def _forget(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
         """Remove notifications that were meant for a former controller: all is about to be read."""
         names = yield from reign.term.reader.names(path, changed)
-        if names:
-            yield from reign.term.commit([Change(f"{path}/{name}", None) for name in names])
+        yield from reign.term.states.remove(f"{path}/{name}" for name in names)
 
     # What has changed in the registry
 

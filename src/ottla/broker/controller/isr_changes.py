@@ -13,7 +13,6 @@ from ottla.broker.scheduler import Steps
 from ottla.cluster.controller.alter_partition import asked, fault, lives
 from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.cluster.controller.entries import ISR_CHANGES, changed_isrs
-from ottla.ports import Change
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.errors import INVALID_UPDATE_VERSION, NONE, STALE_BROKER_EPOCH, UNKNOWN_TOPIC_ID
 
@@ -40,7 +39,7 @@ class IsrChanges:
         yield from self._leaders.settle(partitions)  # a replica may have been let in while its broker was lost
         self._term.requests.tell_all(partitions)
         yield from self._term.send()
-        yield from self._term.commit([Change(f"{ISR_CHANGES}/{name}", None) for name in names])
+        yield from self._term.states.remove(f"{ISR_CHANGES}/{name}" for name in names)
         return partitions
 
     def alter(self, request: AlterPartitionRequest, version: int) -> Steps[AlterPartitionResponse]:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.broker.controller.events import ControllerMoved
+from ottla.broker.controller.pieces import in_pieces
 from ottla.broker.controller.reading import ControllerReader
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.broker.scheduler import Steps
@@ -46,6 +47,11 @@ class PartitionStates:
             if epoch is None or epoch.version != self._context.epoch_version:
                 raise ControllerMoved from None
             raise
+
+    def remove(self, paths: Iterable[str]) -> Steps[None]:
+        """Remove entries as the controller, some at a time: a registry takes only so much in one commit."""
+        for some in in_pieces(paths, WRITTEN_AT_ONCE):
+            yield from self.commit([Change(path, None) for path in some])
 
     def change(self, partitions: Iterable[TopicPartition], choose: Choose) -> Steps[list[TopicPartition]]:
         """Let partitions have the states that `choose` says; returns those that have another one now."""

@@ -344,6 +344,19 @@ def test_notified_changes_of_in_sync_replicas_reach_all_brokers_and_the_notes_go
     assert told.topic_states[0].partition_states[0].isr == [1, 2]
 
 
+@pytest.mark.parametrize("is_there", [True, False], ids=["the controller is there", "the next one finds them"])
+def test_notifications_that_are_more_than_one_commit_can_remove_go(cluster: ControlledCluster, is_there: bool) -> None:
+    if not is_there:
+        cluster.nodes[1].end()
+    for _ in range(25):
+        cluster.ensemble.put(*[_notification(LOG_DIR_EVENTS, b'{"version":1,"broker":2,"event":1}') for _ in range(1000)])
+    cluster.settle(2 * GONE_MS)
+    assert cluster.ensemble.children(LOG_DIR_EVENTS) == []
+    cluster.create("t", (3, 2))
+    cluster.settle()
+    assert cluster.state("t", 0).leader == 3
+
+
 def test_a_topic_is_deleted_once_every_broker_has_deleted_its_replicas(cluster: ControlledCluster) -> None:
     cluster.create("t", (1, 2), (2, 1))
     cluster.settle()
