@@ -53,6 +53,8 @@ class Candidate:
         self.world.timed.append(self)
         self.heard: list[Any] = []
         self.failed: set[tuple[str, int]] = set()
+        self.undeletable = 0
+        """How often its disk refuses to delete replicas."""
         self.is_deaf = False
         self.refusal = NONE
         self.roles: dict[tuple[str, int], tuple[int, int]] = {}
@@ -110,6 +112,9 @@ class Candidate:
     def _answer(self, body: Any) -> Any:
         if isinstance(body, LeaderAndIsrRequest):
             return self._take_roles(body)
+        if isinstance(body, StopReplicaRequest) and self.undeletable:
+            self.undeletable -= 1
+            return StopReplicaResponse(error_code=KAFKA_STORAGE_ERROR)
         if isinstance(body, StopReplicaRequest):
             for topic in body.topic_states:
                 for one in topic.partition_states:

@@ -33,7 +33,7 @@ from ottla.ports import NEW, Change, Now, SharedRegistry
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
-from ottla.wire.api.stop_replica import StopReplicaRequest
+from ottla.wire.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.errors import NOT_CONTROLLER, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH, error_name
 
 log = logging.getLogger("ottla.broker")
@@ -50,6 +50,9 @@ UNSUITABLE: Final = (
 BALANCE: Final = "balance of leaders"
 BALANCED_FIRST_MS: Final = 5_000
 """So long after an election the controller looks for the first time whether leaders are in balance."""
+DELETIONS_AGAIN: Final = "deletions again"
+DELETED_AGAIN_MS: Final = 10_000
+"""So long after a broker could not delete a replica it is asked again."""
 STALE: Final = frozenset((STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH))
 """What brokers answer that have registered anew or know a later controller: what is true now they hear or have heard already."""
 RETRY_MS = 500
@@ -196,6 +199,7 @@ class Controller:
         reign, self._reign = self._reign, None
         if reign is not None:
             self._scheduler.cancel(BALANCE)
+            self._scheduler.cancel(DELETIONS_AGAIN)
             reign.term.close()
 
     def _take_office(self, elected: Elected) -> Steps[None]:
@@ -346,7 +350,15 @@ class Controller:
         elif isinstance(request.message, LeaderAndIsrRequest):
             self._soon(None, partial(_roles_answered, request.node_id, response))
         if request.deleted:
-            self._soon(None, lambda reign: reign.topics.stopped(request, response))
+            self._soon(None, lambda reign: self._stopped(reign, request, response))
+
+    def _stopped(self, reign: Reign, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
+        yield from reign.topics.stopped(request, response)
+        if reign.topics.is_any_refused:
+            self._scheduler.at(DELETIONS_AGAIN, self._scheduler.now().mono_ms + DELETED_AGAIN_MS, self._delete_again)
+
+    def _delete_again(self, now: Now) -> None:
+        self._soon("refused deletions", lambda reign: reign.topics.ask_again())
 
 
 def _told(request: ControlRequest) -> str:

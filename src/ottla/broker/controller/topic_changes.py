@@ -40,6 +40,8 @@ class TopicChanges:
         self._leaders = leaders
         self._new_id = new_id
         self._changed = changed
+        self._refused: set[str] = set()
+        """Topics of which a broker could not delete a replica."""
 
     def there(self, names: Collection[str]) -> Steps[None]:
         """These are all topics that have an entry: new ones get leaders, and those that are gone are forgotten."""
@@ -152,8 +154,20 @@ class TopicChanges:
             self._term.deletions.deleted(request.node_id, set(some).difference(failed))
             yield None
         if failures:
-            log.warning("broker %d could not delete %d replicas", request.node_id, failures)
+            log.warning("broker %d could not delete %d replicas: it is asked again", request.node_id, failures)
+            self._refused.update(name for name, _ in request.deleted)
         yield from self.go_on()
+
+    def ask_again(self) -> Steps[None]:
+        """Have brokers delete what they could not delete before: a disk that refuses once may do it later."""
+        refused, self._refused = self._refused, set()
+        self._term.deletions.resume(refused)
+        yield from self.go_on()
+
+    @property
+    def is_any_refused(self) -> bool:
+        """Whether a broker could not delete a replica, and has not been asked again."""
+        return bool(self._refused)
 
     def _remove(self, name: str) -> Steps[None]:
         """No replica is left: states first, some at a time, then all else with the note. An early end leaves the note."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.controller.controller import DELETED_AGAIN_MS
 from ottla.cluster import layout
 from ottla.cluster.controller import entries
 from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
@@ -354,7 +355,20 @@ def test_notifications_that_are_more_than_one_commit_can_remove_go(cluster: Cont
     assert cluster.ensemble.children(LOG_DIR_EVENTS) == []
     cluster.create("t", (3, 2))
     cluster.settle()
-    assert cluster.state("t", 0).leader == 3
+    assert cluster.nodes[3].roles == {("t", 0): (3, 0)}
+
+
+@pytest.mark.expects_errors("broker 2 refused to stop replicas")
+def test_a_deletion_that_a_disk_refused_is_asked_again(cluster: ControlledCluster) -> None:
+    cluster.create("t", (2, 3))
+    cluster.settle()
+    cluster.nodes[2].undeletable = 2
+    cluster.ensemble.put(Change(f"{DELETIONS}/t", b"", NEW))
+    cluster.settle()
+    assert cluster.ensemble.get(layout.topic_path("t")) is not None
+    cluster.settle(3 * DELETED_AGAIN_MS)
+    assert cluster.ensemble.get(layout.topic_path("t")) is None
+    assert cluster.nodes[2].undeletable == 0
 
 
 def test_a_topic_is_deleted_once_every_broker_has_deleted_its_replicas(cluster: ControlledCluster) -> None:
