@@ -318,3 +318,22 @@ def test_many_entities_are_decided_upon_a_few_at_a_time_and_each_once(monkeypatc
     assert [entry.error_code for entry in answer.entries] == [NONE] * 500 + [INVALID_REQUEST]
     assert max(sizes) <= ENTITIES_AT_ONCE
     assert len(found(described(machine, ("user", 2, None)))) == 500
+
+
+def test_a_produce_under_the_smallest_quota_is_answered_and_charged_once() -> None:
+    machine = Machine()
+    create(machine, "t")
+    assert alter(machine, ANONYMOUS, producer_byte_rate=1) == (NONE, None)
+    uses: list[float] = []
+    use = machine.broker.quotas.use
+
+    def counting(key: str, client: Client, amount: float) -> None:
+        uses.append(amount)
+        use(key, client, amount)
+
+    machine.broker.quotas.use = counting  # type: ignore[method-assign]  # to count
+    for number in range(3):
+        answer = produce(machine, b"x" * 900_000)
+        assert answer.error_code == NONE
+        assert 0 < machine.rest_ms < 2**31
+        assert len(uses) == number + 1

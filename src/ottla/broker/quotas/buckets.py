@@ -7,6 +7,7 @@ from typing import Final
 
 MS: Final = 1000.0
 FOR_EVER_MS: Final = 1 << 40
+LONGEST_TOLD_MS: Final = (1 << 31) - 1
 
 
 class TokenBucket:
@@ -34,10 +35,10 @@ class TokenBucket:
         return self._tokens
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long it takes until there is a whole token."""
-        return max(0, ceil((1 - self.left(now_ms)) / self.per_second * MS)) if self.per_second else FOR_EVER_MS
+        """Return how long it takes until there is a whole token."""
+        return max(0, ceil(min((1 - self.left(now_ms)) / self.per_second * MS, FOR_EVER_MS))) if self.per_second else FOR_EVER_MS
 
     def debt_ms(self, now_ms: int) -> int:
-        """How long it takes until the debt is paid; 0 without a debt."""
+        """Return how long it takes until the debt is paid, at most as long as a response can say; 0 without a debt."""
         left = self.left(now_ms)
-        return 0 if left >= 0 else ceil(-left / self.per_second * MS)
+        return 0 if left >= 0 else ceil(min(-left / self.per_second * MS, LONGEST_TOLD_MS))

@@ -69,7 +69,8 @@ class Throttling:
     def _debt_ms(self, request: Request[Message], reply: Answerable, client: Client) -> int:
         quotas, key = self._quotas, request.api.key
         throttle_ms = 0 if reply is NO_REPLY else quotas.request_debt_ms(client)
-        if key == PRODUCE:
+        if key == PRODUCE and not request.is_charged:  # what is refused after all is answered twice
+            request.is_charged = True
             quotas.use(PRODUCER_BYTE_RATE, client, request.size)
         by_key = BY_KEY.get(key)
         return throttle_ms if by_key is None else max(throttle_ms, quotas.debt_ms(by_key, client))

@@ -70,7 +70,8 @@ class Request(Generic[Body]):
 
     `denied`, if any, answers the parts of it that the client may not ask for; the body no longer holds them. Of one that names many
     things the body has some of them, and `whole` is about all.
-    `is_owned`: views of the frame, such as records, may be kept beyond the handler's return.
+    `is_owned`: views of the frame, such as records, may be kept beyond the handler's return. `is_charged`: its bytes count in its
+    client's quota.
     """
 
     api: Api
@@ -85,6 +86,7 @@ class Request(Generic[Body]):
     denied: Message | None = None
     whole: Whole | None = None
     is_owned: bool = False
+    is_charged: bool = False
     size: int = 0
     """Bytes of its frame."""
 
