@@ -275,6 +275,19 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
         assert data.records
 
 
+def test_a_consumer_is_not_sent_to_a_replica_that_is_not_in_sync() -> None:
+    leader = Leader(replica_selector_class=SELECTOR)
+    racks(leader, b1="a", b2="b", b3="c")
+    leader.append(b"1", b"2")
+    leader.tell_roles(role(1, EPOCH + 1, isr=(1, 2)))
+    leader.fetched(2, 2, log_start_offset=0, current_leader_epoch=EPOCH + 1)
+    leader.fetched(1, 3, log_start_offset=0, current_leader_epoch=EPOCH + 1)
+    assert leader.now(0, -1, current_leader_epoch=EPOCH + 1, rack_id="b").preferred_read_replica == 2
+    data = leader.now(0, -1, current_leader_epoch=EPOCH + 1, rack_id="c")
+    assert data.preferred_read_replica == -1
+    assert data.records
+
+
 def test_without_a_selector_everybody_reads_from_the_leader() -> None:
     leader = Leader()
     racks(leader, b1="a", b2="b", b3="c")

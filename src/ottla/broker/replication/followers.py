@@ -89,7 +89,10 @@ class Followers:
     # The closest replica (KIP-392)
 
     def preferred(self, partition: Partition, offset: int, rack: str) -> int | None:
-        """The follower in a consumer's rack that it is to read from, as far as there is one with what it wants."""
+        """The follower in a consumer's rack that it is to read from, as far as there is one in sync with what it wants.
+
+        One that is not in sync may lag ever further behind, and its consumers with it.
+        """
         leader = partition.replicas
         if self._settings.value.replica_selector_class != RACK_AWARE or not isinstance(leader, LeaderState):
             return None
@@ -101,6 +104,7 @@ class Followers:
             (follower.log_end_offset, follower.caught_up_ms, node_id)
             for node_id, follower in leader.followers.items()
             if node_id in brokers
+            and node_id in leader.isr
             and brokers[node_id].rack == rack
             and follower.log_start_offset <= offset <= follower.log_end_offset
         ]
