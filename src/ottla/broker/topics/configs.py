@@ -59,16 +59,18 @@ class DynamicConfigs:
             self._settings.change(*self._without_bad(of_all_brokers, of_this_broker))
 
     def _without_bad(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> tuple[Texts, Texts]:
-        """Return the values that can be in force together, and log each other one."""
+        """Return the values that can be in force together, and log each other one: its setting stays as it was."""
         found: tuple[Texts, Texts] = {}, {}
-        for given, kept in zip((of_all_brokers, of_this_broker), found, strict=True):
+        before = self._settings.value.of_all_brokers, self._settings.value.of_this_broker
+        for given, kept, present in zip((of_all_brokers, of_this_broker), found, before, strict=True):
             for name, text in given.items():
                 kept[name] = text
                 try:
                     self._settings.value.changed(*found)
                 except SettingError as error:
                     del kept[name]
-                    log.error("%s was set while the broker ran and is left out: %s Set it anew, or delete it.", name, error)
+                    kept.update({name: present[name]} if name in present else {})
+                    log.error("%s was set while the broker ran and cannot be in force: %s Set it anew, or delete it.", name, error)
         return found
 
     def changed_elsewhere(self, topics: Collection[str], now: Now, *, of_brokers: bool) -> Steps[None]:
