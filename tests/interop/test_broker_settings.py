@@ -29,6 +29,7 @@ OURS = OF_THE_AUTHORIZER | {
     "ottla.listener.releases",
     "ottla.max.group.bytes",
     "ottla.max.open.files",
+    "ottla.max.producer.ids",
     "ottla.max.transactional.id.bytes",
     "ottla.reserve.bytes",
     "ottla.sasl.oauthbearer.required.scope",

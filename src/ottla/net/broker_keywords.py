@@ -93,6 +93,7 @@ class BrokerKeywords(TypedDict, total=False):
     max_connections_per_ip_overrides: str
     max_incremental_fetch_session_cache_slots: int
     message_max_bytes: int
+    min_insync_replicas: int
     node_id: int
     num_partitions: int
     num_replica_fetchers: int
