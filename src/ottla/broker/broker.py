@@ -209,8 +209,8 @@ class BrokerMachine:
         return Replication(self.node_id, registry, channels, self.image, self.settings_in_force, self.scheduler, membership)
 
     def _manage_replicas(self) -> None:
-        if self.replication is not None:
-            told = self._topics_changed, self._topics_deleted, self.first_news.come
+        if self.replication is not None and self.notifications is not None:
+            told = self._topics_changed, self._topics_deleted, self.first_news.come, self.notifications.read_again
             self.replication.manage(self.partitions, self.directories, self.disk, self.moves, *told)
 
     def _logs(self, commits: Commits) -> LogReconciler:

@@ -73,7 +73,7 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
         self.configs_ahead: dict[str, dict[str, str]] = {}
-        """What is set for topics of which nothing else is known yet."""
+        """What is set for topics of which nothing else is known yet, or only former topics of their names."""
         self.keeps_configs_ahead = False
         """Whether anything can be known of such topics: by a broker of a cluster, which hears of topics from the controller."""
         self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
@@ -157,7 +157,7 @@ class ClusterImage:
             case ["config", kind, who]:
                 self._apply_configs(kind, who, value)
             case ["config", "users", user, "clients", client_id]:
-                self._apply_quotas(QuotaEntity(layout.name_in(user), layout.name_in(client_id)), _configs(value))
+                self._apply_quotas(QuotaEntity(layout.name_in(user), layout.name_in(client_id)), configs_in(value))
             case ["brokers", "ids", node_id]:
                 self._apply_broker(int(node_id), value)
             case ["delegation_token", "tokens", token_id]:
@@ -232,6 +232,19 @@ class ClusterImage:
         if topic_id != NO_TOPIC_ID:
             self._names[topic_id] = name
 
+    def is_known(self, name: str, topic_id: bytes) -> bool:
+        """Return whether this topic is known, and not only a former one of its name. Topics of before 2.8 have no ids."""
+        known = self.topics.get(name)
+        return known is not None and (known.topic_id == topic_id or NO_TOPIC_ID in (known.topic_id, topic_id))
+
+    def know_configs(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
+        """Take in what is set for a topic: it stays for `put_topic` while only a former topic of its name is known."""
+        self.changes += 1
+        if self.is_known(name, topic_id):
+            self.topics[name].configs = configs
+        else:
+            self.configs_ahead[name] = configs
+
     def drop_topic(self, name: str) -> TopicImage | None:
         """Know a topic no more; returns what was known of it."""
         known = self.topics.pop(name, None)
@@ -255,25 +268,25 @@ class ClusterImage:
         if kind == "topics":
             self._apply_topic_configs(who, value)
         elif kind == "brokers":
-            self.broker_configs[None if who == layout.DEFAULT_ENTRY else int(who)] = _configs(value)
+            self.broker_configs[None if who == layout.DEFAULT_ENTRY else int(who)] = configs_in(value)
         elif kind == "groups":
-            self.group_configs[layout.name_in(who)] = _configs(value)
+            self.group_configs[layout.name_in(who)] = configs_in(value)
         elif kind == "users":
-            configs = self.user_configs[layout.name_in(who)] = _configs(value)
+            configs = self.user_configs[layout.name_in(who)] = configs_in(value)
             self._apply_quotas(QuotaEntity(layout.name_in(who)), configs)
         elif kind == "clients":
-            self._apply_quotas(QuotaEntity(None, layout.name_in(who)), _configs(value))
+            self._apply_quotas(QuotaEntity(None, layout.name_in(who)), configs_in(value))
         elif kind == "ips":
-            self._apply_quotas(QuotaEntity(ip=layout.name_in(who)), _configs(value))
+            self._apply_quotas(QuotaEntity(ip=layout.name_in(who)), configs_in(value))
 
     def _apply_topic_configs(self, name: str, value: bytes | None) -> None:
-        known = self.topics.get(name)
+        known, is_ahead = self.topics.get(name), name in self.configs_ahead
         if known is not None:
-            known.configs = _configs(value)
-        elif value is None:
+            known.configs = configs_in(value)
+        if value is None:
             self.configs_ahead.pop(name, None)
-        elif self.keeps_configs_ahead:
-            self.configs_ahead[name] = _configs(value)
+        elif is_ahead or (known is None and self.keeps_configs_ahead):
+            self.configs_ahead[name] = configs_in(value)
 
     def _apply_quotas(self, entity: QuotaEntity, configs: Mapping[str, str]) -> None:
         found = quotas_in(configs)
@@ -297,7 +310,8 @@ class ClusterImage:
         self.brokers[node_id] = BrokerImage(node_id, endpoints, stored.get("rack"))
 
 
-def _configs(value: bytes | None) -> dict[str, str]:
+def configs_in(value: bytes | None) -> dict[str, str]:
+    """Return the settings that an entry of the registry has. Raises several errors where it can't be understood."""
     return {str(name): str(text) for name, text in layout.read(value)["config"].items()} if value else {}
 
 

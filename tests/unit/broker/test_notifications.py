@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.membership.notifications import KEPT_MS
+from ottla.broker.membership.notifications import KEPT_MS, READ_AT_ONCE
 from ottla.cluster.acls import Resource
 from ottla.cluster.quotas import QuotaEntity
 from ottla.ports import Change
@@ -133,6 +133,28 @@ def test_a_change_is_read_in_the_end_if_the_registry_goes_between_its_notificati
     monkeypatch.setattr(one.registry, "read", losing)
     ensemble.put(Change("/config/users/alice", SCRAM), told("users/alice"))
     assert one.world.run(30_000, lambda: one.broker.credentials.users() == ["alice"])
+    assert lost
+
+
+def test_a_removal_is_followed_where_the_registry_goes_between_two_of_many_reads(
+    ensemble: SimEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensemble.put(Change("/config/users/alice", QUOTA))
+    one = PreparedBroker(ensemble, 1)
+    assert one.broker.quotas.is_on
+    read = one.registry.read
+    lost: list[Sequence[str]] = []
+
+    def losing(paths: Sequence[str], **watched: Any) -> Any:
+        if not lost and "/config/users/alice" not in paths and f"/config/topics/t{READ_AT_ONCE}" in paths:
+            lost.append(paths)
+            one.registry.lose_connection()
+        return read(paths, **watched)
+
+    monkeypatch.setattr(one.registry, "read", losing)
+    others = [told(f"topics/t{number}") for number in range(READ_AT_ONCE + 50)]
+    ensemble.put(Change("/config/users/alice", None), told("users/alice"), *others)
+    assert one.world.run(30_000, lambda: not one.broker.quotas.is_on)
     assert lost
 
 

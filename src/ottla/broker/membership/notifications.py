@@ -57,13 +57,16 @@ class Notifications:
         """
         yield from self._new()
         paths = yield from self._paths()
-        fault = yield from self._read([*paths, *sorted(self._known.union(self._told).difference(paths))])
-        self._told.clear()
-        return fault
+        return (yield from self._read([*paths, *sorted(self._known.union(self._told).difference(paths))]))
 
     def load_again(self, now: Now) -> None:
         """Read everything, in a new session: what was told may be gone."""
         self._is_all_due = True
+        self._look()
+
+    def read_again(self, paths: Iterable[str]) -> None:
+        """Read these entries as soon as the registry is reached: they could not be read when they had to be known."""
+        self._told.update(dict.fromkeys(paths))
         self._look()
 
     def _changed(self, path: str) -> None:
@@ -86,7 +89,6 @@ class Notifications:
             else:
                 yield from self._new()
                 yield from self._read([*self._told, layout.FEATURES])
-                self._told.clear()
         yield from self._forget_old()
 
     def _new(self) -> Steps[None]:
@@ -134,24 +136,32 @@ class Notifications:
         return found
 
     def _read(self, paths: Iterable[str]) -> Steps[str]:
-        """Take in what these entries say. An entry that can't be understood leaves the image as it is, and has a sentence."""
+        """Take in what these entries say. An entry that can't be understood leaves the image as it is, and has a sentence.
+
+        Rooms follow when all are read: until then entries that are gone stay known and those that were told of stay told, so that
+        nothing is lost where the registry goes between two reads.
+        """
         changed: list[str] = []
-        fault = ""
-        for some in _pieces(list(paths)):
+        gone: list[str] = []
+        fault, wanted = "", list(paths)
+        for some in _pieces(wanted):
             watched = [path for path in some if path == layout.FEATURES]
             if watched:
                 entries = yield from self._registry.read(watched, changed=self._changed)
-                fault = self._take_in(watched, entries, changed) or fault
+                fault = self._take_in(watched, entries, changed, gone) or fault
                 self.features_epoch = 0 if entries[0] is None else entries[0].version
             others = [path for path in some if path not in watched]
             entries = yield from self._registry.read(others)
-            fault = self._take_in(others, entries, changed) or fault
+            fault = self._take_in(others, entries, changed, gone) or fault
             yield None
         if changed:
             yield from self._follow(changed)
+        self._known.difference_update(gone)
+        for path in wanted:
+            self._told.pop(path, None)
         return fault
 
-    def _take_in(self, paths: Sequence[str], entries: Sequence[Entry | None], changed: list[str]) -> str:
+    def _take_in(self, paths: Sequence[str], entries: Sequence[Entry | None], changed: list[str], gone: list[str]) -> str:
         fault = ""
         for path, entry in zip(paths, entries, strict=True):
             if entry is None and path not in self._known:
@@ -164,7 +174,10 @@ class Notifications:
                 )
                 log.error("%s", fault)
                 continue
-            (self._known.discard if entry is None else self._known.add)(path)
+            if entry is None:
+                gone.append(path)
+            else:
+                self._known.add(path)
             changed.append(path)
         return fault
 

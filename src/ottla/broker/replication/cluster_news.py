@@ -13,6 +13,7 @@ from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.replication.unheard_deletions import UnheardDeletions
 from ottla.broker.scheduler import Scheduler, Steps
+from ottla.cluster import layout
 from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.cluster.told import Noticed, ToldTopic, drop_topics, take_brokers, take_topics
 from ottla.ports import Now, RegistryAway, SharedRegistry
@@ -21,7 +22,10 @@ log = logging.getLogger("ottla.broker")
 
 
 class ClusterNews:
-    """`changed` and `deleted` hear of topics that came or grew, and of those that are no more; `come` of each thing taken."""
+    """`changed` and `deleted` hear of topics that came or grew, and of those that are no more; `come` of each thing taken.
+
+    `read_again` is called with entries of the registry that could not be read: it takes them in once they can be.
+    """
 
     def __init__(
         self,
@@ -33,7 +37,9 @@ class ClusterNews:
         changed: Callable[[list[str]], None],
         deleted: Callable[[list[str], Now], None],
         come: Callable[[], None],
+        read_again: Callable[[Iterable[str]], None],
     ) -> None:
+        self._read_again = read_again
         self._image = image
         self._configs = configs
         self._replicas = replicas
@@ -73,7 +79,9 @@ class ClusterNews:
         try:
             yield from self._configs.learn((topic.name, topic.topic_id) for topic in topics)
         except RegistryAway as failure:
-            log.warning("the settings of new topics could not be read (%s): the defaults hold here until they change", failure)
+            log.warning("the settings of new topics could not be read (%s): the defaults hold here until they are", failure)
+            owed = self._configs.owed(topic.name for topic in topics)
+            self._read_again([layout.topic_config_path(name) for name in owed])
         self._tell((yield from take_topics(self._image, topics)))
         yield from self._replicas.part_with(topics)
 
@@ -82,6 +90,7 @@ class ClusterNews:
 
     def _tell(self, noticed: Noticed) -> None:
         if noticed.deleted:
+            self._configs.forget(noticed.deleted)
             self._deleted(noticed.deleted, self._scheduler.now())
         if noticed.changed or noticed.deleted:
             self._changed([*noticed.changed, *noticed.deleted])

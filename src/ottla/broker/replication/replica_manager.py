@@ -262,7 +262,7 @@ class ReplicaManager:
     def _held(self, role: RoleTold, now: Now) -> Replica:
         held = self._partitions.get(role.topic, role.index)
         if held is None:
-            config = self._settings.value.log_config(self._configs.of(role.topic))
+            config = self._settings.value.log_config(self._configs.of(role.topic, role.topic_id))
             held = self._partitions.open(role.topic, role.index, role.topic_id, config, now, clean=self._clean)
         assert isinstance(held, Replica), "a broker of a cluster holds nothing else"
         return held

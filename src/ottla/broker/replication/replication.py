@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from ottla.broker.coordination.moves import CoordinatorMoves
@@ -56,8 +56,12 @@ class Replication:
         changed: Callable[[list[str]], None],
         deleted: Callable[[list[str], Now], None],
         come: Callable[[], None],
+        read_again: Callable[[Iterable[str]], None],
     ) -> None:
-        """Take over these partitions; `changed` and `deleted` hear of topics that came, grew or went, `come` of all news."""
+        """Take over these partitions; `changed` and `deleted` hear of topics that came, grew or went, `come` of all news.
+
+        `read_again` takes entries of the registry in as soon as they can be read.
+        """
         image, settings, scheduler, registry = self._image, self._settings, self._scheduler, self._registry
         ports, configs = self._ports, TopicConfigs(registry, image)
         ports.partitions = partitions
@@ -67,7 +71,7 @@ class Replication:
         self.manager = ReplicaManager(
             ports, partitions, directories, disk, image, configs, settings, scheduler, lambda: membership.oldest_epoch
         )
-        self.news = ClusterNews(registry, image, configs, self.manager, scheduler, changed, deleted, come)
+        self.news = ClusterNews(registry, image, configs, self.manager, scheduler, changed, deleted, come, read_again)
         manager, terms = self.manager, ports.terms
         self.followers = Followers(ports.node_id, image, settings, scheduler)
         self.fetchers = ReplicaFetchers(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ottla.broker.scheduler import Steps
 from ottla.broker.settings.values import refused_topic_values
 from ottla.cluster import layout
-from ottla.cluster.image import NO_TOPIC_ID, ClusterImage
+from ottla.cluster.image import ClusterImage, configs_in
 from ottla.ports import SharedRegistry
 
 log = logging.getLogger("ottla.broker")
@@ -20,29 +20,39 @@ READ_AT_ONCE = 500
 
 
 class TopicConfigs:
-    """Lets the image know them."""
+    """Loads them into the image. What could not be read stays owed: it is new until it was."""
 
     def __init__(self, registry: SharedRegistry, image: ClusterImage) -> None:
         self._registry = registry
         self._image = image
+        self._owed: set[str] = set()
         image.keeps_configs_ahead = True
 
     def learn(self, topics: Iterable[tuple[str, bytes]]) -> Steps[None]:
         """Read what is set for those of these topics (name, id) of which it is not known. Raises `RegistryAway`."""
-        names = [name for name, topic_id in dict.fromkeys(topics) if self._is_new(name, topic_id)]
+        new = {name: topic_id for name, topic_id in topics if self._is_new(name, topic_id)}
+        self._owed.update(new)
+        names = list(new)
         for start in range(0, len(names), READ_AT_ONCE):
             some = names[start : start + READ_AT_ONCE]
             entries = yield from self._registry.read([layout.topic_config_path(name) for name in some])
             for name, entry in zip(some, entries, strict=True):
-                self._image.configs_ahead[name] = {}
-                if entry is not None and entry.value:
-                    self._take_in(name, entry.value)
+                self._owed.discard(name)
+                self._image.know_configs(name, new[name], self._understood(name, None if entry is None else entry.value))
 
-    def _take_in(self, name: str, value: bytes) -> None:
-        """Let the image know the settings of a topic; one topic's damage keeps this broker from no other."""
+    def owed(self, names: Iterable[str]) -> list[str]:
+        """Return those of these topics whose settings could not be read yet."""
+        return [name for name in names if name in self._owed]
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Owe nothing for topics that are no more."""
+        self._owed.difference_update(names)
+
+    def _understood(self, name: str, value: bytes | None) -> dict[str, str]:
+        """Return the settings that an entry has for a topic; one topic's damage keeps this broker from no other."""
         path = layout.topic_config_path(name)
         try:
-            self._image.apply(path, value)
+            configs = configs_in(value)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             log.error(
                 "The registry's entry %s can't be understood (%s): the defaults hold for topic %s until it is set.",
@@ -50,17 +60,19 @@ class TopicConfigs:
                 error,
                 name,
             )
-            return
-        for sentence in refused_topic_values(self._image.configs_ahead.get(name, {})):
+            return {}
+        for sentence in refused_topic_values(configs):
             log.error("Topic %s has the default instead of what the registry's entry %s says: %s", name, path, sentence)
+        return configs
 
     def _is_new(self, name: str, topic_id: bytes) -> bool:
-        known = self._image.topics.get(name)
-        if known is None:
-            return name not in self._image.configs_ahead
-        return known.topic_id != topic_id and NO_TOPIC_ID not in (known.topic_id, topic_id)
+        if name in self._owed:
+            return True
+        if name in self._image.topics:
+            return not self._image.is_known(name, topic_id)
+        return name not in self._image.configs_ahead
 
-    def of(self, name: str) -> dict[str, str]:
-        """What is set for a topic."""
-        known = self._image.topics.get(name)
-        return self._image.configs_ahead.get(name, {}) if known is None else known.configs
+    def of(self, name: str, topic_id: bytes) -> dict[str, str]:
+        """Return what is set for a topic. One that was made anew under its name may still be known by its former id."""
+        is_known = self._image.is_known(name, topic_id)
+        return self._image.topics[name].configs if is_known else self._image.configs_ahead.get(name, {})
