@@ -5,6 +5,7 @@ Each case has a transactional id of its own. Ids and epochs are told relative to
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -117,12 +118,15 @@ class Transactions:
     """Brings transactional ids into a state, and asks one thing of each."""
 
     def __init__(self, address: str, run: str) -> None:
-        self._connection = raw.connect(address)
+        self._connection = self.connected(address)
         self._numbers = count()
         self._run = run
         for first in ("first", "second"):  # one after the other makes the topic and finds its coordinators ready
             self.find(f"{first}-{run}")
             self._init(f"{first}-{run}")
+
+    def connected(self, address: str) -> socket.socket:
+        return raw.connect(address)
 
     def close(self) -> None:
         self._connection.close()

@@ -30,6 +30,9 @@ MOST_LOOKED_AT = 2_000
 TOMBSTONE = 5
 """What a tombstone, which is stored and applied, costs beside a look."""
 
+MOST_FORGOTTEN = MOST_LOOKED_AT // TOMBSTONE
+"""Tombstones of one slice where nothing has to be looked at."""
+
 PAUSE_MS = 2
 """Between two slices, for others to have their turn."""
 

@@ -31,6 +31,9 @@ from ottla.coord.consumer.records import STORED as CONSUMER_STORED
 from ottla.coord.consumer.records import ConsumerStored
 from ottla.coord.memory import GroupMemory
 from ottla.coord.outcome import (
+    DeletionBegun,
+    DeletionKey,
+    DeletionOver,
     ExpiryKey,
     GroupOutcome,
     GroupRecord,
@@ -52,6 +55,7 @@ from ottla.coord.records import (
     TransactionEnded,
     encode_record,
 )
+from ottla.coord.refusal import refused
 from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer, WrittenBy, dissolved
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
@@ -67,6 +71,7 @@ from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
     GROUP_ID_NOT_FOUND,
     GROUP_MAX_SIZE_REACHED,
     ILLEGAL_GENERATION,
@@ -104,6 +109,8 @@ class GroupMachine:
         self.consumers = ConsumerGroups(settings, new_id, self.memory, assignors, of_group)
         self.offsets = offsets.Offsets()
         self._new_id = new_id
+        self._deleting: set[str] = set()
+        """Groups that are being deleted in slices."""
         self.weight = 0
         """What the members of its groups take in memory, in bytes, without the topics that those of consumer groups name."""
 
@@ -138,6 +145,8 @@ class GroupMachine:
 
     def decide(self, asked: Asked[object], now: Now) -> GroupOutcome:
         """Decide one input. Nothing changes until the outcome's records are applied."""
+        if self._deleting and _group_of(asked.body) in self._deleting:
+            return Outcome(replies=(Reply(asked.token, refused(asked.body, COORDINATOR_LOAD_IN_PROGRESS)),))
         outcome = self.consumers.decide(asked, now, self.groups)
         if outcome is not None:
             return outcome
@@ -161,14 +170,23 @@ class GroupMachine:
             self.offsets.apply(record)
         elif isinstance(record, GroupForgotten):
             self._drop(record.group_id)
-        elif isinstance(record, TopicsSeen):
-            self.consumers.see(record)
+        elif isinstance(record, TopicsSeen | DeletionBegun | DeletionOver):
+            self._note(record)
         else:
             event = cast(ClassicEvent, record)
             group = self._group(event.group_id)
             self.weight -= group.weight
             classic.apply(group, event)
             self.weight += group.weight
+
+    def _note(self, event: TopicsSeen | DeletionBegun | DeletionOver) -> None:
+        """Apply an event that is of neither kind of group."""
+        if isinstance(event, TopicsSeen):
+            self.consumers.see(event)
+        elif isinstance(event, DeletionBegun):
+            self._deleting.add(event.group_id)
+        else:
+            self._deleting.discard(event.group_id)
 
     def recall(self, now: Now) -> GroupOutcome:
         """Set the timers of all groups, and go on with what they were doing."""
@@ -229,6 +247,8 @@ class GroupMachine:
             return self._expire(key, now)
         if isinstance(key, TopicsKey):
             return self._forget_topics(key, now)
+        if isinstance(key, DeletionKey):
+            return self._deleted(key, now)
         assert isinstance(key, SessionKey | JoinKey | SyncGroupKey), "the other keys are those of consumer groups"
         if key.group_id not in self.groups:
             return NOTHING
@@ -340,14 +360,29 @@ class GroupMachine:
         return Outcome(replies=(Reply(asked.token, DescribeGroupsResponse(groups=groups)),))
 
     def _delete(self, asked: Asked[DeleteGroupsRequest], now: Now) -> GroupOutcome:
-        records: list[Stored] = []
-        response = DeleteGroupsResponse()
-        for group_id in dict.fromkeys(asked.body.groups_names):
-            error_code = self._delete_error(group_id)
-            response.results.append(DeleteGroupsResponse.DeletableGroupResult(group_id=group_id, error_code=error_code))
-            if not error_code:
-                records += [*self.offsets.forget_group(group_id), *self._tombstones(group_id)]
-        return Outcome(tuple(records), (Reply(asked.token, response),))
+        return self._deleted(DeletionKey(asked.token, tuple(dict.fromkeys(asked.body.groups_names))), now)
+
+    def _deleted(self, key: DeletionKey, now: Now) -> GroupOutcome:
+        """Delete groups until there are enough tombstones for one slice. A group of which more is left stays closed until then."""
+        records: list[GroupRecord] = []
+        results = list(key.results)
+        for at, group_id in enumerate(key.groups):
+            is_begun = key.is_begun and at == 0
+            error_code = NONE if is_begun else self._delete_error(group_id)
+            if error_code == NONE:
+                room = max(expiry.MOST_FORGOTTEN - len(records), 1)
+                offsets_gone = self.offsets.forget_group(group_id, room)
+                records += offsets_gone
+                if len(offsets_gone) == room:
+                    following = DeletionKey(key.token, key.groups[at:], tuple(results), is_begun=True)
+                    begun = (DeletionBegun(group_id),)
+                    return Outcome((*begun, *records), timers=(Timer(following, now.mono_ms + expiry.PAUSE_MS),))
+                records += self._tombstones(group_id)
+                records += [DeletionOver(group_id)] if is_begun else []
+            results.append((group_id, error_code))
+        of = DeleteGroupsResponse.DeletableGroupResult
+        response = DeleteGroupsResponse(results=[of(group_id=name, error_code=code) for name, code in results])
+        return Outcome(tuple(records), (Reply(key.token, response),))
 
     def _tombstones(self, group_id: str) -> list[Stored]:
         """The records that delete a group of either kind."""
@@ -356,6 +391,8 @@ class GroupMachine:
         return [GroupForgotten(group_id)]
 
     def _delete_error(self, group_id: str) -> int:
+        if group_id in self._deleting:
+            return COORDINATOR_LOAD_IN_PROGRESS
         if group_id in self.consumers.groups:
             return NONE if self.consumers.is_empty(group_id) else NON_EMPTY_GROUP
         group = self.groups.get(group_id)
@@ -399,6 +436,13 @@ def _offset_delete_error(group: ClassicGroup | ConsumerGroup | None, group_id: s
     if isinstance(group, ClassicGroup) and group.state is not State.EMPTY and group.protocol_type != "consumer":
         return NON_EMPTY_GROUP
     return NONE
+
+
+def _group_of(body: object) -> str | None:
+    """Return the group that a request is about; None for what is about several, or comes from no client."""
+    if type(body) is offsets.StableFetch:
+        return body.wanted.group_id
+    return getattr(body, "group_id", None)
 
 
 _OF_CONSUMERS = CONSUMER_STORED | EVENTS

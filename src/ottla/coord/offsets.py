@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from ottla.coord.consumer.topics import KnownTopics
@@ -100,11 +101,13 @@ class Offsets:
         """All groups that have committed anything."""
         return tuple(self._groups)
 
-    def forget_group(self, group_id: str) -> list[OffsetForgotten]:
-        """The tombstones of all that a group has committed, or has pending."""
-        places = [(topic, index) for topic, held in self.of(group_id).items() for index in held]
-        places += [(topic, index) for _, topic, index in self.pending.places(group_id)]
-        return [OffsetForgotten(group_id, topic, index) for topic, index in dict.fromkeys(places)]
+    def forget_group(self, group_id: str, most: int) -> list[OffsetForgotten]:
+        """Return the tombstones of the first `most` of the offsets that a group has committed, or has pending."""
+        topics = self.of(group_id)
+        committed = ((topic, index) for topic, held in topics.items() for index in held)
+        places = self.pending.places(group_id)
+        pending = ((topic, index) for _, topic, index in places if index not in topics.get(topic, ()))
+        return [OffsetForgotten(group_id, topic, index) for topic, index in islice(chain(committed, pending), most)]
 
     def _file(self, record: OffsetCommitted) -> None:
         group_id, topic, partition = record[:3]

@@ -17,7 +17,20 @@ from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatReques
 from ottla.wire.errors import NONE
 from ottla.wire.schema import Uuid
 
-GroupRecord = Stored | ClassicEvent | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded
+
+class DeletionBegun(NamedTuple):
+    """An event: a group is being deleted, some of its offsets at a time. Nobody joins it, commits for it or reads it meanwhile."""
+
+    group_id: str
+
+
+class DeletionOver(NamedTuple):
+    """An event: nothing is left of a group that was being deleted."""
+
+    group_id: str
+
+
+GroupRecord = Stored | ClassicEvent | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded | DeletionBegun | DeletionOver
 """What changes the state of groups and offsets: records of `__consumer_offsets`, and events that a restart forgets."""
 
 GroupOutcome = Outcome[GroupRecord]
@@ -95,6 +108,19 @@ class TopicsKey:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletionKey:
+    """The next slice of deleting `groups`, of which the first is begun already if `is_begun`.
+
+    `token` is that of the DeleteGroups that began it, `results` are the groups and error codes of those before.
+    """
+
+    token: int
+    groups: tuple[str, ...] = field(compare=False)
+    results: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+    is_begun: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class PatternsKey:
     """The next slice of matching a group's regular expressions: the first of `patterns`, from topic name number `at` on.
 
@@ -157,6 +183,7 @@ TimerKey = (
     | AssignmentKey
     | ExpiryKey
     | TopicsKey
+    | DeletionKey
 )
 
 

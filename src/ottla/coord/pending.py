@@ -19,11 +19,13 @@ class OffsetKey(NamedTuple):
 class PendingOffsets:
     """The offsets of all open transactions. The newest record of each counts, whichever ends first; an older one becomes None."""
 
-    __slots__ = ("_by_place", "_by_producer")
+    __slots__ = ("_by_group", "_by_place", "_by_producer")
 
     def __init__(self) -> None:
         self._by_producer: dict[int, dict[OffsetKey, OffsetCommitted | None]] = {}
         self._by_place: dict[OffsetKey, dict[int, None]] = {}
+        self._by_group: dict[str, dict[OffsetKey, None]] = {}
+        """The places of each group: deserted groups are asked about one by one, and there may be very many places."""
 
     def __len__(self) -> int:
         return len(self._by_place)
@@ -32,14 +34,15 @@ class PendingOffsets:
         return place in self._by_place
 
     def places(self, group_id: str) -> Iterable[OffsetKey]:
-        """The keys of a group's pending offsets."""
-        return [place for place in self._by_place if place.group_id == group_id]
+        """Return the keys of a group's pending offsets."""
+        return tuple(self._by_group.get(group_id, ()))
 
     def add(self, record: OffsetPending) -> None:
         offset = record.offset
         place = OffsetKey(offset.group_id, offset.topic, offset.partition)
         self._by_producer.setdefault(record.producer_id, {})[place] = offset
         holders = self._by_place.setdefault(place, {})
+        self._by_group.setdefault(place.group_id, {})[place] = None
         holders.pop(record.producer_id, None)
         holders[record.producer_id] = None
 
@@ -63,11 +66,22 @@ class PendingOffsets:
 
     def forget(self, place: tuple[str, str, int]) -> None:
         """A tombstone takes what is pending for its offset with it."""
-        for holder in self._by_place.pop(OffsetKey(*place), ()):
-            del self._by_producer[holder][OffsetKey(*place)]
+        key = OffsetKey(*place)
+        for holder in self._by_place.get(key, ()):
+            del self._by_producer[holder][key]
+        self._leave(key)
 
     def _let_go(self, place: OffsetKey, producer_id: int) -> None:
         holders = self._by_place[place]
         del holders[producer_id]
         if not holders:
-            del self._by_place[place]
+            self._leave(place)
+
+    def _leave(self, place: OffsetKey) -> None:
+        """Forget that anything is pending for an offset."""
+        if self._by_place.pop(place, None) is None:
+            return
+        of_group = self._by_group[place.group_id]
+        del of_group[place]
+        if not of_group:
+            del self._by_group[place.group_id]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coord.offsets import FetchGroup, Offsets, fetch
+from ottla.coord.pending import OffsetKey
 from ottla.coord.records import OffsetCommitted, OffsetForgotten, OffsetPending, TransactionEnded
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.errors import NONE, UNSTABLE_OFFSET_COMMIT
@@ -52,7 +55,7 @@ def test_asked_for_all_topics_only_what_was_committed_is_told() -> None:
 def test_a_tombstone_takes_what_is_pending_with_it() -> None:
     offsets = Offsets()
     offsets.apply(OffsetPending(9, at(5)))
-    assert offsets.forget_group("g") == [OffsetForgotten("g", "t", 0)]
+    assert offsets.forget_group("g", 10) == [OffsetForgotten("g", "t", 0)]
     offsets.apply(OffsetForgotten("g", "t", 0))
     assert not offsets.pending
     offsets.apply(TransactionEnded(9, True))
@@ -94,3 +97,19 @@ def test_the_newest_record_that_counts_is_what_is_committed(steps: list[tuple[st
             pending = {holder: [each for each in held if each[0] != detail] for holder, held in pending.items()}
         assert {index: held.offset for index, held in offsets.of("g").get("t", {}).items()} == counting
         assert {place.partition for place in offsets.pending.places("g")} == {each[0] for held in pending.values() for each in held}
+
+
+def test_what_a_group_has_pending_is_found_without_a_look_at_what_others_have() -> None:
+    """Deserted groups are asked about one by one: each that looked at all pending offsets would make that quadratic."""
+
+    class Unread(dict[OffsetKey, dict[int, None]]):
+        def __iter__(self) -> Iterator[OffsetKey]:
+            raise AssertionError("all places are looked at")
+
+    offsets = Offsets()
+    offsets.pending._by_place = Unread()
+    for group in ("g", "other"):
+        offsets.apply(OffsetPending(9, at(5)._replace(group_id=group)))
+    assert list(offsets.pending.places("g")) == [OffsetKey("g", "t", 0)]
+    offsets.apply(TransactionEnded(9, False))
+    assert list(offsets.pending.places("g")) == []

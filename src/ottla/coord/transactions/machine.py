@@ -324,17 +324,21 @@ class TransactionMachine:
 def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
     """Return why a producer cannot have partitions added or verified now, all of them.
 
-    While markers are written that is CONCURRENT_TRANSACTIONS, before id and epoch are looked at, as in Kafka.
+    While markers are written that is CONCURRENT_TRANSACTIONS, as in Kafka: before id and epoch are judged where partitions are to
+    be added, since both may change with the end, and after that where they are only verified: a fenced producer gets neither back.
     """
     if not body.transactional_id:
         return INVALID_REQUEST
     held = known.as_held() if known is not None else None
-    if held is not None and held.status in PREPARED:
+    is_ending = held is not None and held.status in PREPARED
+    if is_ending and not body.verify_only:
         return CONCURRENT_TRANSACTIONS
     if held is None or held.producer_id != body.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
     if held.producer_epoch != body.producer_epoch:
         return PRODUCER_FENCED
+    if is_ending:
+        return CONCURRENT_TRANSACTIONS
     return INVALID_TXN_STATE if held.is_kept else NONE
 
 
