@@ -71,7 +71,8 @@ def test_partitions_are_filtered_by_what_is_wrong_with_them(run: Run, topic: str
     assert [(row["topic"], row["partition"], row["replicas"] == row["isr"]) for row in rows] == [
         (topic, at, True) for at in range(3)
     ]
-    assert run("partitions", "--topic", topic, "--under-replicated", "--offline") == (0, "There is no such partition.\n", "")
+    none = "None of 3 partitions is under-replicated or offline.\n"
+    assert run("partitions", "--topic", topic, "--under-replicated", "--offline") == (0, none, "")
 
 
 def test_moves_that_cannot_be_are_told_in_one_sentence(run: Run, topic: str, tmp_path: Path) -> None:

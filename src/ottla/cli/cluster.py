@@ -130,18 +130,18 @@ def _room(directories: Iterable[LogDir], *, as_json: bool) -> tuple[Cell, Cell]:
 
 
 def _partitions(admin: Admin, options: argparse.Namespace) -> int:
-    filters: dict[Callable[[PartitionSeen], bool], bool] = {
-        lambda each: each.is_under_replicated: options.under_replicated,
-        lambda each: each.is_offline: options.offline,
-        lambda each: each.is_led_by_another: options.not_preferred,
+    filters: dict[str, tuple[Callable[[PartitionSeen], bool], bool]] = {
+        "under-replicated": (lambda each: each.is_under_replicated, options.under_replicated),
+        "offline": (lambda each: each.is_offline, options.offline),
+        "led by another replica than its first": (lambda each: each.is_led_by_another, options.not_preferred),
     }
-    asked = [one for one, is_asked in filters.items() if is_asked]
-    found = _seen(cluster_moves.topics_of(admin, options.topic))
-    rows = [each.cells for each in found if not asked or any(one(each) for one in asked)]
+    asked = {kind: is_of_kind for kind, (is_of_kind, is_asked) in filters.items() if is_asked}
+    found = list(_seen(cluster_moves.topics_of(admin, options.topic)))
+    rows = [each.cells for each in found if not asked or any(is_of_kind(each) for is_of_kind in asked.values())]
     if rows or options.json:
         _print(_told(PARTITION_COLUMNS, rows, as_json=options.json))
     else:
-        print("There is no such partition.")
+        print(f"None of {len(found)} partitions is {' or '.join(asked)}." if found else "The cluster has no topics.")
     return 0
 
 

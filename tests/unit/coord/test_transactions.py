@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import count
 
 import pytest
@@ -572,3 +573,18 @@ def test_a_time_out_without_a_producer_id_to_be_had_waits_for_one() -> None:
     coordinator.machine._new_producer_id = lambda: 7
     coordinator.ask(Due(TimeoutsKey()))
     assert coordinator.machine.is_ending("a")
+
+
+def test_a_transaction_whose_end_cannot_be_stored_is_logged_as_overdue_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ottla.coord")
+    coordinator = Coordinator()
+    for times in (1, 2):
+        known = coordinator.init()
+        coordinator.ask(AddPartitions("a", known.producer_id, known.producer_epoch, PLACES))
+        coordinator.ms += HOUR_MS
+        for _ in range(100):
+            coordinator.machine.decide(Asked(Due(TimeoutsKey()), token=1), Now(coordinator.ms, coordinator.ms))
+            coordinator.ms += 1_000
+        coordinator.ask(Due(TimeoutsKey()))
+        coordinator.carry_out()
+        assert len([message for message in caplog.messages if "is aborted" in message]) == times

@@ -140,3 +140,31 @@ def test_a_broker_that_is_started_while_it_runs_goes_on_serving_its_clients(clus
     cluster.hosts[0].receive(18, 0, ApiVersionsRequest(), Peer(1, "10.0.0.1", 40_000, "broker-1", PORT), heard.append)
     assert heard[0] is not None
     assert heard[0].error_code == 0
+
+
+def epoch(cluster: Cluster, node_id: int) -> int:
+    entry = cluster.ensemble.get(f"/brokers/ids/{node_id}")
+    return -1 if entry is None else entry.created
+
+
+def known_epoch(cluster: Cluster, node_id: int) -> int:
+    broker = cluster.hosts[node_id - 1].broker
+    assert broker is not None
+    assert broker.membership is not None
+    return broker.membership.broker_epoch
+
+
+@pytest.mark.parametrize("node_id", [1, 2, 3])
+def test_a_registration_that_is_removed_while_its_session_lives_is_made_again(cluster: Cluster, node_id: int) -> None:
+    for _ in range(2):
+        before = epoch(cluster, node_id)
+        cluster.ensemble.put(Change(f"/brokers/ids/{node_id}", None))
+        assert cluster.world.run(SESSION_MS, lambda: before < epoch(cluster, node_id) == known_epoch(cluster, node_id))  # noqa: B023
+    assert cluster.registered == ["1", "2", "3"]
+
+
+def test_a_registration_that_is_removed_as_the_registry_goes_is_made_again(cluster: Cluster) -> None:
+    before = epoch(cluster, 2)
+    cluster.ensemble.put(Change("/brokers/ids/2", None))
+    cluster.hosts[1].session.lose_connection()
+    assert cluster.world.run(2 * SESSION_MS, lambda: before < epoch(cluster, 2) == known_epoch(cluster, 2))

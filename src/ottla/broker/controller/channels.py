@@ -6,12 +6,14 @@ brokers, and not what the requests mean.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.broker.interbroker.channels import Channels
+from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.controller.context import AT_ONCE
@@ -23,9 +25,11 @@ from ottla.wire.api.update_metadata import UpdateMetadataRequest
 from ottla.wire.codec.blocks import BlockWriter, Path, level_of, pieces
 from ottla.wire.schema import Message
 
+log = logging.getLogger("ottla.broker")
+
 LANE = "controller"
-RETRY_MS = 100
-"""So long a broker is left alone that is not reached."""
+RETRY_MS, MOST_RETRY_MS = 100, 1_000
+"""So long a broker is left alone that is not reached, first and at most."""
 MANY: dict[type[Message], tuple[Path, ...]] = {
     LeaderAndIsrRequest: (("topic_states", "partition_states"), ("ungrouped_partition_states",)),
     UpdateMetadataRequest: (("topic_states", "partition_states"), ("ungrouped_partition_states",)),
@@ -59,6 +63,7 @@ class ControllerChannel:
         self._waiting: deque[ControlRequest] = deque()
         self._is_busy = False
         self._is_closed = False
+        self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def send(self, request: ControlRequest) -> None:
         """Send it after all others."""
@@ -110,8 +115,10 @@ class ControllerChannel:
             def again(now: Now) -> None:
                 self._send(request)
 
-            self._scheduler.at(self, self._scheduler.now().mono_ms + RETRY_MS, again)
+            self._repeats.tell(log, logging.INFO, "broker %d does not answer the controller, and is asked again", self._node_id)
+            self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), again)
             return
+        self._repeats.over()
         self._is_busy = False
         self._answered(request, response)
         self._go_on()

@@ -22,6 +22,7 @@ from ottla.broker.controller.topic_changes import TopicChanges
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.versions import Switch
+from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster import features, layout
@@ -55,8 +56,8 @@ DELETED_AGAIN_MS: Final = 10_000
 """So long after a broker could not delete a replica it is asked again."""
 STALE: Final = frozenset((STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH))
 """What brokers answer that have registered anew or know a later controller: what is true now they hear or have heard already."""
-RETRY_MS = 500
-"""After so long the registry is asked again who is the controller, where it was not reached."""
+RETRY_MS, MOST_RETRY_MS = 500, 2_000
+"""After so long the registry is asked again who is the controller, first and at most, where it was not reached."""
 
 
 class Watches(NamedTuple):
@@ -103,7 +104,8 @@ class Controller:
         self._is_candidate = False
         self._unsuitable: set[tuple[int, int]] = set()
         """Numbers and epochs of brokers that are passed over, which is said once of each."""
-        self._events = ControllerEvents(scheduler, self._resign, self._look_again)
+        self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
+        self._events = ControllerEvents(scheduler, self._resign, self._look_again, self._repeats)
         self._election = ControllerElection(registry, node_id, scheduler, self._may_have_moved)
 
     @property
@@ -182,7 +184,7 @@ class Controller:
         """What the registry took is uncertain: once it is reached, all is read anew."""
         self._resign()
         if self._is_candidate:
-            self._scheduler.at(self, self._scheduler.now().mono_ms + RETRY_MS, lambda now: self._may_have_moved(""))
+            self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._may_have_moved(""))
 
     def _elect(self) -> Steps[None]:
         if not self._is_candidate:
@@ -194,6 +196,7 @@ class Controller:
         if self._reign is None and elected is not None and self._is_candidate:
             log.info("elected as the controller, in epoch %d", elected.epoch)
             yield from self._take_office(elected)
+        self._repeats.over()
 
     def _resign(self) -> None:
         reign, self._reign = self._reign, None

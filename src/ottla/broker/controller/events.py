@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ottla.broker.failures import CONFLICTS
+from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Done, Scheduler, Steps
 from ottla.ports import RegistryAway, RegistryDamaged, StorageFailed
 
@@ -39,7 +40,9 @@ def _nobody() -> None:
 class ControllerEvents:
     """A queue of events. `moved` is called when one finds another controller, `uncertain` where the registry failed it."""
 
-    def __init__(self, scheduler: Scheduler, moved: Callable[[], None], uncertain: Callable[[], None]) -> None:
+    def __init__(self, scheduler: Scheduler, moved: Callable[[], None], uncertain: Callable[[], None], repeats: Repeats) -> None:
+        """`repeats` are the returns to work after the registry failed an event."""
+        self._repeats = repeats
         self._scheduler = scheduler
         self._moved = moved
         self._uncertain = uncertain
@@ -85,8 +88,9 @@ class ControllerEvents:
             log.info("another broker was elected as the controller")
             self._moved()
         except RegistryAway as failure:
-            log.warning("the controller lost sight of the registry: %s", failure)
+            self._repeats.tell(log, logging.WARNING, "the controller lost sight of the registry: %s", failure)
             self._uncertain()
         except (StorageFailed, RegistryDamaged, *CONFLICTS) as failure:
-            log.error("the controller could not see to %s: %s", event.name or "a request", failure)
+            sentence = "the controller could not see to %s: %s"
+            self._repeats.tell(log, logging.ERROR, sentence, event.name or "a request", failure)
             self._uncertain()

@@ -15,6 +15,7 @@ from ottla.broker.identity import BrokerIdentity
 from ottla.broker.interbroker.versions import Switch
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.event import Event
+from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce
 from ottla.cluster import features, layout
@@ -29,8 +30,10 @@ NOT_YET = 1 << 63
 LISTENER_NAMES = "0.10.0-IV1"
 """The protocol version that introduced racks and the names of listeners."""
 
-RETRY_MS = 500
-"""After so long a registration is tried again, where the registry was not reached or refused."""
+RETRY_MS, MOST_RETRY_MS = 500, 2_000
+"""After so long a registration is tried again, first and at most, where the registry was not reached or refused."""
+
+LOOK = "look at the registration"
 
 DRIFT = 20
 """A broker steps down when this part of its session's timeout is left: the clock of the registry may run so much faster."""
@@ -77,8 +80,9 @@ class BrokerMembership:
         self._listeners: Sequence[Listener] = ()
         self._value = b""
         self._joined: Callable[[NotAMember | None], None] | None = None
-        self._refused_for = ""
-        """Why the last registration was refused, which is said once."""
+        self._must_look = False
+        """Whether the entry may have changed since it was read last."""
+        self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def prepare(self) -> None:
         """Take no request of a controller before this broker may register: it would be for its last life."""
@@ -110,15 +114,39 @@ class BrokerMembership:
 
     def _leave(self, event: SessionEvent) -> None:
         """What this broker was is over with its session."""
+        self._end("the session with the registry ended")
+        if event is SessionEvent.BEGUN:
+            self._begin()
+
+    def _end(self, why: str) -> None:
+        """End the registration, if there is one."""
         now = self._scheduler.now()
         if self.broker_epoch != NO_EPOCH:
-            log.warning("the session with the registry ended; this broker leads nothing until it is registered again")
+            log.warning("%s; this broker leads nothing until it is registered again", why)
             self.broker_epoch = NO_EPOCH
             self._scheduler.cancel("session")
             for tell in self.left:
                 tell(now)
-        if event is SessionEvent.BEGUN:
-            self._begin()
+
+    def look(self) -> None:
+        """Check that the entry of this registration is there. An operator may have removed it though the session lives."""
+        self._must_look = True
+        self._scheduler.begin(LOOK, self._looked(), failed=self._could_not_look)
+
+    def _entry_changed(self, path: str) -> None:
+        self.look()
+
+    def _could_not_look(self, failure: Exception) -> None:
+        self._scheduler.at(LOOK, self._scheduler.now().mono_ms + RETRY_MS, lambda now: self.look())
+
+    def _looked(self) -> Steps[None]:
+        path = layout.broker_path(self._identity.node_id)
+        while self._must_look and self.broker_epoch != NO_EPOCH:
+            self._must_look, epoch = False, self.broker_epoch
+            (entry,) = yield from self._registry.read([path], changed=self._entry_changed)
+            if epoch == self.broker_epoch and (entry is None or entry.created != epoch):
+                self._end("the registration was removed while its session lives")
+                self._begin()
 
     def _watch_session(self, now: Now) -> None:
         """Notice when the session may have ended elsewhere. While it is kept up, that time moves on before it comes.
@@ -161,21 +189,19 @@ class BrokerMembership:
 
     def _failed(self, failure: Exception) -> None:
         level = logging.INFO if isinstance(failure, RegistryAway) else logging.ERROR
-        log.log(level, "this broker could not register, and tries again: %s", failure)
+        self._repeats.tell(log, level, "this broker could not register, and tries again: %s", failure)
         self._again()
 
     def _again(self) -> None:
-        self._scheduler.at("registration", self._scheduler.now().mono_ms + RETRY_MS, self._register)
+        self._scheduler.at("registration", self._scheduler.now().mono_ms + self._repeats.pause_ms(), self._register)
 
     def _ended(self, outcome: Entry | NotAMember) -> None:
         """The entry is this broker's, or another one's that did not go away; or none was made."""
         joined, self._joined = self._joined, None
         refusal = outcome if isinstance(outcome, NotAMember) else self._taken(outcome)
         if refusal is not None and joined is None:
-            if str(refusal) != self._refused_for:
-                log.error("%s", refusal)
+            self._repeats.tell(log, logging.ERROR, "%s", refusal)
             self._again()
-        self._refused_for = "" if refusal is None else str(refusal)
         if joined is not None:
             joined(refusal)
 
@@ -185,8 +211,10 @@ class BrokerMembership:
             now = self._scheduler.now()
             self.broker_epoch = entry.created
             self._is_silent = False
+            self._repeats.over()
             log.info("registered as broker %d with epoch %d", self._identity.node_id, entry.created)
             self._watch_session(now)
+            self.look()
             for tell in self.entered:
                 tell(now)
             return None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, TypeVar
 
 from ottla.broker.failures import CONFLICTS
+from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.cluster import announcements, layout
 from ottla.cluster.announcements import Announcements
@@ -24,6 +25,7 @@ KEPT_MS: Final = 15 * 60 * 1000
 """So long a notification stays, for brokers that are away for a moment."""
 REMOVED_AT_ONCE: Final = 100
 RETRY_MS: Final = 500
+MOST_RETRY_MS: Final = 2_000
 
 Item = TypeVar("Item")
 Follow = Callable[[Collection[str]], Steps[None]]
@@ -49,6 +51,7 @@ class Notifications:
         self._known = known
         self._is_due = False
         self._is_all_due = False
+        self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def load(self) -> Steps[str]:
         """Read everything, and have later changes noticed. Returns why it can't be used, as a sentence; empty if it can.
@@ -74,11 +77,11 @@ class Notifications:
 
     def _look(self) -> None:
         self._is_due = True
-        self._scheduler.begin("notifications", self._followed(), failed=self._failed)
+        self._scheduler.begin("notifications", self._followed(), lambda _: self._repeats.over(), self._failed)
 
     def _failed(self, failure: Exception) -> None:
-        log.info("changes of settings and rights could not be read now: %s", failure)
-        self._scheduler.at("notifications", self._scheduler.now().mono_ms + RETRY_MS, lambda now: self._look())
+        self._repeats.tell(log, logging.INFO, "changes of settings and rights could not be read, and are read later: %s", failure)
+        self._scheduler.at("notifications", self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._look())
 
     def _followed(self) -> Steps[None]:
         while self._is_due:

@@ -1,19 +1,22 @@
 """How a leader has its in-sync set changed: it asks the controller (AlterPartition, KIP-497), or before 2.7 writes it itself.
 
 Knows the channels to brokers and the registry that they share; decides nothing about who is in sync. One request is under way at a
-time, and what is wanted meanwhile goes with the next. What fails for a reason that passes is asked again until something newer is
-known of the partition.
+time, and what is wanted meanwhile goes with the next. What fails is asked again, ever later, until something newer is known of the
+partition.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from itertools import islice
 from json import dumps
+from typing import Final
 
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.versions import Switch
+from ottla.broker.repeats import Repeats
 from ottla.broker.replication.replica import AskedIsrs, Replica
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.settings import SettingsInForce
@@ -31,6 +34,7 @@ from ottla.wire.errors import (
     NEW_LEADER_ELECTED,
     NONE,
     OPERATION_NOT_ATTEMPTED,
+    STALE_BROKER_EPOCH,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
     error_name,
@@ -38,7 +42,11 @@ from ottla.wire.errors import (
 
 log = logging.getLogger("ottla.broker")
 
-AGAIN_MS = 50
+AGAIN_MS, MOST_AGAIN_MS = 50, 500
+OUT_OF_DATE_AGAIN_MS, MOST_OUT_OF_DATE_MS = 1_000, 10_000
+"""So late a change is asked for again that came to nothing, first and at most: what is newer may never be told of it."""
+WRITTEN_AGAIN_MS, MOST_WRITTEN_AGAIN_MS = 500, 5_000
+REFUSED: Final = "the controller did not change in-sync sets (%s); it is asked again"
 AT_ONCE = 500
 """Changes in one request."""
 EPOCHS_FROM, TOPIC_IDS_FROM = 3, 2
@@ -60,7 +68,7 @@ OUT_OF_DATE = {
     INVALID_REQUEST,
     NEW_LEADER_ELECTED,
 }
-"""The controller knows something newer, and is about to tell it."""
+"""The controller knows something newer, and is about to tell it. One that lacks a topic may not be."""
 
 
 class _Wanted:
@@ -108,7 +116,13 @@ class IsrsByController:
         settings: SettingsInForce,
         scheduler: Scheduler,
         channels: Channels,
+        stale: Callable[[], None],
     ) -> None:
+        """`stale` is called where the controller does not know this registration of the broker."""
+        self._stale = stale
+        self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
+        self._late = Repeats(OUT_OF_DATE_AGAIN_MS, MOST_OUT_OF_DATE_MS)
+        self._out_of_date: dict[Replica, IsrChange] = {}
         self._node_id = node_id
         self._terms = terms
         self._image = image
@@ -169,7 +183,9 @@ class IsrsByController:
     def _answered(self, changes: dict[Replica, IsrChange], response: AlterPartitionResponse | None) -> None:
         if response is None or response.error_code:
             if response is not None:
-                log.info("the controller did not change in-sync sets (%s); it is asked again", error_name(response.error_code))
+                self._repeats.tell(log, logging.INFO, REFUSED, error_name(response.error_code))
+                if response.error_code == STALE_BROKER_EPOCH:
+                    self._stale()
             self._again()
             return
         parts = {
@@ -187,22 +203,44 @@ class IsrsByController:
         if is_left:
             self._again()
         else:
+            self._repeats.over()
             self._send()
 
     def _is_settled(self, replica: Replica, change: IsrChange, part: AlterPartitionResponse.PartitionData) -> bool:
-        """Let a leader hear what came of its change. False if that is not known yet."""
+        """Have a leader take what came of its change. False if it is to be asked again soon."""
         if part.error_code == NONE:
             now = self._scheduler.now()
             replica.isr_changed(change, tuple(part.isr), part.leader_epoch, part.partition_epoch, now)
         elif part.error_code in CERTAINLY_NOT_MADE:
             replica.isr_refused(change, part.error_code, self._scheduler.now())
         elif part.error_code not in OUT_OF_DATE:
-            log.warning("%s: its in-sync set could not be changed (%s); it is asked again", replica, error_name(part.error_code))
+            sentence = "%s: its in-sync set could not be changed (%s); it is asked again"
+            self._repeats.tell(log, logging.WARNING, sentence, replica, error_name(part.error_code))
             return False
+        else:
+            self._ask_late(replica, change)
         return True
 
+    def _ask_late(self, replica: Replica, change: IsrChange) -> None:
+        """Ask once more if nothing newer comes: a leader that waits for ever has its high watermark stand still."""
+        if not self._out_of_date:
+            self._scheduler.at(self._late, self._scheduler.now().mono_ms + self._late.pause_ms(), self._ask_out_of_date)
+        self._out_of_date[replica] = change
+
+    def _ask_out_of_date(self, now: Now) -> None:
+        changes, self._out_of_date = self._out_of_date, {}
+        left = {replica: change for replica, change in changes.items() if is_pending(replica, change)}
+        for replica, change in left.items():
+            sentence = "%s: the controller does not change its in-sync set, and tells nothing newer; it is asked again"
+            self._late.tell(log, logging.INFO, sentence, replica)
+            self._wanted.add(replica, change)
+        if left:
+            self._send()
+        else:
+            self._late.over()
+
     def _again(self) -> None:
-        self._scheduler.at(self, self._scheduler.now().mono_ms + AGAIN_MS, lambda now: self._send())
+        self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._send())
 
 
 class IsrsByRegistry:
@@ -213,6 +251,7 @@ class IsrsByRegistry:
         self._registry = registry
         self._scheduler = scheduler
         self._wanted = _Wanted()
+        self._repeats = Repeats(WRITTEN_AGAIN_MS, MOST_WRITTEN_AGAIN_MS)
         self._written: dict[tuple[str, int], None] = {}
         self._written_ms = self._told_ms = 0
 
@@ -222,11 +261,12 @@ class IsrsByRegistry:
         self._begin()
 
     def _begin(self) -> None:
-        self._scheduler.begin(self, self._write(), failed=self._failed)
+        self._scheduler.begin(self, self._write(), lambda _: self._repeats.over(), self._failed)
 
     def _failed(self, failure: Exception) -> None:
-        log.warning("in-sync sets could not be written to the registry, and are written again: %s", failure)
-        self._scheduler.at(self, self._scheduler.now().mono_ms + 10 * AGAIN_MS, lambda now: self._begin())
+        sentence = "in-sync sets could not be written to the registry, and are written again: %s"
+        self._repeats.tell(log, logging.WARNING, sentence, failure)
+        self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._begin())
 
     def _write(self) -> Steps[None]:
         while self._wanted.is_left:
@@ -292,8 +332,9 @@ def asked_isrs(
     scheduler: Scheduler,
     channels: Channels,
     registry: SharedRegistry,
+    stale: Callable[[], None],
 ) -> AskedIsrs:
-    """The way in which brokers of this protocol version have in-sync sets changed."""
+    """Return the way in which brokers of this protocol version have in-sync sets changed."""
     if settings.value.inter_broker_protocol_version.has(Switch.ALTER_PARTITION):
-        return IsrsByController(node_id, terms, image, settings, scheduler, channels)
+        return IsrsByController(node_id, terms, image, settings, scheduler, channels, stale)
     return IsrsByRegistry(node_id, registry, scheduler)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 
+from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.cluster.controller.entries import LOG_DIR_EVENTS, failed_broker_value
 from ottla.ports import Change, Now, SharedRegistry
@@ -14,7 +15,7 @@ from ottla.ports import Change, Now, SharedRegistry
 log = logging.getLogger("ottla.broker")
 
 EVENT = f"{LOG_DIR_EVENTS}/log_dir_event_"
-AGAIN_MS = 1000
+AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
 class LogDirFailures:
@@ -25,6 +26,7 @@ class LogDirFailures:
         self._registry = registry
         self._scheduler = scheduler
         self._is_due = False
+        self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
 
     def happened(self, in_ms: int = 0) -> None:
         """A replica has gone offline, or is back; or may be in so many milliseconds."""
@@ -34,12 +36,13 @@ class LogDirFailures:
 
     def _begin(self, now: Now) -> None:
         self._is_due = False
-        self._scheduler.begin(self, self._notify(), failed=self._failed)
+        self._scheduler.begin(self, self._notify(), lambda _: self._repeats.over(), self._failed)
 
     def _notify(self) -> Steps[None]:
         yield from self._registry.commit([Change(EVENT, failed_broker_value(self._node_id), sequential=True)])
 
     def _failed(self, failure: Exception) -> None:
-        log.warning("the controller could not be told of partitions that are offline here, and is told again: %s", failure)
+        sentence = "the controller could not be told of partitions that are offline here, and is told again: %s"
+        self._repeats.tell(log, logging.WARNING, sentence, failure)
         self._is_due = True
-        self._scheduler.at(self, self._scheduler.now().mono_ms + AGAIN_MS, self._begin)
+        self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), self._begin)

@@ -65,9 +65,9 @@ class Replication:
         image, settings, scheduler, registry = self._image, self._settings, self._scheduler, self._registry
         ports, configs = self._ports, TopicConfigs(registry, image)
         ports.partitions = partitions
-        ports.isrs = asked_isrs(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry)
-        ports.failures = LogDirFailures(ports.node_id, registry, scheduler)
         membership = self._membership
+        ports.isrs = asked_isrs(ports.node_id, ports.terms, image, settings, scheduler, self._channels, registry, membership.look)
+        ports.failures = LogDirFailures(ports.node_id, registry, scheduler)
         self.manager = ReplicaManager(
             ports, partitions, directories, disk, image, configs, settings, scheduler, lambda: membership.oldest_epoch
         )

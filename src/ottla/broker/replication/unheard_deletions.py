@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
+from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage
@@ -18,7 +19,7 @@ log = logging.getLogger("ottla.broker")
 
 LOOK_MS = 10_000
 """After so long a controller has told everything: what it tells first may be the brokers alone."""
-AGAIN_MS = 1_000
+AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
 class UnheardDeletions:
@@ -33,6 +34,7 @@ class UnheardDeletions:
         self._forget = forget
         self._life = (-1, -1)
         self._from_ms = 0
+        self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
         self._untold: set[str] = set()
         """What was known before the first word of this controller to this registration, and was not told since."""
 
@@ -41,6 +43,7 @@ class UnheardDeletions:
         if (controller_epoch, broker_epoch) != self._life:
             self._life = controller_epoch, broker_epoch
             self._untold = set(self._image.topics)
+            self._repeats.over()
             self._from_ms = self._scheduler.now().mono_ms + LOOK_MS
             if self._untold:
                 self._scheduler.at(self, self._from_ms, self._begin)
@@ -54,7 +57,7 @@ class UnheardDeletions:
             self._look_again()
 
     def _look_again(self) -> None:
-        self._scheduler.at(self, max(self._from_ms, self._scheduler.now().mono_ms + AGAIN_MS), self._begin)
+        self._scheduler.at(self, max(self._from_ms, self._scheduler.now().mono_ms + self._repeats.pause_ms()), self._begin)
 
     def _look(self, life: tuple[int, int]) -> Steps[None]:
         (names,) = yield from self._registry.list([layout.TOPICS])
@@ -67,5 +70,6 @@ class UnheardDeletions:
             self._forget(sorted(gone))
 
     def _failed(self, failure: Exception) -> None:
-        log.info("it is not known whether %d topics are still there (%s), and looked for again", len(self._untold), failure)
+        sentence = "it is not known whether %d topics are still there (%s), and looked for again"
+        self._repeats.tell(log, logging.INFO, sentence, len(self._untold), failure)
         self._look_again()

@@ -89,6 +89,8 @@ class TransactionMachine:
         self.ongoing: dict[str, None] = {}
         """Whose transactions are open, and may time out."""
         self._new_producer_id = new_producer_id
+        self._told_overdue: dict[str, int] = {}
+        """When each open transaction began that was logged as overdue: while its end cannot be stored, it is looked at again."""
 
     def configure(self, settings: TransactionSettings) -> None:
         """Use these settings from now on."""
@@ -294,11 +296,21 @@ class TransactionMachine:
                 continue  # the next look finds it again
             records += outcome.records
             orders += outcome.orders
-            sentence = "Transaction of %s (producer %d) was open for more than its %d ms, and is aborted"
-            log.info(sentence, name, known.producer_id, known.timeout_ms, extra={"cause": "transaction timed out"})
+            self._tell_overdue(known)
         more = following < len(names)
         timer = Timer(TimeoutsKey(names, following), now.mono_ms + PAUSE_MS) if more else self._next_timeouts(now)
         return Outcome(tuple(records), timers=(timer,), orders=tuple(orders))
+
+    def _tell_overdue(self, known: Transaction) -> None:
+        """Log once that a transaction is aborted for its age."""
+        if self._told_overdue.get(known.transactional_id) == known.started_ms:
+            return
+        if len(self._told_overdue) > 2 * len(self.ongoing):
+            self._told_overdue = {name: began for name, began in self._told_overdue.items() if name in self.ongoing}
+        self._told_overdue[known.transactional_id] = known.started_ms
+        sentence = "Transaction of %s (producer %d) was open for more than its %d ms, and is aborted"
+        cause = {"cause": "transaction timed out"}
+        log.info(sentence, known.transactional_id, known.producer_id, known.timeout_ms, extra=cause)
 
     def _expire(self, key: IdExpiryKey, now: Now) -> TransactionOutcome:
         """Forget ids that nobody has used for long, some of them at a time."""
