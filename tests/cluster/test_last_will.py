@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import socket
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ottla.net.zookeeper.address import ZooKeeperAddress
+from ottla.net.zookeeper.will import LEAST_S, LastWill
 from ottla.testing import BrokerProcess
 from tests.support.zookeeper import ZooKeeper, started
 
@@ -79,6 +83,35 @@ def test_a_broker_that_is_stopped_leaves_no_process_behind(broker: BrokerProcess
     assert broker.stop() == 0
     psutil.wait_procs(beside, PATIENCE_S)
     assert not [process for process in beside if process.is_running()]
+
+
+def test_a_process_beside_a_broker_that_ends_is_started_again_and_does_its_work() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(PATIENCE_S)
+        will = LastWill(ZooKeeperAddress.parse(f"zookeeper://127.0.0.1:{server.getsockname()[1]}"), {})
+        will.keep()  # before the first session
+        will.write((4711, b"secret"), HOUR_MS)
+        first = will._executor
+        assert first is not None
+        for _ in range(2):
+            ended = will._executor
+            assert ended is not None
+            will.keep()
+            assert will._executor is ended
+            ended.kill()
+            ended.wait(PATIENCE_S)
+            will._begun_s -= LEAST_S
+            will.keep()
+        last = will._executor
+        assert last not in (None, first)
+        assert last is not None
+        assert last.stdin is not None
+        last.stdin.close()
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(PATIENCE_S)
+            assert struct.pack("!iq", HOUR_MS, 4711) in connection.recv(4096)
+        assert last.wait(PATIENCE_S) == 0
 
 
 def test_what_interrupts_a_terminal_does_not_end_the_process_beside_a_broker(

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from time import monotonic_ns
 
 import pytest
 
-from ottla.ports import NEW, Change, RegistryAway, SessionEvent, StorageFailed
+from ottla.ports import NEW, Change, RegistryAway, RegistrySteps, SessionEvent, StorageFailed
 from tests.support.zookeeper import ZooKeeper, started
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
+from ottla.net.zookeeper.batch import Ask
+from ottla.net.zookeeper.handler import ZooKeeperAnswer
 from tests.support.sessions import RegistryUser, end_elsewhere
 
 pytestmark = [pytest.mark.java]
@@ -72,6 +74,24 @@ def test_what_is_too_large_to_be_removed_at_once_is_removed_all_the_same(users: 
         user.commit(*(Change(f"/t/{name}{index}", b"", NEW) for index in range(start, start + 1_500)))
     user.commit(Change("/t", None))
     assert user.list("/t") == [None]
+
+
+def test_what_is_below_many_removed_entries_is_asked_for_at_once(
+    users: Callable[..., RegistryUser], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = users(LONG_MS)
+    user.commit(*(Change(f"{path}/state/deep", b"", NEW) for path in MANY), Change("/many/bare", b"", NEW))
+    asked: list[int] = []
+    ask = user.session.asked
+
+    def counted(asks: Sequence[Ask]) -> RegistrySteps[list[ZooKeeperAnswer]]:
+        asked.append(len(asks))
+        return ask(asks)
+
+    monkeypatch.setattr(user.session, "asked", counted)
+    user.commit(*(Change(path, None) for path in (*MANY, "/many/bare")))
+    assert len(asked) < 10
+    assert user.list("/many") == [[]]
 
 
 @pytest.mark.parametrize(("release", "reads_many"), [("3.8.4", True), ("3.5.10", False)])

@@ -10,7 +10,7 @@ from ottla.broker.serving.later import Promise
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest
-from ottla.wire.errors import NONE
+from ottla.wire.errors import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from ottla.wire.framing import decode_response
 from tests.support.cluster_machine import TOPIC_ID, ClusterMachine, role, told
 from tests.support.work import Work, measured
@@ -86,3 +86,14 @@ def test_stops(machine: ClusterMachine, monkeypatch: pytest.MonkeyPatch) -> None
     response, work = asked(machine, STOP_REPLICA, 4, StopReplicaRequest(topic_states=[topic], **given()), monkeypatch)
     assert [one.partition_index for one in response.partition_errors] == list(range(4_000))
     check(work)
+
+
+def test_addresses_of_a_request_that_is_out_of_date_are_not_used() -> None:
+    machine = ClusterMachine()
+    leaders = LeaderAndIsrRequest.LeaderAndIsrLiveLeader
+    told = [leaders(broker_id=2, host_name="now", port=9092)]
+    assert machine.tell_roles(role(2, 5), controller_epoch=2, live_leaders=told) == [NONE]
+    stale = [leaders(broker_id=2, host_name="before", port=9092)]
+    assert machine.tell_roles(role(2, 6), controller_epoch=1, live_leaders=stale) == STALE_CONTROLLER_EPOCH
+    assert machine.tell_roles(role(2, 6), controller_epoch=2, broker_epoch=99, live_leaders=stale) == STALE_BROKER_EPOCH
+    assert machine.manager.leader_addresses == {2: ("now", 9092)}

@@ -76,7 +76,8 @@ class AskedElections:
     def balance(self) -> Steps[None]:
         """Give brokers back what is theirs to lead, where they miss too much of it (`leader.imbalance.per.broker.percentage`)."""
         percentage = self._term.settings.leader_imbalance_per_broker_percentage
-        there = yield from chosen(self._context.partitions(), lambda one: one[0] not in self._term.deletions)
+        moving, deletions = self._context.reassigning, self._term.deletions
+        there = yield from chosen(self._context.partitions(), lambda one: one not in moving and one[0] not in deletions)
         missed = yield from reassignments.imbalanced(self._context, there, percentage)
         yield from self._give_back(missed, "leaders were out of balance")
 

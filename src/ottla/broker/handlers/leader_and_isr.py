@@ -37,13 +37,13 @@ def _taken(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager) -> S
     writer = BlockWriter(version, BY_ID if version >= BY_TOPIC_ID_FROM else BY_NAME)
 
     def taken() -> Steps[None]:
+        replicas.leader_addresses.update({each.broker_id: (each.host_name, each.port) for each in body.live_leaders})
         for part in request.parts():
             told = list(roles(part, version))
             errors = yield from replicas.take_roles(told)
             writer.add(_response(errors, {role.topic: role.topic_id for role in told}, version))
             yield None
 
-    replicas.leader_addresses.update({each.broker_id: (each.host_name, each.port) for each in body.live_leaders})
     error_code = yield from replicas.in_turn(body.controller_epoch, body.broker_epoch, taken)
     return LeaderAndIsrResponse(error_code=error_code) if error_code else Encoded(writer.parts())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from kazoo.exceptions import (
@@ -28,7 +29,8 @@ from ottla.ports import Change, CommitSteps, Condition, Entry, RegistryAway, Reg
 Entries = list[Entry | None]
 Names = list[list[str] | None]
 Paths = list[str]
-Levels = list[list[str]]
+Below = dict[str, list[str]]
+Levels = list[list[tuple[str, str]]]
 Flags = list[bool]
 Operations = list[Operated]
 Reads = list[Any]
@@ -133,20 +135,20 @@ class ZooKeeperRegistry:
             if isinstance(one, Change) and one.value is not None and one.version is None and not one.sequential
         ]
         are_there = yield from self._are_there(unsure)
-        below = {}
-        for one in changes:
-            if isinstance(one, Change) and one.value is None:
-                below[one.path] = yield from self._below(one.path)
+        below = yield from self._below([one.path for one in changes if isinstance(one, Change) and one.value is None])
         return There(frozenset(path for path, there in zip(unsure, are_there, strict=True) if there), below)
 
-    def _below(self, path: str) -> RegistrySteps[Paths]:
-        """Everything below an entry, the deepest first."""
-        levels: Levels = [[path]]
+    def _below(self, paths: Paths) -> RegistrySteps[Below]:
+        """Return everything below each of these entries, the deepest first. What is as deep is asked for at once."""
+        below: Below = {path: [] for path in paths}
+        levels: Levels = [[(path, path) for path in below]]
         while levels[-1]:
-            children = yield from self.list(levels[-1])
+            children = yield from self.list([path for _, path in levels[-1]])
             level = zip(levels[-1], children, strict=True)
-            levels.append([f"{parent}/{name}" for parent, names in level for name in names or ()])
-        return [found for level in reversed(levels[1:]) for found in level]
+            levels.append([(top, f"{parent}/{name}") for (top, parent), names in level for name in names or ()])
+        for top, found in chain(*reversed(levels[1:])):
+            below[top].append(found)
+        return below
 
     def _lightened(self, wanted: Operations) -> RegistrySteps[Operations]:
         """Remove at once what is below removed entries, where the transaction would be too large, and return the others."""

@@ -234,6 +234,8 @@ class ZooKeeperSession:
     def _beat(self) -> None:
         """Ask for something, again and again: the answers say for how long the session lives at least."""
         if not self._is_closed.is_set():
+            if self._will is not None:
+                self._will.keep()
             self.exists("").told = self._beaten
             self._next_beat = self._loop.call_later(self.timeout_ms / HEARTBEATS / 1000, self._beat)
 

@@ -10,6 +10,7 @@ import json
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from subprocess import DEVNULL, PIPE
@@ -20,6 +21,8 @@ from ottla.net.zookeeper.address import ZooKeeperAddress
 log = logging.getLogger("ottla.net")
 
 LEAVE_S: Final = 1.0
+LEAST_S: Final = 1.0
+"""An executor that ends is started again so late after its last start."""
 WAITING: Final = """
 trap '' INT TERM
 while IFS= read -r line; do session=$line; done
@@ -43,20 +46,45 @@ class LastWill:
     def __init__(self, address: ZooKeeperAddress, tls: Mapping[str, str]) -> None:
         self._server = {"hosts": address.hosts, "tls": dict(tls)}
         self._executor: subprocess.Popen[bytes] | None = None
+        self._line = b""
+        self._begun_s = 0.0
+        """When the executor was started last, by the monotonic clock."""
 
     def write(self, session: tuple[int, bytes], timeout_ms: int) -> None:
         """This is the session from now on: its number and its password."""
         session_id, password = session
         told = self._server | {"id": session_id, "password": password.hex(), "timeout_ms": timeout_ms}
+        self._line = json.dumps(told).encode()
+        self._have_executed()
+
+    def keep(self) -> None:
+        """Start the executor again if it has ended, as where the system was short of memory."""
+        executor = self._executor
+        if self._line and executor is not None and executor.poll() is not None and time.monotonic() - self._begun_s > LEAST_S:
+            log.info("the process that ends this broker's session if the broker is killed has ended, and is started again")
+            self._have_executed()
+
+    def _have_executed(self) -> None:
+        """Give the last line to an executor that runs."""
         try:
-            if self._executor is None:
+            if self._executor is None or self._executor.poll() is not None:
+                self._forget()
+                self._begun_s = time.monotonic()
                 self._executor = subprocess.Popen(EXECUTOR, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
-            self._tell(self._executor, json.dumps(told).encode())
+            self._tell(self._executor, self._line)
         except OSError as failure:
             log.warning("this broker's session with ZooKeeper ends after its timeout only if the broker is killed: %s", failure)
 
+    def _forget(self) -> None:
+        """Close what is left of an executor that has ended."""
+        executor, self._executor = self._executor, None
+        if executor is not None and executor.stdin is not None:
+            with suppress(OSError):
+                executor.stdin.close()
+
     def revoke(self) -> None:
         """The session was ended in order."""
+        self._line = b""
         executor, self._executor = self._executor, None
         if executor is not None and executor.stdin is not None:
             with suppress(OSError):

@@ -327,6 +327,18 @@ def test_leaders_are_balanced_by_themselves(cluster: ControlledCluster) -> None:
     assert state.leader == 1
 
 
+def test_leaders_of_partitions_that_are_being_moved_are_not_balanced(cluster: ControlledCluster) -> None:
+    assert alter(cluster, (3, 4)) == NONE
+    in_sync(cluster, 1, 2, 3)
+    before = cluster.state("t")
+    cluster.settle(400_000)
+    assert cluster.state("t") == before
+    in_sync(cluster, 1, 2, 3, 4)
+    after = cluster.state("t")
+    assert after is not None
+    assert after.leader == 3
+
+
 def test_leaders_stay_out_of_balance_where_that_is_wanted() -> None:
     cluster = ControlledCluster(auto_leader_rebalance_enable="false")
     cluster.create("t", (1, 2))
