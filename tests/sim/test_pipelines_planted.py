@@ -12,7 +12,7 @@ from ottla.coord.transactions.machine import TransactionMachine
 from ottla.once import committing, writing
 from ottla.once.decisions import BatchDecision
 from ottla.once.fates import Fate
-from ottla.once.steps import BeginId, Decide, EndHanded
+from ottla.once.steps import BeginId, Decide, EndHanded, NoteFinished
 from ottla.sim import pipeline_life, pipelines
 from ottla.sim.pipeline_process import SimPipelineProcess
 from ottla.sim.seeds import Violation
@@ -69,7 +69,8 @@ def use_ids_again_at_once(work: Any, ids: writing.OwnIds) -> Iterator[Any]:
 
 
 def keep_the_epoch(process: SimPipelineProcess, work: Any, step: Any, told: Any) -> None:
-    if isinstance(step, BeginId) and step.transactional_id in process._identities:
+    # Whoever starts again asks about transactions where nobody noted that they are committed.
+    if isinstance(step, NoteFinished) or (isinstance(step, BeginId) and step.transactional_id in process._identities):
         told(None)
     else:
         CARRY_OUT(process, work, step, told)
@@ -103,14 +104,14 @@ MISTAKES = {
         "nothing twice", SimPipelineProcess, "_carry_out", commit_before_it_is_kept
     ),
     "does not finish what was decided": PlantedMistake("nothing lost", committing, "_finished", end_nothing_of_before),
-    "takes any transaction for open": PlantedMistake("is torn", committing, "fate_of", any_is_open),
+    "takes any transaction for open": PlantedMistake("is torn", committing, "fate_of", any_is_open, 1600),
     "writes a decided batch again": PlantedMistake("nothing twice", BatchDecision, "covers", covers_nothing),
     "takes a void batch for written": PlantedMistake("nothing lost", BatchDecision, "covers", covers_too_much, 70),
-    "uses an id again in the same batch": PlantedMistake("done in time", writing, "_taken", use_ids_again_at_once, 1650),
+    "uses an id again in the same batch": PlantedMistake("done in time", writing, "_taken", use_ids_again_at_once, 7600),
     "uses an epoch again": PlantedMistake("nothing twice", SimPipelineProcess, "_carry_out", keep_the_epoch, 230),
-    "clears nothing away": PlantedMistake("nothing hangs", committing, "_cleared", clear_nothing),
+    "clears nothing away": PlantedMistake("nothing hangs", committing, "_cleared", clear_nothing, 5),
     "does not look whether a batch is decided": PlantedMistake("nobody waits for a timeout", writing, "_is_decided", look_nowhere),
-    "forgets at a start which markers are due": PlantedMistake("nothing hangs", TransactionMachine, "recall", recall_nothing),
+    "forgets at a start which markers are due": PlantedMistake("nothing hangs", TransactionMachine, "recall", recall_nothing, 181),
     "prepares nothing": PlantedMistake("nothing prepared is torn", SimPipelineProcess, "_prepare", keep_the_timeouts, 18_400),
     "aborts what was decided": PlantedMistake(
         "stops only after a timeout", pipeline_life, "aborting", abort_what_was_decided, 1600

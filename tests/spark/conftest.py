@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
@@ -17,6 +17,9 @@ from ottla.spark.java import NoJava
 from ottla.spark.session import QUICK, prepare_environment
 from tests.support import spark_points
 from tests.support.peers import Peer
+
+if TYPE_CHECKING:
+    from tests.spark.once_sink import OnceSink
 
 HERE = Path(__file__).parent
 SETTINGS = {
@@ -143,3 +146,15 @@ def load(spark: Any, topics: Topics) -> Callable[..., Any]:
         return (reader.schema(schema) if schema else reader).load()
 
     return load
+
+
+@pytest.fixture
+def sink(topics: Topics, unique: Callable[[str], str]) -> Iterator[OnceSink]:
+    """The sink of a query, without Spark."""
+    pytest.importorskip("pyarrow")
+    from tests.spark.once_sink import OnceSink
+
+    made = OnceSink(topics, unique)
+    yield made
+    for each in made.open:
+        each.close()

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.spark import write_once
 from ottla.spark.errors import DataLoss, OptionError
 from ottla.testing import BrokerProcess
 from tests.spark.conftest import Topics
@@ -347,6 +348,31 @@ def refused_by_the_sink(ground: Ground) -> None:
 
 
 @row('format("kafka")', "refused")
+@row('outputMode("update")', "refused")
+def updates(ground: Ground) -> None:
+    rows = ground.spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
+    ways: list[Callable[[], Any]] = [
+        lambda: rows.writeStream.format("ottla").outputMode("update"),
+        lambda: rows.writeStream.outputMode("Update").format("Ottla"),
+        lambda: rows.writeStream.start(format="ottla", outputMode="update"),
+    ]
+    for choose in ways:
+        with pytest.raises(OptionError, match=r'takes no outputMode\("update"\): .* foreachBatch with ottla\.spark\.write_once'):
+            choose()
+    rows.writeStream.outputMode("update").format("console")
+    rows.writeStream.outputMode("update").outputMode("append").format("ottla")
+
+
+@row("save() in foreachBatch", "better")
+def saves_of_batches(ground: Ground) -> None:
+    once, twice = ground.topics.make(1), ground.topics.make(1)
+    frame = ground.spark.sql("select 'v' as value")
+    for _ in range(2):  # as Spark repeats a batch
+        ground.writer(frame, topic=twice).mode("append").save()
+        write_once(frame, 0, query_id=once, topic=once, **{"kafka.bootstrap.servers": ground.topics.address})
+    assert [len(ground.topics.read(each, 1)) for each in (once, twice)] == [1, 2]
+
+
 @row("Trigger.Continuous", "refused")
 @row("asyncProgressTrackingEnabled", "refused")
 def sparks_own(ground: Ground) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,15 @@ def put_transactions(address: str, topic: str) -> None:
         producer.commit_transaction(20) if number % 2 else producer.abort_transaction(20)
 
 
+def put_aborted(address: str, topic: str, row: dict[str, Any]) -> None:
+    producer = Producer({"bootstrap.servers": address, "transactional.id": f"{topic}-aborted"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topic, json.dumps(row))
+    producer.flush(20)
+    producer.abort_transaction(20)
+
+
 def next_record(address: str, topic: str, group: str) -> tuple[int | None, bytes | None] | None:
     """The record of partition 0 that a consumer of the group would read next."""
     settings = {"bootstrap.servers": address, "group.id": group, "isolation.level": "read_committed"}
@@ -188,7 +198,8 @@ def test_a_script_reads_topics_as_tables_and_writes_to_topics(
     shown: list[Any] = []
     script = SCRIPT.format(flights=flights, late=late, sums=sums)
     pipeline = SqlPipeline(script, topics.address, lambda names, rows: shown.extend(rows), once=True, state_directory=tmp_path)
-    assert {(step.pipeline, step.rows) for step in run(pipeline)} == {(late, 20), ("select-2", 20), (sums, 20)}
+    put_aborted(topics.address, flights, {"origin": "JFK", "delay": 1000})
+    assert {(step.pipeline, step.rows) for step in run(pipeline)} == {(late, 20), ("select", 20), (sums, 20)}
     assert shown == [{"records": 20}]
     shown.clear()
     assert last_values(topics.address, late) == {
@@ -200,10 +211,18 @@ def test_a_script_reads_topics_as_tables_and_writes_to_topics(
         (sums, None),
     ]
     topics.produce(flights, [{"value": json.dumps({"origin": "JFK", "delay": 10}), "key": "again"}, {"value": "no JSON"}])
-    found = {(step.pipeline, step.rows, step.misfits) for step in run(pipeline)}
-    assert found == {(late, 2, 1), ("select-2", 2, 0), (sums, 2, 1)}
+    between = script.replace(
+        "INSERT INTO", f"INSERT INTO `{late}` SELECT 'x' AS value FROM flights WHERE delay > 999; INSERT INTO", 1
+    )
+    found = {(step.pipeline, step.rows, step.misfits) for step in run(replace(pipeline, script=between))}
+    assert {each for each in found if each[0] in (late, "select", sums)} == {(late, 2, 1), ("select", 2, 0), (sums, 2, 1)}
+    assert [rows for name, rows, _ in found if name not in (late, "select", sums)] == [22], "the query that was put between"
     assert last_sums(topics.address, sums) == {b"JFK": b"100", b"EWR": b"100", None: None}
     assert len(committed_records(topics.address, sums, 1)) == 4, "a group that has not changed is not written again"
+    (tmp_path / "queries.json").unlink()  # as an older version left it
+    (tmp_path / "checkpoint" / "select").rename(tmp_path / "checkpoint" / "select-2")
+    topics.produce(flights, [{"value": json.dumps({"origin": "JFK", "delay": 1})}])
+    assert {(step.pipeline, step.rows) for step in run(pipeline)} == {(late, 1), ("select-2", 1), (sums, 1)}
     for view in ("flights", "late", f"`{flights}`"):
         spark.catalog.dropTempView(view.strip("`"))
 

@@ -15,8 +15,9 @@ def read(spark: Any, topics: Topics, **options: str) -> Any:
     spark.read.format("ottla").option("kafka.bootstrap.servers", topics.address).options(**options).load().collect()
 
 
-def stream(spark: Any, topics: Topics, checkpoint: Path, **options: str) -> Any:
-    rows = spark.readStream.format("ottla").option("kafka.bootstrap.servers", topics.address).options(**options).load()
+def stream(spark: Any, topics: Topics, checkpoint: Path, schema: str | None = None, **options: str) -> Any:
+    reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", topics.address).options(**options)
+    rows = (reader.schema(schema) if schema else reader).load()
     query = rows.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     query.awaitTermination(60)
 
@@ -46,6 +47,13 @@ def test_the_sentence_comes_first_and_no_traceback_with_it(
         "another source wrote it": lambda: stream(spark, topics, foreign, subscribe=topic),
         "Column value is INT and must be BINARY or STRING": lambda: write(spark, topics, "select 1 as value", topic=topic),
         f"Topic {topic} has no partition 9": lambda: write(spark, topics, "select 'a' value, 9 as partition", topic=topic),
+        "There is no client setting kafka.foo": lambda: stream(
+            spark, topics, tmp_path / "foo", subscribe=topic, **{"kafka.foo": "x"}
+        ),
+        "A stream has no end: leave out endingOffsets": lambda: stream(
+            spark, topics, tmp_path / "end", subscribe=topic, endingOffsets="latest"
+        ),
+        "Column value cannot be INT": lambda: stream(spark, topics, tmp_path / "columns", "value INT", subscribe=topic),
         "Option kafka.ssl.engine.factory.class is not for a source": lambda: read(
             spark, topics, subscribe=topic, **{"kafka.ssl.engine.factory.class": "x"}
         ),

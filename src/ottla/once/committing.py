@@ -21,7 +21,9 @@ from ottla.once.steps import (
     FenceWriter,
     ListOpen,
     LookUp,
+    NoteFinished,
     PrepareHanded,
+    ReadBrokerClock,
     SeenId,
     Steps,
     TakeLead,
@@ -31,7 +33,7 @@ MOST_MARGIN_MS: Final = 60_000
 """So much of the timeouts is to be left when a batch is decided, or a quarter of them: who decided may need to start again."""
 
 Clock = Callable[[], int]
-"""The wall clock in ms."""
+"""The wall clock in ms of whoever commits, which need not be that of the brokers."""
 
 
 class CommitOutcome(Enum):
@@ -59,9 +61,9 @@ class Overtaken(KafkaError):
 
 
 def committing(
-    work: Work, handed: Sequence[Handed], clock: Clock, *, found_decided: bool, is_first: bool, has_decided: bool = False
+    work: Work, handed: Sequence[Handed], clock: Clock, *, found_decided: bool, has_decided: bool = False
 ) -> Steps[CommitOutcome]:
-    """Commit a batch. `found_decided`: a task found it decided; `is_first`: this process has committed nothing of the run yet.
+    """Commit a batch. `found_decided`: a task found it decided.
 
     `has_decided`: this process has decided about an earlier batch of the run; if another run has done so since, that one goes on.
 
@@ -78,20 +80,21 @@ def committing(
         yield from _dropped(_undecided(handed, decided))
         yield from _finished(work, decided, clock)
         # What began before the decision and is none of it was of a dead run, or lost a race.
-        yield from _cleared(work, decided.transactions, decided.decided_ms, others=True)
+        yield from _cleared(work, decided.transactions, decided.decided_ms)
         return CommitOutcome.WRITTEN_BEFORE
     if found_decided:
         raise NotCommitted(f"Batch {work.batch_id} of {work.name} was decided and voided meanwhile: it is to be written again.")
     seen = yield from _all_open(work, handed)
     prepared = yield from _prepared(work, handed)
-    _check_margins(work, prepared, seen, clock())
-    decision = BatchDecision(work.run_id, work.batch_id, BatchVerdict.WRITTEN, prepared, clock())
+    now_ms = yield from _in_time(work, prepared, seen, clock)
+    decision = BatchDecision(work.run_id, work.batch_id, BatchVerdict.WRITTEN, prepared, now_ms)
     yield Decide(decision)
-    if not all((yield EndHanded(prepared, committed=True))):
+    if all((yield EndHanded(prepared, committed=True))):
+        yield NoteFinished(decision._replace(is_finished=True))
+    else:
         yield from _finished(work, decision, clock)
-    # No timeout ends what another run has prepared, and died before it was decided.
-    others = is_first or prepared != tuple(handed)
-    yield from _cleared(work, prepared, _begun_ms(seen, clock()), others=others)
+    # At every batch: a task of a dead run may open its transaction after this run's first batch.
+    yield from _cleared(work, prepared, _begun_ms(seen, now_ms))
     return CommitOutcome.WRITTEN
 
 
@@ -100,9 +103,9 @@ def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) ->
     if not handed:
         return CommitOutcome.EMPTY
     seen = yield from _all_open(work, handed)
-    _check_margins(work, handed, seen, clock())
+    now_ms = yield from _in_time(work, handed, seen, clock)
     yield from _committed(work, tuple(handed))
-    yield from _cleared(work, handed, _begun_ms(seen, clock()), others=False)
+    yield from _cleared(work, handed, _begun_ms(seen, now_ms), others=False)
     return CommitOutcome.WRITTEN
 
 
@@ -164,6 +167,24 @@ def _begun_ms(seen: Sequence[SeenId], now_ms: int) -> int:
     return min((each.started_ms for each in seen if each.started_ms is not None), default=now_ms)
 
 
+def _in_time(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], clock: Clock) -> Steps[int]:
+    """Return the time by which no transaction is too near to its timeout. Raises `NotCommitted` if one is.
+
+    Brokers count by their own clock, which is read where this one cannot be right or would stop the batch.
+    """
+    now_ms = clock()
+    if _begun_ms(seen, now_ms) <= now_ms:
+        try:
+            _check_margins(work, handed, seen, now_ms)
+        except NotCommitted:
+            pass
+        else:
+            return now_ms
+    brokers_ms: int = yield ReadBrokerClock()
+    _check_margins(work, handed, seen, brokers_ms)
+    return brokers_ms
+
+
 def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], now_ms: int) -> None:
     """Raise `NotCommitted` if one with a timeout is too near to it."""
     for each, found in zip(handed, seen, strict=True):
@@ -179,15 +200,18 @@ def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId],
 
 
 def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
-    """Commit the transactions of a decision, whoever decided it.
+    """Commit the transactions of a decision, whoever decided it, unless that was noted: coordinators forget them in time.
 
     Raises `Torn`, `Overtaken`, `NotCommitted`.
     """
+    if decision.is_finished:
+        return
     transactions = decision.transactions
     fates = yield from _fates(transactions)
     still_open = tuple(each for each, fate in zip(transactions, fates, strict=True) if fate is Fate.OPEN)
     if set(fates) <= {Fate.OPEN, Fate.COMMITTED}:
         yield from _committed(work, still_open)
+        yield NoteFinished(decision._replace(is_finished=True))
         return
     if still_open and set(fates) == {Fate.OPEN, Fate.ABORTED}:
         # Nobody has seen anything of it: without the rest, too, the batch can be written again.
@@ -246,7 +270,7 @@ def _set_back(work: Work, decided: BatchDecision) -> SetBack:
     )
 
 
-def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: bool) -> Steps[None]:
+def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: bool = True) -> Steps[None]:
     """Abort what losers of this run left open and, if `others`, dead runs: what began before anything of this batch did."""
     own = {each.transactional_id for each in handed}
     prefix = run_prefix_of(work)

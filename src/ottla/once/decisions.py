@@ -43,13 +43,22 @@ class BatchVerdict(Enum):
 
 
 class BatchDecision(NamedTuple):
-    """The last batch that was decided. `decided_ms` is for people who look at it (Unix epoch)."""
+    """The last batch that was decided. `decided_ms` is for people who look at it (Unix epoch).
+
+    `is_finished`: its transactions were seen committed, so coordinators may forget them.
+    """
 
     run_id: str
     batch_id: int
     verdict: BatchVerdict
     transactions: tuple[Handed, ...]
     decided_ms: int
+    is_finished: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows were written."""
+        return sum(each.rows for each in self.transactions)
 
     def covers(self, batch_id: int) -> bool:
         """Whether this batch is written, or an earlier one than was."""
@@ -80,6 +89,7 @@ def encode(name: str, decision: BatchDecision) -> tuple[bytes, bytes]:
         "verdict": decision.verdict.value,
         "decidedMs": decision.decided_ms,
         "transactions": transactions,
+        **({"finished": True} if decision.is_finished else {}),
     }
     return name.encode(), json.dumps(value, separators=(",", ":")).encode()
 
@@ -95,7 +105,8 @@ def decode(key: bytes, value: bytes) -> BatchDecision:
             )
         transactions = tuple(_handed(each) for each in found["transactions"])
         verdict = BatchVerdict(found["verdict"])
-        return BatchDecision(found["runId"], int(found["batchId"]), verdict, transactions, int(found["decidedMs"]))
+        is_finished = found.get("finished") is True
+        return BatchDecision(found["runId"], int(found["batchId"]), verdict, transactions, int(found["decidedMs"]), is_finished)
     except (ValueError, KeyError, TypeError) as error:
         raise UnreadableDecision(
             f"The decision about {key.decode(errors='replace')} is damaged, or something else was written into its topic: "

@@ -50,6 +50,16 @@ class Decide(NamedTuple):
     decision: BatchDecision
 
 
+class NoteFinished(NamedTuple):
+    """Keep that all transactions of a decision are committed. A note that fails is left out: it saves a question alone."""
+
+    decision: BatchDecision
+
+
+class ReadBrokerClock(NamedTuple):
+    """Read the clock by which brokers tell when transactions began. The answer is in ms since 1970."""
+
+
 class DescribeIds(NamedTuple):
     """Ask coordinators about transactional ids. The answer has a `SeenId` for each; None for one that is not known."""
 

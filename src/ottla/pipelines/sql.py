@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.net.client.admin import Admin
 from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.query_names import SHOWN, QueryNames
 from ottla.pipelines.running import Tell, follow_all, locked
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.statements import CreateTable, ForSpark, InsertInto, ShowRows, Statement, statements_of, words_of
@@ -76,19 +77,29 @@ class Script:
         self._wanted, self._spark, self._state = wanted, spark, state
         self._running = running
         self._tables: dict[str, CreateTable] = {}
+        stored = state.read("queries")
+        self._is_old = not stored and state.checkpoint.exists()
+        """Whether the state may be of a version that named checkpoints by the places of queries in the script."""
+        self._names = QueryNames(stored)
 
     def begin(self, statements: Sequence[Statement]) -> None:
         self._topics_named(statements)
+        queries = [each for each in statements if isinstance(each, InsertInto | ShowRows)]
+        names = self._names.assign([(SHOWN if isinstance(each, ShowRows) else each.table, each.query) for each in queries])
+        if not self._is_old:
+            self._state.write("queries", self._names.as_json())
+        named = iter(names)
         for statement in statements:
             match statement:
                 case CreateTable():
                     self._create(statement)
                 case InsertInto(table, query):
-                    self._insert(table, self._spark.sql(query))
+                    self._insert(table, self._spark.sql(query), next(named))
                 case ShowRows(query):
-                    self._show(self._spark.sql(query))
+                    self._show(self._spark.sql(query), next(named))
                 case ForSpark(text):
                     self._spark.sql(text)
+        self._state.write("queries", self._names.as_json())
 
     def _topics_named(self, statements: Sequence[Statement]) -> None:
         """Each topic that the script reads by its name, and does not create as a table, is a table of records."""
@@ -109,7 +120,7 @@ class Script:
             rows = rows.select("value.*", *(rows[name].alias(f"_{name}") for name in RECORD_COLUMNS))
         rows.createOrReplaceTempView(f"`{table.name}`" if "-" in table.name else table.name)
 
-    def _insert(self, name: str, rows: DataFrame) -> None:
+    def _insert(self, name: str, rows: DataFrame, query: str) -> None:
         """Write rows to a topic: as records if they have a column value, otherwise all columns as one value."""
         table = self._tables.get(name, CreateTable(name))
         given = {option: value for option, value in table.options.items() if option.lower() in BY_FORMAT}
@@ -125,20 +136,27 @@ class Script:
 
         whole = rows.writeStream.format("ottla").options(**given)
         changes = rows.writeStream.foreachBatch(write).outputMode("update")  # which a sink of Python cannot take by itself
-        self._start(name, whole, changes)
+        self._start(query, name, whole, changes)
 
-    def _show(self, rows: DataFrame) -> None:
+    def _show(self, rows: DataFrame, query: str) -> None:
         if not rows.isStreaming:
             self._rows_shown(rows, 0)
             return
-        self._start(f"select-{len(self._running)}", rows.writeStream.foreachBatch(self._rows_shown))
+        self._start(query, f"{SHOWN}-{len(self._running)}", rows.writeStream.foreachBatch(self._rows_shown))
 
     def _rows_shown(self, rows: DataFrame, batch_id: int) -> None:
         self._wanted.show(rows.columns, (row.asDict(recursive=True) for row in rows.limit(MOST_SHOWN).collect()))
 
-    def _start(self, name: str, *ways: DataStreamWriter) -> None:
-        """Start a query in the first of these ways that Spark allows; the last one may write all groups anew each time."""
-        name = name if name not in self._running else f"{name}-{len(self._running)}"
+    def _start(self, name: str, old_name: str, *ways: DataStreamWriter) -> None:
+        """Start a query in the first of these ways that Spark allows; the last one may write all groups anew each time.
+
+        `old_name` is what an older version called the first query of this kind.
+        """
+        if self._is_old:
+            old_name = old_name if old_name not in self._running else f"{old_name}-{len(self._running)}"
+            if (self._state.checkpoint / old_name).exists() and old_name not in self._running:
+                self._names.rename(name, old_name)
+                name = old_name
         trigger = {"availableNow": True} if self._wanted.once else {"processingTime": f"{self._wanted.every_s:g} seconds"}
         checkpoint = str(self._state.checkpoint / name)
         ready = [each.option("checkpointLocation", checkpoint).queryName(name).trigger(**trigger) for each in ways]

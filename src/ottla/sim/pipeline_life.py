@@ -82,7 +82,6 @@ class SimQueryRun:
         self._results: dict[int, TaskResult] = {}
         self._attempts: Counter[int] = Counter()
         self._committer = life.new_process()
-        self._has_committed = False
 
     def _new_worker(self) -> SimPipelineWorker:
         return SimPipelineWorker(self.life.new_process(), f"w{self.life.next_number()}")
@@ -160,10 +159,9 @@ class SimQueryRun:
     def _commit(self, batch_id: int) -> None:
         self._waiting.clear()
         if self.world.chance(0.2):  # Spark may have another process commit
-            self._committer, self._has_committed = self.life.new_process(), False
+            self._committer = self.life.new_process()
         found = any(each.found_decided for each in self._results.values())
-        is_first, self._has_committed = not self._has_committed, True
-        steps = committing(self._work(), self._handed(), self.life.wall_ms, found_decided=found, is_first=is_first)
+        steps = committing(self._work(), self._handed(), self.life.wall_ms, found_decided=found)
         self._committer.run(self._work(), steps, partial(self._committed, batch_id))
 
     def _committed(self, batch_id: int, outcome: Any) -> None:

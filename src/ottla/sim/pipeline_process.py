@@ -23,8 +23,10 @@ from ottla.once.steps import (
     Identified,
     ListOpen,
     LookUp,
+    NoteFinished,
     OpenWith,
     PrepareHanded,
+    ReadBrokerClock,
     Steps,
     TakeBack,
     TakeLead,
@@ -166,6 +168,15 @@ class SimPipelineProcess:
                 self._ask(lambda: [name for name in brokers.open_ids(prefix) if name.startswith(prefix_of(work.name))], told)
             case FenceWriter(name):
                 self._ask(partial(brokers.init, name, FENCED_TIMEOUT_MS), told)
+            case _:
+                self._own_step(work, step, told)
+
+    def _own_step(self, work: Work, step: Any, told: Told) -> None:
+        match step:
+            case NoteFinished(decision):
+                self._decide(work, decision, lambda answer: told(None))
+            case ReadBrokerClock():
+                self._ask(lambda: self._world.clock.now().wall_ms, told)
             case _:
                 self._write_step(step, told)
 

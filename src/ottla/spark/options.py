@@ -339,6 +339,17 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
 
 
+def check_either_way(options: Mapping[str, str]) -> None:
+    """Check what neither a batch nor a stream takes, while it is not known which will be read. Raises `OptionError`."""
+    was, logger.disabled = logger.disabled, True  # the reader that is made of them logs what has no effect
+    try:
+        read_options(options, streaming=True)
+    except OptionError:
+        read_options(options, streaming=False)
+    finally:
+        logger.disabled = was
+
+
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """The options of a sink. Raises `OptionError`, whose one sentence names the right option or value."""
     parsed = _parse(options, SINK)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ottla.spark.class_archive import java_options
 from ottla.spark.java import cache_directory, java_home, write_script
+from ottla.spark.output_modes import refuse_update
 from ottla.spark.threads import serve_all_threads
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def prepare_environment() -> None:
     Pythons that are set already are kept. From now on each thread of this process can write.
     """
     serve_all_threads()
+    refuse_update()
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", str(worker_python()))
     # Planning, too, runs in workers, started with this one: the same program for both means one pool of them.

@@ -15,10 +15,11 @@ from pyspark.sql.types import StructType
 
 from ottla.spark.errors import OptionError
 from ottla.spark.filters import are_pushed
-from ottla.spark.options import ReadOptions, WriteOptions, read_options, shape_asked_for, write_options
+from ottla.spark.options import ReadOptions, WriteOptions, check_either_way, read_options, shape_asked_for, write_options
 from ottla.spark.reading import BatchReader, FilteringReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 from ottla.spark.streams.reader import StreamReader
+from ottla.spark.streams.refused import RefusedStreamReader
 from ottla.spark.telling import telling
 from ottla.spark.workers import set_modules_aside
 from ottla.spark.writing import BatchWriter, StreamWriter
@@ -52,6 +53,7 @@ class OttlaDataSource(DataSource):
 
     def schema(self) -> StructType:
         set_modules_aside()
+        check_either_way(self.options)
         shape = shape_asked_for(self.options)
         formats = {column: each for column, each in shape.formats.given().items() if column in shape.columns}
         if not formats:
@@ -67,8 +69,11 @@ class OttlaDataSource(DataSource):
         return (FilteringReader if are_pushed() else BatchReader)(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = _loaded(read_options(self.options, streaming=True))
-        check_read_schema(schema, options.formats)
+        try:
+            options = _loaded(read_options(self.options, streaming=True))
+            check_read_schema(schema, options.formats)
+        except OptionError as refusal:
+            return RefusedStreamReader(refusal)
         return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -9,14 +9,15 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from ottla.client.errors import ProducerFenced
+from ottla.client.errors import KafkaError, ProducerFenced
 from ottla.net.client.async_producer import AsyncProducer
 from ottla.once.committing import CommitOutcome, aborting, committing, committing_unrecorded
 from ottla.once.decisions import BatchDecision, Handed, encode
 from ottla.once.names import Work, decider_id_of
-from ottla.once.steps import Decide, PrepareHanded, Result, Steps, TakeLead
+from ottla.once.steps import Decide, NoteFinished, PrepareHanded, ReadBrokerClock, Result, Steps, TakeLead
 from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once.carrying import OnceCluster, run
 from ottla.spark.options import WriteOptions
@@ -27,6 +28,9 @@ DECIDER_TIMEOUT_MS = 10_000
 """How long a decision may take: others that are kept in the same topic are not seen behind it."""
 
 
+CLOCK_KEY: Final = b"clock"
+"""The key of records that are aborted at once: no decision is about it."""
+TOLD_SKEW_MS: Final = 5_000
 MOST_LEADS: Final = 5
 """How often the right to decide is taken again for one batch."""
 FENCED_AGAIN: Final = "Other processes decide about {} all the time: two runs use one checkpoint. Stop both, then start one."
@@ -45,23 +49,33 @@ class OnceCommitter:
         self._options, self._name = options, name
         self._cluster = OnceCluster(options.client, options.decision_topic)
         self._decider: AsyncProducer | None = None
-        self._committed_run: str | None = None
         self._decided_run: str | None = None
         self._has_told = False
 
     def commit(self, work: Work, handed: Sequence[Handed], *, found_decided: bool, recorded: bool) -> None:
         """Make what was handed over visible, all of it. Raises `KafkaError`: then Spark is to run the batch again."""
-        is_first, self._committed_run = self._committed_run != work.run_id, work.run_id
         if recorded:
             has_decided = self._decided_run == work.run_id
-            outcome = self._leading(
-                lambda: committing(work, handed, wall_ms, found_decided=found_decided, is_first=is_first, has_decided=has_decided)
-            )
+            outcome = self._leading(lambda: committing(work, handed, wall_ms, found_decided=found_decided, has_decided=has_decided))
         else:
             outcome = run(committing_unrecorded(work, handed, wall_ms), self._carry_out)
         if outcome is CommitOutcome.WRITTEN_BEFORE:
-            logger.info("batch %d of %s was written before, and is not written again", work.batch_id, work.name)
+            self._tell_written_before(work)
         self._cluster.coordinators.forget(each.transactional_id for each in handed)
+
+    def _tell_written_before(self, work: Work) -> None:
+        """A job that is started again may be meant to write other rows; a batch that is run again is not."""
+        job_id = self._options.job_id if self._options.run_id is None else None
+        before = self._cluster.loop.run(self._cluster.decisions.last(self._name))
+        if job_id is None or before is None:
+            logger.info("batch %d of %s was written before, and is not written again", work.batch_id, work.name)
+            return
+        logger.warning(
+            "job %s was written before, at %s with %d rows: nothing is written again; rows that are others need another jobId",
+            job_id,
+            datetime.fromtimestamp(before.decided_ms / 1000, UTC).isoformat(sep=" ", timespec="seconds"),
+            before.rows,
+        )
 
     def abort(self, work: Work, handed: Sequence[Handed], *, recorded: bool) -> None:
         """Make what was handed over invisible, unless it was decided. Raises `KafkaError`: then brokers abort it in time."""
@@ -78,8 +92,7 @@ class OnceCommitter:
             except ProducerFenced:
                 if self._decider is None:
                     raise
-                decider, self._decider = self._decider, None
-                self._cluster.loop.run(decider.close())
+                self._give_up_lead()
         raise ProducerFenced(FENCED_AGAIN.format(self._name))
 
     def _carry_out(self, step: Any) -> Any:
@@ -90,6 +103,11 @@ class OnceCommitter:
             case Decide(decision):
                 self._decide(decision)
                 return None
+            case NoteFinished(decision):
+                self._note(decision)
+                return None
+            case ReadBrokerClock():
+                return self._brokers_ms()
             case PrepareHanded(transactions):
                 return self._prepare(transactions)
         return self._cluster.carry_out(self._name, step)
@@ -137,6 +155,42 @@ class OnceCommitter:
         async with decider.transaction():
             await decider.send(self._options.decision_topic, value, key=key, partition=0)
         self._decided_run = decision.run_id
+
+    def _note(self, decision: BatchDecision) -> None:
+        try:
+            self._decide(decision)
+        except KafkaError as error:
+            logger.debug("batch %d of %s is committed, which was not noted: %s", decision.batch_id, self._name, error)
+            self._give_up_lead()
+
+    def _give_up_lead(self) -> None:
+        if self._decider is not None:
+            decider, self._decider = self._decider, None
+            self._cluster.loop.run(decider.close())
+
+    def _brokers_ms(self) -> int:
+        """Return the brokers' time, which they tell of a transaction that begins now and is aborted. Raises `KafkaError`."""
+        self._take_lead()
+        assert self._decider is not None, "the lead was taken"
+        here_ms = wall_ms()
+        found_ms = self._cluster.loop.run(self._begun_ms(self._decider))
+        if found_ms is None:
+            return here_ms
+        if abs(found_ms - here_ms) > TOLD_SKEW_MS:
+            ahead = "ahead of" if here_ms > found_ms else "behind"
+            logger.warning(
+                "the clock of this machine is %.0f s %s the brokers': have both set by NTP", abs(found_ms - here_ms) / 1000, ahead
+            )
+        return found_ms
+
+    async def _begun_ms(self, decider: AsyncProducer) -> int | None:
+        await decider.begin_transaction()
+        try:
+            await (await decider.send(self._options.decision_topic, b"", key=CLOCK_KEY, partition=0))
+            (seen,) = await self._cluster.coordinators.describe([decider_id_of(self._name)])
+        finally:
+            await decider.abort_transaction()
+        return None if seen is None else seen.started_ms
 
     def close(self) -> None:
         """Close all connections."""

@@ -6,19 +6,33 @@ Its first partition alone is used: a name keeps its place, however many partitio
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ottla.client.admin import NewTopic, check_topics, create_topics_request
+from ottla.client.admin import (
+    ConfigResource,
+    NewTopic,
+    check_topics,
+    create_topics_request,
+    describe_configs_request,
+    read_configs,
+)
 from ottla.client.errors import BrokerError, OffsetOutOfRange, TimedOut, UnknownTopic, raise_for
 from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, fetch_request, holds_nothing_more, read_fetch
-from ottla.client.types import TopicPartition
-from ottla.client.versions import CREATE_TOPICS, FETCH
+from ottla.client.list_offsets import list_offsets_request, read_list_offsets
+from ottla.client.types import EARLIEST_TIMESTAMP, TopicPartition
+from ottla.client.versions import CREATE_TOPICS, DESCRIBE_CONFIGS, FETCH, LIST_OFFSETS
 from ottla.client.visible import visible
 from ottla.net.client.cluster import ClusterLinks, now_ms
+from ottla.net.client.leaders import ask_leaders
 from ottla.once.decisions import BatchDecision, decode
 from ottla.records.columns import open_batches
+from ottla.spark.errors import OptionError
+from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.errors import TOPIC_ALREADY_EXISTS
+
+logger = logging.getLogger("ottla.spark")
 
 CONFIGS: Final = {
     "cleanup.policy": "compact",
@@ -27,6 +41,8 @@ CONFIGS: Final = {
     "compression.type": "producer",
 }
 """Segments are small, so that old decisions go soon and a new process has little to read."""
+REPLICAS: Final = 3
+"""As many as Kafka's own topics of groups and transactions have."""
 PAUSE_S: Final = 0.005
 LIMITS: Final = FetchLimits(fetch_max_wait_ms=0, max_partition_fetch_bytes=4 << 20, read_committed=True)
 
@@ -39,15 +55,21 @@ class DecisionLog:
         self._cluster = cluster
         self._offset = 0
         self._last: dict[bytes, bytes] = {}
+        self._is_checked = False
 
     async def create(self) -> None:
-        """Create the topic unless it is there. Raises `KafkaError`."""
-        request = create_topics_request(
-            [NewTopic(self.where.topic, 1, -1, CONFIGS)], self._cluster.settings.request_timeout_ms, validate_only=False
-        )
+        """Create the topic unless it is there and keeps what is written.
+
+        Raises `KafkaError`, and `OptionError` for a topic whose retention would forget decisions.
+        """
 
         async def ask() -> None:
             await self._cluster.refresh([])
+            replicas = await self._replicas()
+            configs = {**CONFIGS, **({"min.insync.replicas": "2"} if replicas > 2 else {})}
+            request = create_topics_request(
+                [NewTopic(self.where.topic, 1, replicas, configs)], self._cluster.settings.request_timeout_ms, validate_only=False
+            )
             try:
                 check_topics(await self._cluster.ask(self._cluster.metadata.controller_id, CREATE_TOPICS, request))
             except BrokerError as error:
@@ -59,6 +81,46 @@ class DecisionLog:
         except UnknownTopic:
             await self._cluster.retried(ask)
             await self._cluster.retried(self._known)
+        if not self._is_checked:
+            await self._cluster.retried(self._check)
+            self._is_checked = True
+
+    async def _replicas(self) -> int:
+        """Return how many replicas the topic gets: as many as Kafka's own topics, or the brokers' default if that is more."""
+        nodes = self._cluster.metadata.nodes
+        found = await self._configs(ConfigResource.broker(min(nodes)), min(nodes))
+        return max(min(REPLICAS, len(nodes)), int(found.get("default.replication.factor") or 1))
+
+    async def _check(self) -> None:
+        topic = self.where.topic
+        await self._cluster.refresh([topic])
+        leader = await self._cluster.leader(self.where)
+        found = await self._configs(ConfigResource.topic(topic), leader)
+        policy = found.get("cleanup.policy", "compact").replace(" ", "").split(",")
+        if "delete" in policy and not (found.get("retention.ms") == "-1" and found.get("retention.bytes") == "-1"):
+            raise OptionError(
+                f"Topic {topic} keeps what was decided about each query, and its cleanup.policy={','.join(policy)} deletes that in "
+                "time: set it to compact, or name another topic in option decisionTopic."
+            )
+        metadata = self._cluster.metadata
+        replicas, most = len(metadata.topics[topic].partitions[0].replicas), min(REPLICAS, len(metadata.nodes))
+        if replicas < most:
+            logger.warning(
+                "topic %s keeps what was decided about each query, and has %d of %d possible replicas: give it more",
+                topic,
+                replicas,
+                most,
+            )
+
+    async def _configs(self, resource: ConfigResource, node_id: int) -> dict[str, str]:
+        """Return the settings of a resource; none where this user may not read them."""
+        answer = await self._cluster.ask(node_id, DESCRIBE_CONFIGS, describe_configs_request(resource))
+        try:
+            return {each.name: each.value or "" for each in read_configs(answer).values()}
+        except BrokerError as error:
+            if error.retriable:
+                raise
+            return {}
 
     async def _known(self) -> None:
         await self._cluster.refresh([self.where.topic])
@@ -76,7 +138,14 @@ class DecisionLog:
         deadline_ms = now_ms() + self._cluster.settings.default_api_timeout_ms
         end: int | None = None
         while end is None or self._offset < end:
-            found = await self._cluster.retried(self._fetch, topics=[self.where.topic])
+            try:
+                found = await self._cluster.retried(self._fetch, topics=[self.where.topic])
+            except OffsetOutOfRange:  # the topic was made anew, or somebody deleted its beginning
+                if now_ms() > deadline_ms:
+                    raise
+                self._last.clear()
+                self._offset, end = await self._beginning(), None
+                continue
             end = found.high_watermark if end is None else end
             if not self._take_in(found) and self._offset < end:
                 if holds_nothing_more(found, self._offset, end, read_committed=True):
@@ -99,14 +168,19 @@ class DecisionLog:
         for found in read_fetch(answer, link.version(FETCH)):
             if found.error_code:
                 self._cluster.metadata.forget_leader(*self.where)
-            try:
-                raise_for(found.error_code, context)
-            except OffsetOutOfRange:  # the topic was made anew, or somebody deleted its beginning
-                self._offset = max(0, found.log_start_offset)
-                self._last.clear()
-                raise
+            raise_for(found.error_code, context)
             return found
         raise TimedOut(f"{context}: the broker's answer leaves the partition out.")
+
+    async def _beginning(self) -> int:
+        """Return the first offset that is there; an answer with an error does not tell it."""
+
+        def request(wanted: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+            return list_offsets_request(wanted, read_committed=False, timeout_ms=self._cluster.settings.request_timeout_ms)
+
+        asked = {self.where: EARLIEST_TIMESTAMP}
+        found = await ask_leaders(self._cluster, asked, LIST_OFFSETS, request, read_list_offsets, "The first offset of")
+        return found[self.where].offset
 
     def _take_in(self, found: FetchedPartition) -> bool:
         """Whether there was anything new."""

@@ -1,0 +1,41 @@
+"""Refuses the output mode that no sink in Python takes, before the query begins.
+
+Spark itself refuses it in the first micro-batch, and names no way out: "requirement failed: ottla does not support Update mode".
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+from ottla.spark.errors import OptionError
+from ottla.spark.threads import NAME
+
+UPDATE = "update"
+_CHOSEN = "_chosen_before_start"
+
+
+def refuse_update() -> None:
+    """Have stream writers of this process refuse `outputMode("update")` with `ottla`. Calling it again does nothing."""
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    for choice in ("format", "outputMode"):
+        choose = getattr(DataStreamWriter, choice)
+        if not hasattr(choose, "refuses_update"):
+            setattr(DataStreamWriter, choice, _refusing(choice, choose))
+
+
+def _refusing(choice: str, choose: Any) -> Any:
+    @wraps(choose)
+    def chosen(self: Any, value: str) -> Any:
+        known = self.__dict__.setdefault(_CHOSEN, {})
+        known[choice] = str(value).lower()
+        if known == {"format": NAME, "outputMode": UPDATE}:
+            raise OptionError(
+                'A sink in Python takes no outputMode("update"): write the rows that changed in foreachBatch with '
+                'ottla.spark.write_once, or all of them with outputMode("complete").'
+            )
+        return choose(self, value)
+
+    chosen.refuses_update = True  # type: ignore[attr-defined]  # a mark, to do it once
+    return chosen

@@ -1,0 +1,45 @@
+"""A stream that was refused as its options were read.
+
+Spark calls `streamReader` where an error that is raised ends as `UnboundLocalError`; one that the reader raises comes out whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+from ottla.spark.errors import OptionError
+from ottla.spark.streams.stored import StoredOffsets
+from ottla.spark.telling import telling
+
+
+@telling
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Raises `OptionError` where a query asks it for anything."""
+
+    def __init__(self, refusal: OptionError) -> None:
+        self._refusal = refusal
+
+    def _refuse(self) -> NoReturn:
+        raise self._refusal
+
+    def initialOffset(self) -> StoredOffsets:
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        self._refuse()
+
+    def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._refuse()
+
+    def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> NoReturn:
+        self._refuse()
