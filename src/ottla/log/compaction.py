@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -108,10 +109,26 @@ class Compaction:
         self._disk = disk
         self._found = found
         self._now = now
+        self._cuts = log.cuts
         self._map = OffsetMap(memory_bytes, hash_key, found.end_offset - found.first_dirty_offset)
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the log was cut since: what was read of it may be gone, and other batches in its place."""
+        return self.log.cuts != self._cuts
+
     def run(self) -> Pauses:
-        """Do the work. Raises `Damaged` for bytes that are no batches, and `StorageFailed`; the log is as good as before."""
+        """Do the work, or as much of it as can be done before the log is cut.
+
+        Raises `Damaged` for bytes that are no batches, and `StorageFailed`; the log is as good as before.
+        """
+        with closing(self._run()) as steps:
+            for files in steps:
+                yield files
+                if self.is_outdated:
+                    return
+
+    def _run(self) -> Pauses:
         self.log.check_whole()  # or what is missing between two segments would become a gap within one
         if self.log.synced_offset < self._found.end_offset:
             # A record may only give way to a durable one.
@@ -209,7 +226,7 @@ class Compaction:
                     *new.flush_indexes(final=True),
                     *note_compacted(self._disk, self.log.path, self.log.segments, [new]),
                 ]
-                replaced = self.log.replace_segments(group, new, self._now)
+                replaced = self.log.replace_segments(group, new, self._now, self._cuts)
                 if not replaced:
                     raise StorageFailed(new.path(""), "the segments were deleted meanwhile")
                 while self.log.is_swapping:

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 from ottla.log import copies, retention
 from ottla.log.appended import NO_TIMESTAMP, Appended, refused
 from ottla.log.compacted import note_copied
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
+from ottla.log.cuts import PendingCut, PlannedCut
 from ottla.log.damaged import Damaged
 from ottla.log.joints import check_joints
 from ottla.log.names import DELETING, set_aside_name
 from ottla.log.positions07 import NO_POSITIONS, Positions07
+from ottla.log.producers import Producers
 from ottla.log.reading import PLACES, LogReader
-from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening, start_anew
-from ottla.log.segment import LARGEST_RELATIVE
-from ottla.log.snapshots import load_producers, remove_snapshots
+from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening
+from ottla.log.segment import LARGEST_RELATIVE, Segment
+from ottla.log.snapshots import Steps, exhausted, producers_at
 from ottla.log.soundness import ENDLESS
 from ottla.log.stamping import set_times, stamp_all
 from ottla.log.transactions import Marker, read_marker
+from ottla.log.unfinished import Unfinished
 from ottla.log.upkeep import LogUpkeep
 from ottla.ports import Disk, File, Now, StorageFailed, Syncable
 from ottla.records.batch import BatchHeader
@@ -32,6 +36,9 @@ from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
 __all__ = ["Appended", "Damaged", "Log", "LogConfig"]
 
 log = logging.getLogger("ottla.log")
+
+NONE_AT_ALL = -1
+"""No snapshot of producers is of use to a log that begins anew."""
 
 
 class Log(LogUpkeep):
@@ -65,6 +72,8 @@ class Log(LogUpkeep):
         self._names_synced = True
         self._removed = opened.removed
         self.noted_start = ENDLESS
+        self._cut = None
+        self.cuts = 0
         self._swap = None
         self._swap_step = 0
         self.positions_07 = NO_POSITIONS
@@ -136,6 +145,8 @@ class Log(LogUpkeep):
         `headers` are theirs, in order. Sequences are checked for clients' batches only, epochs for all. Raises `StorageFailed`, and
         nothing has changed then.
         """
+        if self._cut is not None:
+            self.finish_cut()
         config = self.config
         idempotent = headers[0].producer_id >= 0
         marker = None
@@ -169,6 +180,7 @@ class Log(LogUpkeep):
 
         They begin at the end of the log or later. Raises `StorageFailed`: those before the one that failed are appended then.
         """
+        self.finish_cut()
         position = 0
         for run in copies.runs(headers):
             first, last = run[0], run[-1]
@@ -193,6 +205,7 @@ class Log(LogUpkeep):
 
     def assign_leader_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
         """Record that `leader_epoch` begins at `start_offset`, or else at the end of the log. Raises `StorageFailed`."""
+        self.finish_cut()
         before = list(self.epochs.entries)
         if self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset):
             try:
@@ -252,54 +265,106 @@ class Log(LogUpkeep):
         First make a recovery point at or below `offset` durable, or the shorter log is taken for damage after a crash. Epochs that
         begin there without a batch are forgotten, too.
         """
+        plan = exhausted(self.planned_cut(offset))
+        if plan is not None:
+            self.cut(plan)
+
+    def planned_cut(self, offset: int) -> Steps[PlannedCut | None]:
+        """Find out what `truncate_to` an offset comes to, with pauses; None if no batch has to go. Raises `StorageFailed`.
+
+        Nothing has changed then but epochs that began without a batch.
+        """
+        self.finish_cut()
         if offset >= self.log_end_offset:
             if self.epochs.truncate_end(offset):
                 self._write_epochs()
+            return None
+        while True:
+            cuts, number = self.cuts, self._reader.number(max(0, offset - 1))
+            segments = self.segments[: number + 1]
+            try:
+                position, end_offset = self._reader.in_parts(partial(self._cut_at, segments[-1], offset))
+            except Unfinished:
+                yield
+                continue
+            spans = [*((segment, segment.size) for segment in segments[:-1]), (segments[-1], position)]
+            producers = yield from producers_at(self._disk, self.path, self._snapshots, spans)
+            plan = PlannedCut(segments[-1], position, end_offset, producers, cuts)
+            if self.is_current(plan):
+                return plan
+
+    def is_current(self, plan: PlannedCut) -> bool:
+        """Whether a planned cut can be made still: its segment is there, as it was."""
+        return plan.cuts == self.cuts and plan.segment in self.segments
+
+    def cut(self, plan: PlannedCut) -> None:
+        """Make a planned cut. After `StorageFailed` it is made as well, and `finish_cut` has the files follow."""
+        if plan.end_offset < self.log_start_offset:
+            self.restart_at(self.log_start_offset)
             return
         self.finish_swap()
-        self._reader.places.clear()
-        while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
-            self._leave(self.segments[-1:])[0].remove()
-        self._disk.sync_dir(self.path)
-        segment = self._active = self.segments[-1]
+        assert self.is_current(plan), "a plan from before another cut says nothing of what the log holds now"
+        first = self.segments.index(plan.segment) + 1
+        gone = list(self._leave(self.segments[first:])) if first < len(self.segments) else []
+        self._aborted.replaced(gone)
+        segment = self._active = plan.segment
         self._unsynced.pop(segment, None)  # no longer sealed
         self._aborted.changed(segment)
-        self.log_end_offset = segment.truncate_to(offset, self.config.index_interval_bytes)
-        if self.log_end_offset < self.log_start_offset:
-            self._unsynced.clear()
-            self._active = start_anew(self._disk, self.path, self.segments, self.log_start_offset)
-            self.log_end_offset = self.log_start_offset
-        self.synced_offset = min(self.synced_offset, self.log_end_offset)
+        segment.forget_end(plan.position)
+        self.producers = plan.producers
+        self._was_cut(plan.end_offset)
+        end, interval, truncated = plan.end_offset, self.config.index_interval_bytes, self.positions_07.truncated
+        self._cut = PendingCut(gone, segment, end, end, interval, self._write_epochs, truncated)
+        self.finish_cut()
+
+    def _was_cut(self, end_offset: int) -> None:
+        self.cuts += 1
+        self.log_end_offset = end_offset
+        self.synced_offset = min(self.synced_offset, end_offset)
         self.size_bytes = sum(segment.size for segment in self.segments)
-        if self.epochs.truncate_end(self.log_end_offset):
-            self._write_epochs()
-        self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, self.log_end_offset)
-        self.positions_07.truncated()
+        self.epochs.truncate_end(end_offset)
+        self._snapshot_at = 0
+        self._reader.cut(end_offset)
+
+    def _cut_at(self, segment: Segment, offset: int) -> tuple[int, int]:
+        """Return (position, end_offset) of what is left of a segment without the batches that reach `offset`."""
+        position = self._reader.locate_in(segment, offset, self.log_end_offset) if segment.size else 0
+        return position, self._reader.offset_at(segment, position, self.log_end_offset)
 
     def restart_at(self, offset: int) -> None:
-        """Drop the whole log and begin it anew at `offset`, beyond its end (a follower left behind). Raises `StorageFailed`.
+        """Drop the whole log and begin it anew at `offset` (a follower left behind). After `StorageFailed` see `cut`.
 
-        First make a recovery point at or below the log's start durable, as for `truncate_to`.
+        First make a recovery point at or below the first segment's base offset durable, as for `truncate_to`.
         """
+        self.finish_cut()
         self.finish_swap()
-        self._reader.places.clear()
-        self._unsynced.clear()
-        segment = self._active = start_anew(self._disk, self.path, self.segments, offset)
-        self._aborted.changed(segment)
-        self.log_start_offset = self.log_end_offset = self.synced_offset = offset
-        self.size_bytes = segment.size
-        remove_snapshots(self._disk, self.path, self._snapshots, unwanted=list(self._snapshots))
-        if self.epochs.truncate_end(0):
-            self._write_epochs()
-        self.producers = load_producers(self._disk, self.path, self._snapshots, self.segments, offset)
-        self.positions_07.give_up(offset)
+        old = list(self._leave(self.segments[:]))
+        self._aborted.replaced(old)
+        last, fresh = old[0], None
+        if last.base_offset == offset:
+            last.forget_end(0)
+            self._aborted.changed(last)
+        else:
+            fresh = Segment(self._disk, self.path, offset, 0, new=True)
+        self._active = fresh or last
+        self.segments.append(self._active)
+        self.producers = Producers()
+        self.epochs.entries.clear()
+        self.log_start_offset = self.synced_offset = offset
+        self._was_cut(offset)
+        give_up = partial(self.positions_07.give_up, offset)
+        interval = self.config.index_interval_bytes
+        self._cut = PendingCut(old[1:], last, offset, NONE_AT_ALL, interval, self._write_epochs, give_up, fresh)
+        self.finish_cut()
 
     def write_out(self) -> list[Syncable]:
         """Write what `close` would; with the returned files synced it has little left to wait for. Raises `StorageFailed`."""
+        self.finish_cut()
         return [*self.dirty_files(), *self._active.save_indexes(final=True), *self.flush()]
 
     def close(self) -> None:
         """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is then not a clean one."""
+        self.finish_cut()
         self.finish_swap()
         files = self._active.save_indexes(final=True)
         if self._active.give_back():

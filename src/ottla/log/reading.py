@@ -149,7 +149,7 @@ class LogReader:
         for segment in self.segments[self.number(offset) :]:
             if segment.base_offset >= until_offset:
                 break
-            position = self._locate_in(segment, offset, log_end_offset) if segment.size else 0
+            position = self.locate_in(segment, offset, log_end_offset) if segment.size else 0
             if position < (segment.size if segment is active else self._records_end(segment, log_end_offset)):
                 return segment, position
             if empty is None and position < segment.size:
@@ -185,6 +185,18 @@ class LogReader:
             for gone in segment.unproven.damage if segment.unproven is not None else ():
                 if gone.position == gone.resume and gone.end_offset > log_start_offset:
                     raise self._damaged(segment, gone.position)
+
+    def offset_at(self, segment: Segment, position: int, log_end_offset: int) -> int:
+        """Return the offset that follows the batch which ends at a position. Raises `Damaged`, and `Unfinished`."""
+        try:
+            return segment.offset_at(position)
+        except Damaged as damaged:
+            raise self._unfinished(partial(self._look_into, segment, damaged, log_end_offset)) from damaged
+
+    def cut(self, end_offset: int) -> None:
+        """Forget what was known of places at or beyond the end of the log, as it is now."""
+        self.places.clear()
+        self.holes = [(missing, damaged) for missing, damaged in self.holes if missing.first_offset < end_offset]
 
     # What was not read yet
 
@@ -271,7 +283,11 @@ class LogReader:
             raise self._unfinished(lambda: None)
         return len(unproven.damage) > before
 
-    def _locate_in(self, segment: Segment, offset: int, log_end_offset: int) -> int:
+    def locate_in(self, segment: Segment, offset: int, log_end_offset: int) -> int:
+        """Return the position in a segment of the first batch with `offset` or a later one, after a check of what is before it.
+
+        Raises `Damaged`, and `Unfinished`.
+        """
         for _ in range(ATTEMPTS):
             unproven = segment.unproven
             damage = unproven.damage_at(offset) if unproven is not None else None
@@ -391,7 +407,7 @@ class LogReader:
         place = self.places.get(offset)
         if place is not None and place[0] is segment:
             return place[1]
-        return self._locate_in(segment, offset, log_end_offset)
+        return self.locate_in(segment, offset, log_end_offset)
 
     def _boundary(self, segment: Segment, start: int, limit: int, *, min_one_batch: bool) -> tuple[int, int]:
         """Where whole batches from `start` to `limit` end, and the offset that follows; the first one's end at least, if wanted."""

@@ -18,6 +18,7 @@ from crc32c import crc32c
 from ottla.log.aborted import AbortedNotes
 from ottla.log.compacted import Compact, is_compact, note_compacted, read_compacted
 from ottla.log.config import LogConfig
+from ottla.log.cuts import take_place
 from ottla.log.damaged import Damaged
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.gaps import read_gaps
@@ -119,7 +120,7 @@ class Opening:
         self._know_compacted()
         start_by_epochs = 0 if is_start_known else self._start_by_epochs()
         found.log_end_offset = self._open_last() if self.clean else self._recover()
-        self._check_end(is_noted=is_noted)
+        self._check_end(log_start_offset, is_noted=is_noted)
         self._note_compacted()
         if start_by_epochs <= found.log_end_offset:
             log_start_offset = max(log_start_offset, start_by_epochs)
@@ -159,11 +160,14 @@ class Opening:
             with self._derived():
                 note_compacted(self.disk, self.path, self.found.segments)
 
-    def _check_end(self, *, is_noted: bool) -> None:
-        """Hold the log's end against the recovery point, which an orderly stop notes at the end. No CRC covers a base offset."""
+    def _check_end(self, log_start_offset: int, *, is_noted: bool) -> None:
+        """Hold the log's end against the recovery point, which an orderly stop notes at the end. No CRC covers a base offset.
+
+        Where all of it was deleted, an earlier start may have removed files.
+        """
         last, end = self.found.segments[-1], self.found.log_end_offset
         name = file_name(last.base_offset, LOG)
-        if end < self.recovery_point:
+        if end < self.recovery_point > log_start_offset:
             sentence = f"the log ends with offset {end} though everything below {self.recovery_point} had been synced."
             raise Damaged(self.path, name, last.size, sentence)
         if self.clean and is_noted and end > self.recovery_point:
@@ -432,14 +436,15 @@ def _is_room(file: File, position: int) -> bool:
     return not any(file.read(position, HEADER_BYTES))
 
 
-def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> Segment:
-    """Begin an empty log at `offset`: everything before it is deleted."""
-    segments.append(begin_segment(disk, path, offset))
-    for segment in segments[:-1]:
-        segment.remove()
+def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> None:
+    """Begin an empty log at `offset`: everything before it is deleted, the newest first, or what is left would have a hole."""
+    while len(segments) > 1:
+        segments[-1].remove()
+        del segments[-1]
     disk.sync_dir(path)
-    del segments[:-1]
-    return segments[0]
+    fresh = Segment(disk, path, offset, 0, new=True)
+    take_place(disk, segments[0], fresh, lambda: None)
+    segments[0] = fresh
 
 
 def good_batches(file: File, position: int, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:

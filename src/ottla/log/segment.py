@@ -466,17 +466,44 @@ class Segment:
         """Whether a batch with these offsets can be in this segment."""
         return 0 <= header.base_offset - self.base_offset <= header.last_offset - self.base_offset <= LARGEST_RELATIVE
 
-    def truncate_to(self, offset: int, interval: int) -> int:
-        """Drop, durably, every batch that reaches `offset` or beyond; returns the offset where the segment ends then."""
+    def forget_end(self, size: int) -> None:
+        """Let the batches end at `size`, and what is known of them: `truncate` has the files follow before anything is appended."""
+        self.size = size
+        self._records_end = UNKNOWN
+        if not size:
+            self._first_timestamp = self._first_look_ms = UNKNOWN
+        if self.unproven is not None:
+            self.unproven.cut(size)
+
+    def truncate(self, end_offset: int, interval: int) -> None:
+        """Drop, durably, what the files hold beyond `size`, where the batches end before `end_offset`. Raises `StorageFailed`."""
+        if not self._disk.exists(self.path(LOG)):
+            self._clear_indexes()
+            return
         while self._reindexed is not None:
             self.go_on_reindexing()
-        if self.size:
-            end = self.locate(offset)
-            self.reset_indexes(offset)
-            self.cut(end)
-            self.file.sync()  # or a crash could bring back what was cut, behind what replaced it
-        self._records_end = UNKNOWN  # it is appended to again
-        return self.load_end(interval)[1]
+        self.reset_indexes(end_offset)
+        if self.file.size != self.size:
+            self.file.truncate(self.size)
+        self.file.sync()  # or a crash could bring back what was cut, behind what replaced it
+        self.transactions.settle(end_offset, ())
+        if self.load_end(interval) != (self.size, end_offset):
+            self.rebuild(interval)
+
+    def offset_at(self, position: int) -> int:
+        """Return the offset that follows the batch which ends at `position`. Raises as `locate`."""
+        if not position:
+            return self.base_offset
+        self.need_indexes()
+        entry = self.index.floor_second(position - 1)
+        if entry is not None:
+            check_entry(self.file, entry[1], self.size, self.base_offset + entry[0])
+        end = next_offset = -1
+        for at, header in headers(self.file, entry[1] if entry is not None else 0, position):
+            end, next_offset = at + header.size, header.next_offset
+        if end != position:
+            raise damaged(self.file, max(0, end))
+        return next_offset
 
     def cut(self, size: int) -> None:
         """Truncate the file to `size`; index entries beyond it must be gone already."""
@@ -487,10 +514,10 @@ class Segment:
             if self.unproven is not None:
                 self.unproven.cut(size)
 
-    def remove(self) -> None:
-        """Remove the files."""
+    def remove(self, suffixes: Sequence[str] = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)) -> None:
+        """Remove the files, or some of them. Raises `StorageFailed`: called again, it goes on."""
         self.close()
-        for suffix in (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX):
+        for suffix in suffixes:
             if self._disk.exists(self.path(suffix)):
                 self._disk.remove(self.path(suffix))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
+from typing import TypeVar, cast
 
 from ottla.log.names import LOG, SNAPSHOT, file_name
 from ottla.log.producers import REMEMBERED, ProducerBatch, Producers
@@ -16,6 +17,16 @@ from ottla.ports import Disk, StorageFailed
 from ottla.records.batch import BatchHeader
 
 log = logging.getLogger("ottla.log")
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that pauses every half a millisecond."""
+
+Span = tuple[Segment, int]
+"""A segment, and the position up to which it counts."""
+
+AT_ONCE = 250
+"""How many batches are passed between two pauses."""
 
 NOT_KNOWN = -1
 REFILL_BYTES = 2 << 20
@@ -68,8 +79,7 @@ def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence
         loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
         if loaded is not None:
             replay(disk, loaded, segments, offset)
-            if loaded.by_id:
-                _refill(loaded, segments)
+            exhausted(_refill(loaded, [(segment, segment.size) for segment in segments]))
             return loaded
         log.warning("%s/%s is not whole; the producers' state is replayed from the log", path, file_name(offset, SNAPSHOT))
         remove_snapshots(disk, path, offsets, unwanted=[offset])
@@ -83,22 +93,61 @@ def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_o
 
     A producer may just have written old records: its age is taken from the file, not from them.
     """
-    first = max(0, bisect_right(segments, from_offset, key=lambda segment: segment.base_offset) - 1)
-    for segment in segments[first:]:
+    for segment in segments[_first(segments, from_offset) :]:
         if not segment.size:
             segment.forget_transactions()
             continue
-        found: list[Aborted] = []
-        written_ms = NOT_KNOWN
-        for position, header in headers(segment.file, segment.locate(from_offset), segment.size):
-            if header.producer_id < 0:
-                continue
-            if written_ms == NOT_KNOWN:
-                written_ms = disk.modified_ms(segment.path(LOG))
-            aborted = _apply(producers, segment, position, header, written_ms)
-            if aborted is not None:
-                found.append(aborted)
-        settle_aborted(segment, from_offset, found)
+        settle_aborted(segment, from_offset, exhausted(_replayed(disk, producers, segment, from_offset, segment.size)))
+
+
+def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span]) -> Steps[Producers]:
+    """Restore the state where the last of these spans ends, and change nothing on disk: that log is about to be cut there.
+
+    Raises `StorageFailed`.
+    """
+    end_offset = spans[-1][0].offset_at(spans[-1][1])
+    producers, begin = Producers(), 0
+    for offset in reversed([offset for offset in offsets if offset <= end_offset]):
+        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
+        if loaded is not None:
+            producers, begin = loaded, offset
+            break
+    for segment, size in spans[_first([segment for segment, _ in spans], begin) :]:
+        if size:
+            yield from _replayed(disk, producers, segment, begin, size)
+    if begin:
+        yield from _refill(producers, spans)
+    return producers
+
+
+def _first(segments: Sequence[Segment], offset: int) -> int:
+    return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+
+def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: int, end: int) -> Steps[list[Aborted]]:
+    """Apply the batches of a segment from an offset on, up to the position `end`; returns the aborted transactions among them."""
+    found: list[Aborted] = []
+    written_ms = NOT_KNOWN
+    for number, (position, header) in enumerate(headers(segment.file, segment.locate(from_offset), end), 1):
+        if not number % AT_ONCE:
+            yield
+        if header.producer_id < 0:
+            continue
+        if written_ms == NOT_KNOWN:
+            written_ms = disk.modified_ms(segment.path(LOG))
+        aborted = _apply(producers, segment, position, header, written_ms)
+        if aborted is not None:
+            found.append(aborted)
+    return found
+
+
+def exhausted(steps: Steps[T]) -> T:
+    """Take all steps at once, and return what comes of them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as over:
+            return cast("T", over.value)
 
 
 def rebuild_aborted(disk: Disk, path: str, offsets: Sequence[int], segments: Sequence[Segment]) -> None:
@@ -133,10 +182,14 @@ def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted])
         log.warning("the index of aborted transactions could not be written: %s", failure)
 
 
-def _refill(producers: Producers, segments: Sequence[Segment]) -> None:
+def _refill(producers: Producers, spans: Sequence[Span]) -> Steps[None]:
     """Find batches that a client may still repeat near the log's end: a snapshot keeps only one for each producer."""
+    if not producers.by_id:
+        return
     seen: dict[int, list[ProducerBatch]] = {}
-    for header in _last_headers(segments):
+    for number, header in enumerate(_last_headers(spans), 1):
+        if not number % AT_ONCE:
+            yield
         producer = producers.by_id.get(header.producer_id)
         if producer is not None and header.producer_epoch == producer.epoch and not header.is_control:
             batch = ProducerBatch(
@@ -154,17 +207,17 @@ def _is_same(batch: ProducerBatch, loaded: ProducerBatch) -> bool:
     return batch._replace(timestamp=loaded.timestamp) == loaded
 
 
-def _last_headers(segments: Sequence[Segment]) -> Iterator[BatchHeader]:
+def _last_headers(spans: Sequence[Span]) -> Iterator[BatchHeader]:
     """Return the batches of about the last `REFILL_BYTES`, from whichever segments hold them."""
-    tail: list[tuple[Segment, int]] = []
+    tail: list[tuple[Segment, int, int]] = []
     left = REFILL_BYTES
-    for segment in reversed(segments):
-        tail.append((segment, max(0, segment.size - left)))
-        left -= segment.size
+    for segment, size in reversed(spans):
+        tail.append((segment, max(0, size - left), size))
+        left -= size
         if left <= 0:
             break
-    for segment, position in reversed(tail):
-        if segment.size:
+    for segment, position, size in reversed(tail):
+        if size:
             entry = segment.index.floor_second(position)
-            for _, header in headers(segment.file, entry[1] if entry else 0, segment.size):
+            for _, header in headers(segment.file, entry[1] if entry else 0, size):
                 yield header

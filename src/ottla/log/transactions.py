@@ -114,9 +114,17 @@ class AbortedEntries(Sequence[Aborted]):
 
     def ended_from(self, offset: int) -> Iterator[Aborted]:
         """Yield, in order, the transactions whose markers are at `offset` or later."""
-        first = bisect_left(range(len(self)), offset, key=lambda number: self._values[COLUMNS * number + 2])
-        for number in range(first, len(self)):
+        for number in range(self.number_before(offset), len(self)):
             yield self[number]
+
+    def number_before(self, offset: int) -> int:
+        """Return how many transactions have their markers before `offset`."""
+        return bisect_left(range(len(self)), offset, key=lambda number: self._values[COLUMNS * number + 2])
+
+    def replace(self, kept: int, ended: Iterable[Aborted]) -> None:
+        """Keep so many of the first ones, and have these follow."""
+        del self._values[COLUMNS * kept :]
+        self._values.extend(chain.from_iterable(ended))
 
 
 class TransactionIndex:
@@ -149,13 +157,13 @@ class TransactionIndex:
 
     def settle(self, offset: int, ended: Sequence[Aborted]) -> None:
         """Durably replace the transactions that ended at `offset` or later by `ended`. Raises `StorageFailed`."""
-        wanted = [entry for entry in self.entries if entry.last_offset < offset] + list(ended)
-        if wanted == list(self.entries) and self.is_whole():
+        kept = self.entries.number_before(offset)
+        if self.entries[kept:] == list(ended) and self.is_whole():
             return
-        self._entries = AbortedEntries(wanted)
+        self.entries.replace(kept, ended)
         self._summed = Summed(0, 0)
         self.close()
-        self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in wanted))
+        self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in self.entries))
 
     def is_whole(self) -> bool:
         """Whether the file holds the entries and nothing else: a crash may have torn it, or left holes."""

@@ -13,6 +13,7 @@ from ottla.log import retention, swap
 from ottla.log.aborted import AbortedNotes
 from ottla.log.compacted import note_none
 from ottla.log.config import LogConfig
+from ottla.log.cuts import PendingCut
 from ottla.log.damaged import Vanished
 from ottla.log.gaps import note_gaps
 from ottla.log.names import LEADER_EPOCHS, LOG, TRANSACTION_INDEX
@@ -33,13 +34,14 @@ SNAPSHOT_BYTES = 1 << 20
 class LogUpkeep(ReadableLog):
     """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
 
-    `size_bytes` is the size of the segments' batches. `_unsynced` has, for each sealed segment, (offset up to which the log must be
-    synced for it, file).
+    `size_bytes` is the size of the segments' batches; `cuts` counts how often the log was cut. `_unsynced` has, for each sealed
+    segment, (offset up to which the log must be synced for it, file).
     """
 
     __slots__ = (
         "_aborted",
         "_active",
+        "_cut",
         "_disk",
         "_epochs_saved",
         "_names_synced",
@@ -50,6 +52,7 @@ class LogUpkeep(ReadableLog):
         "_swap_step",
         "_unsynced",
         "config",
+        "cuts",
         "noted_start",
         "positions_07",
         "producers",
@@ -58,12 +61,14 @@ class LogUpkeep(ReadableLog):
     )
 
     config: LogConfig
+    cuts: int
     noted_start: int
     positions_07: Positions07 | NoPositions07
     producers: Producers
     size_bytes: int
     synced_offset: int
     _aborted: AbortedNotes
+    _cut: PendingCut | None
     _active: Segment
     _disk: Disk
     _epochs_saved: bool
@@ -80,6 +85,7 @@ class LogUpkeep(ReadableLog):
 
         At an `offset` beyond the end, the log goes on there: the leader's compaction removed what no segment could span.
         """
+        self.finish_cut()
         sealed = self._active
         if offset is None and not sealed.size:
             return
@@ -117,18 +123,28 @@ class LogUpkeep(ReadableLog):
 
     # Forgetting
 
-    def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now) -> bool:
-        """Put a compacted segment, complete and synced, in the place of those it was made from.
+    def finish_cut(self) -> None:
+        """Have the files follow a cut that the disk refused to finish. Raises `StorageFailed`."""
+        if self._cut is not None:
+            self._cut.finish(self._disk, self.path, self.segments, self._snapshots)
+            self._cut = None
 
-        Returns False, with nothing changed, if some of those are gone. Raises `StorageFailed` with nothing changed. While
-        `is_swapping`, have the `directory` synced and call `go_on_swapping`, repeatedly.
+    def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now, cuts: int) -> bool:
+        """Put a compacted segment, complete and synced, in the place of those it was made from, after so many `cuts`.
+
+        Returns False, with nothing changed, if some of those are gone, or were cut since. Raises `StorageFailed` with nothing
+        changed. While `is_swapping`, have the `directory` synced and call `go_on_swapping`, repeatedly.
         """
+        self.finish_cut()
         self.finish_swap()
+        if cuts != self.cuts:
+            return False
         first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
         if first < 0 or self.segments[first : first + len(old)] != list(old) or old[-1] is self._active:
             return False
         self.positions_07.compacted(self._reader.end_offset(old[-1], self.log_end_offset))
         swap.decide(self._disk, new)
+        new.may_have_gaps = True
         self._leave(old)
         self._aborted.replaced(old)
         self.segments[first:first] = [new]
@@ -184,6 +200,7 @@ class LogUpkeep(ReadableLog):
         limit = self.log_end_offset if until_offset is None else until_offset
         before = len(self._removed)
         try:
+            self.finish_cut()
             self.finish_swap()
             before = len(self._removed)
             expired = self._expired(now, limit)
@@ -220,6 +237,7 @@ class LogUpkeep(ReadableLog):
 
         Indexes below it are not checked again. Raises `StorageFailed`.
         """
+        self.finish_cut()
         files: list[Syncable] = [*self._active.save_indexes()]
         # Aborted transactions below it are not looked for again either, nor in segments sealed since.
         sealed = [one for unsynced in self._unsynced.values() for one in unsynced]
@@ -259,9 +277,9 @@ class LogUpkeep(ReadableLog):
             unwanted=[known for known in self._snapshots if known not in bases and known != end],
         )
 
-    def _write_epochs(self) -> None:
-        """Not synced before the next checkpoint: recovery finds in the batches what a crash loses of it."""
-        self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=False)
+    def _write_epochs(self, sync: bool = False) -> None:
+        """Not synced before the next checkpoint: recovery finds in the batches what a crash loses of it, if there are any."""
+        self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=sync)
         self._epochs_saved = False
 
     def _expired(self, now: Now, until_offset: int) -> int:

@@ -1,6 +1,6 @@
-"""The files of the data directory that say, for each partition, how far it is synced, where it begins and what readers may see.
+"""The files that say, for each partition, how far it is synced and compacted, where it begins and what readers may see.
 
-Knows partitions and Kafka's three checkpoint files; decides no sync. An entry that outlives its topic would be taken for damage of
+Knows partitions and Kafka's four checkpoint files; decides no sync. An entry that outlives its topic would be taken for damage of
 the next topic of that name, so whoever drops a partition has these files written before the name is free again.
 """
 
@@ -14,6 +14,7 @@ from ottla.broker.partitions.durable import replace_file
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Countdown, Done, Scheduler, Steps
 from ottla.log.checkpoints import (
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
@@ -27,7 +28,7 @@ from ottla.ports import Disk, Now, StorageFailed, SyncFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
 
-FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
+FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 NOTHING = format_offsets({})
 CAUSE = {"cause": "checkpoint"}
 MOST_STALE = 10_000
@@ -35,7 +36,7 @@ MOST_STALE = 10_000
 
 
 class Checkpoints:
-    """The three files as they are and as they should be; put a partition into `touched` if its entries may have changed."""
+    """The four files as they are and as they should be; put a partition into `touched` if its entries may have changed."""
 
     def __init__(self, disk: Disk, scheduler: Scheduler) -> None:
         self._disk = disk
@@ -54,7 +55,13 @@ class Checkpoints:
     def load(self) -> None:
         """Read the files, before any partition is opened. Raises `StorageFailed`."""
         for name in FILES:
-            known = known_offsets(self._disk, name)
+            try:
+                known = known_offsets(self._disk, name)
+            except StorageFailed as failure:
+                if name != CLEANED_OFFSETS:
+                    raise
+                log.warning("%s; every log counts as not compacted yet", failure)
+                known = None
             self._offsets[name] = known or {}
             self._written[name] = format_offsets(known or {})
             if name == LOG_START_OFFSETS:
@@ -71,11 +78,20 @@ class Checkpoints:
     def is_known(self, partition: Partition) -> bool:
         """Whether the entries of a partition are true of it now: after a power cut one file may be older than another."""
         key = (partition.topic, partition.index)
-        points, starts, marks = (noted.get(key, 0) for noted in self._offsets.values())
+        points, starts, marks, _ = (noted.get(key, 0) for noted in self._offsets.values())
         return (points, starts, marks) == (partition.log.synced_offset, _inner_start(partition), partition.high_watermark)
 
     def log_start_offset(self, topic: str, index: int) -> int:
         return self._offsets[LOG_START_OFFSETS].get((topic, index), 0)
+
+    def cleaned_offset(self, topic: str, index: int) -> int:
+        """Return up to where a log is compacted; 0 if nothing is known."""
+        return self._offsets[CLEANED_OFFSETS].get((topic, index), 0)
+
+    def note_cleaned(self, partition: Partition, offset: int) -> None:
+        """Write down, soon, up to where a log is compacted. A lost file costs work, not records: logs are compacted once more."""
+        self._offsets[CLEANED_OFFSETS][partition.topic, partition.index] = offset
+        self._scheduler.begin(CLEANED_OFFSETS, self._replace(CLEANED_OFFSETS))
 
     def high_watermark(self, partition: Partition) -> int:
         """What readers were known to see last; 0 if nothing is known."""
@@ -88,17 +104,28 @@ class Checkpoints:
                 self._offsets[HIGH_WATERMARKS][partition.topic, partition.index] = partition.high_watermark
         self._scheduler.begin(HIGH_WATERMARKS, self._replace(HIGH_WATERMARKS))
 
-    def lower_recovery_point(self, partition: Partition, offset: int) -> Steps[None]:
-        """Have the file say, on stable storage, that no more than this is: before the log is cut there. Raises `StorageFailed`."""
-        key, noted = (partition.topic, partition.index), self._offsets[RECOVERY_POINTS]
-        before = noted.get(key, 0)
-        if before <= offset:
-            return
-        noted[key] = offset
-        failure = yield partial(self._bring_up_to_date, RECOVERY_POINTS)
-        if failure is not None:
-            noted[key] = before
-            raise failure
+    def says_more(self, partition: Partition, offset: int) -> bool:
+        """Whether more than what is below an offset counts as synced or compacted."""
+        key = (partition.topic, partition.index)
+        return any(self._offsets[name].get(key, 0) > offset for name in (RECOVERY_POINTS, CLEANED_OFFSETS))
+
+    def lower(self, partition: Partition, offset: int) -> Steps[None]:
+        """Have the files say, on stable storage, that no more than this is synced and compacted: before the log is cut there.
+
+        What is written there later would be passed over by compaction, and older records of its keys would stay. Raises
+        `StorageFailed`.
+        """
+        key = (partition.topic, partition.index)
+        for name in (RECOVERY_POINTS, CLEANED_OFFSETS):
+            noted = self._offsets[name]
+            before = noted.get(key, 0)
+            if before <= offset:
+                continue
+            noted[key] = offset
+            failure = yield partial(self._bring_up_to_date, name)
+            if failure is not None:
+                noted[key] = before
+                raise failure
 
     def was_cut(self, partition: Partition) -> None:
         """The log was cut: what is being flushed of it says nothing of what it holds afterwards."""
@@ -284,7 +311,7 @@ class Checkpoints:
         """Take over what is true of a partition now; what was known last of one that is offline stays."""
         if partition.offline is not None:
             return
-        recovery_points, starts, high_watermarks = self._offsets.values()
+        recovery_points, starts, high_watermarks, _ = self._offsets.values()
         key = (partition.topic, partition.index)
         recovery_points[key] = recovery_point
         high_watermarks[key] = partition.high_watermark

@@ -1,6 +1,6 @@
 """Compaction as background work: which log is next, and how far each one is compacted.
 
-Knows partitions, the disk port and the file that Kafka calls cleaner-offset-checkpoint; `ottla.log` decides what a log may lose.
+Knows partitions, their checkpoints and the disk port; `ottla.log` decides what a log may lose.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from ottla.broker.partitions.durable import replace_file
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.settings import SettingsInForce
-from ottla.log.checkpoints import CLEANED_OFFSETS, Offsets, formatted_slowly, read_offsets
 from ottla.log.compaction import Compacted, Compaction
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness, dirtiness, is_due, roll_if_overdue
@@ -59,19 +57,11 @@ class Cleaner:
         self._settings = settings
         self._checks = checks
         self._random_bytes = random_bytes
-        self._offsets: dict[Partition, int] = {}
-        self._saved: Offsets = {}
         self._unreadable: set[Partition] = set()
         self._refused: dict[Partition, PausedCompaction] = {}
 
     def start(self, now: Now) -> None:
-        """Read how far each log was compacted, after the partitions were opened, and look regularly for what has to be."""
-        try:
-            self._saved = read_offsets(self._disk, CLEANED_OFFSETS)
-        except StorageFailed as failure:
-            log.warning("%s; every log counts as not compacted yet", failure)
-        for partition in self._partitions:
-            self._offsets[partition] = self._saved.get((partition.topic, partition.index), 0)
+        """Look regularly for what has to be compacted."""
 
         def look(now: Now) -> None:
             self._scheduler.begin("compaction", self._compact_all())
@@ -80,11 +70,11 @@ class Cleaner:
 
     def cleaned_offset(self, partition: Partition) -> int:
         """Up to where a partition has been compacted."""
-        return self._offsets.get(partition, 0)
+        return self._partitions.checkpoints.cleaned_offset(partition.topic, partition.index)
 
     def _compact_all(self) -> Steps[None]:
         """Compact log after log until none is due. A log that the disk refuses to compact is left alone for a while."""
-        yield from self._forget_gone()
+        self._forget_gone()
         while self._settings.value.log_cleaner_enable:
             now = self._clock.now()
             found = yield from self._dirtiest(now)
@@ -104,7 +94,9 @@ class Cleaner:
                 continue
             self._refused.pop(partition, None)
             if compaction.result.is_done:
-                yield from self._finish(partition, compaction.result)
+                self._finish(partition, compaction.result)
+            elif compaction.is_outdated:
+                log.info("%s was cut while it was compacted: that begins again", partition)
             else:
                 log.warning("%s is not to be compacted any more", partition)
 
@@ -155,7 +147,7 @@ class Cleaner:
         pauses = compaction.run()
         failure: StorageFailed | None = None
         try:
-            while failure is None and self._is_wanted(partition) and not compaction.result.is_done:
+            while failure is None and self._is_wanted(partition) and not (compaction.result.is_done or compaction.is_outdated):
                 files = next(pauses, None)
                 if compaction.large is not None:
                     yield from self._checks.run(compaction.large.steps())
@@ -173,8 +165,8 @@ class Cleaner:
         held = self._partitions.get(partition.topic, partition.index)
         return held is partition and partition.offline is None and partition.config.compacts
 
-    def _finish(self, partition: Partition, result: Compacted) -> Steps[None]:
-        self._offsets[partition] = result.cleaned_offset
+    def _finish(self, partition: Partition, result: Compacted) -> None:
+        self._partitions.checkpoints.note_cleaned(partition, result.cleaned_offset)
         log.info(
             "%s is compacted up to offset %d: %d records of %d bytes were read, %d bytes are left",
             partition,
@@ -183,25 +175,9 @@ class Cleaner:
             result.bytes_read,
             result.bytes_written,
         )
-        yield from self._save()
 
-    def _forget_gone(self) -> Steps[None]:
-        live = set(self._partitions)
-        gone = self._offsets.keys() - live
-        if gone:
-            for partition in gone:
-                del self._offsets[partition]
+    def _forget_gone(self) -> None:
+        if self._unreadable or self._refused:
+            live = set(self._partitions)
             self._unreadable &= live
             self._refused = {partition: refused for partition, refused in self._refused.items() if partition in live}
-            yield from self._save()
-
-    def _save(self) -> Steps[None]:
-        """Note how far each log is compacted. A lost file costs work, not records: logs are compacted once more."""
-        offsets = {(partition.topic, partition.index): offset for partition, offset in self._offsets.items() if offset}
-        if offsets == self._saved:
-            return
-        try:
-            yield from replace_file(self._disk, CLEANED_OFFSETS, (yield from formatted_slowly(offsets)))
-            self._saved = offsets
-        except StorageFailed as failure:
-            log.error("%s could not be written: %s", CLEANED_OFFSETS, failure, extra={"cause": CLEANED_OFFSETS})

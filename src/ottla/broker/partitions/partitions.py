@@ -173,10 +173,10 @@ class Partitions:
 
         Raises `StorageFailed`.
         """
-        while self.syncs.is_under_way(partition) or self.checkpoints.recovery_point(partition.topic, partition.index) > offset:
+        while self.syncs.is_under_way(partition) or self.checkpoints.says_more(partition, offset):
             if self.syncs.is_under_way(partition):
                 yield partial(self.syncs.when_over, partition)
-            yield from self.checkpoints.lower_recovery_point(partition, offset)
+            yield from self.checkpoints.lower(partition, offset)
 
     def drop(self, topic: str, index: int) -> bool:
         """Delete a partition's log and files; False if the files are still there.

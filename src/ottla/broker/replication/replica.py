@@ -362,20 +362,37 @@ class Replica(Partition):
             self.changed()
 
     def truncate_to(self, offset: int) -> Steps[None]:
-        """Drop all batches that reach `offset` or beyond: the leader has others there. Raises `StorageFailed`."""
-        if offset >= self.log.log_end_offset:
-            self.log.truncate_to(offset)
-            return
-        yield from self._ports.partitions.before_cut(self, offset)
-        if not self.is_following or offset >= self.log.log_end_offset:
-            return
+        """Drop all batches that reach `offset` or beyond: the leader has others there. Raises `StorageFailed`.
+
+        Only as long as that leader is followed: the next one may have them.
+        """
+        epoch, held = self.leader_epoch, self.log
+        while True:
+            plan = yield from held.planned_cut(offset)
+            if plan is None or not self._still_follows(epoch):
+                return
+            starts = plan.end_offset < held.log_start_offset
+            yield from self._ports.partitions.before_cut(self, held.segments[0].base_offset if starts else plan.end_offset)
+            if not self._still_follows(epoch):
+                return
+            if held.is_current(plan):
+                break
+        log.info("%s: truncated from offset %d to %d", self, held.log_end_offset, plan.end_offset)
+        self._cut(partial(held.cut, plan))
+
+    def _still_follows(self, leader_epoch: int) -> bool:
+        return self.is_following and self.leader_epoch == leader_epoch
+
+    def _cut(self, make: Callable[[], None]) -> None:
+        """Make a cut; it is made even if the disk refuses to have the files follow at once. Raises `StorageFailed`."""
         self._changes.made = True
-        log.info("%s: truncated from offset %d to %d", self, self.log.log_end_offset, offset)
         self._ports.partitions.checkpoints.was_cut(self)
-        self.log.truncate_to(offset)
-        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
-        self._ports.moved[self] = None
-        self.changed()
+        try:
+            make()
+        finally:
+            self.high_watermark = max(min(self.high_watermark, self.log.log_end_offset), self.log.log_start_offset)
+            self._ports.moved[self] = None
+            self.changed()
 
     def reach_back(self, records: memoryview) -> Steps[None]:
         """Have an empty log begin where the first of these batches does, if it begins within that: records before were deleted.
@@ -395,12 +412,7 @@ class Replica(Partition):
         yield from self._begin_anew(offset, lambda: offset > self.log.log_end_offset)
 
     def _begin_anew(self, offset: int, is_due: Callable[[], bool]) -> Steps[None]:
-        yield from self._ports.partitions.before_cut(self, min(offset, self.log.log_start_offset))
-        if not self.is_following or not is_due():
-            return
-        self._changes.made = True
-        self._ports.partitions.checkpoints.was_cut(self)
-        self.log.restart_at(offset)
-        self.high_watermark = offset
-        self._ports.moved[self] = None
-        self.changed()
+        epoch = self.leader_epoch
+        yield from self._ports.partitions.before_cut(self, min(offset, self.log.segments[0].base_offset))
+        if self._still_follows(epoch) and is_due():
+            self._cut(partial(self.log.restart_at, offset))

@@ -1,0 +1,89 @@
+"""Cuts of a log: a follower drops what its leader does not have, or begins anew where its leader begins.
+
+A cut is planned first, which only reads. Then the log in memory is what it is to be, all at once. Its files follow, newest first: a
+process that ends between leaves the log as it was, or shorter. Nothing is written to the log before; what the disk refuses
+is taken up by the next call that writes. Knows segments and the files beside them; knows no leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.log.compacted import note_copied
+from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from ottla.log.producers import Producers
+from ottla.log.segment import Segment
+from ottla.log.snapshots import remove_snapshots
+from ottla.ports import Disk, StorageFailed
+
+OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+
+class PlannedCut(NamedTuple):
+    """A log is to end with `end_offset`, at a `position` in one of its segments, with these producers.
+
+    It is as of so many earlier `cuts`: after another one it says nothing.
+    """
+
+    segment: Segment
+    position: int
+    end_offset: int
+    producers: Producers
+    cuts: int
+
+
+@dataclass(slots=True)
+class PendingCut:
+    """What is left to be done on disk: segments that are `gone` are removed, the `last` one loses its end.
+
+    If there is a `fresh` one, that one takes the place of the last, with no batches. Producer snapshots count up to
+    `snapshots_until`. `write_epochs(sync)` writes the leader epochs, `settle_positions` has the positions of Kafka 0.7 follow.
+    """
+
+    gone: list[Segment]
+    last: Segment
+    end_offset: int
+    snapshots_until: int
+    interval: int
+    write_epochs: Callable[[bool], None]
+    settle_positions: Callable[[], None]
+    fresh: Segment | None = None
+
+    def finish(self, disk: Disk, path: str, segments: Sequence[Segment], snapshots: list[int]) -> None:
+        """Do all of it, durably. Raises `StorageFailed`: called again, it goes on."""
+        while self.gone:
+            self.gone[-1].remove()
+            self.gone.pop()
+        unwanted = [offset for offset in snapshots if offset > self.snapshots_until]
+        remove_snapshots(disk, path, snapshots, unwanted=unwanted)
+        if any(offset in snapshots for offset in unwanted):
+            raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; mend the disk.")
+        disk.sync_dir(path)  # or a crash could bring back what describes, or follows, batches that are written from now on
+        if self.fresh is None:
+            if self.last.may_have_gaps:
+                note_copied(disk, path, segments)  # it is not as large any more as compaction wrote it
+            self.last.truncate(self.end_offset, self.interval)
+            self.write_epochs(False)
+        else:
+            take_place(disk, self.last, self.fresh, lambda: self.write_epochs(True))
+        self.settle_positions()
+
+
+def take_place(disk: Disk, old: Segment, fresh: Segment, before_renaming: Callable[[], None]) -> None:
+    """Have the file of the only segment left hold nothing, and begin where another one does. Raises `StorageFailed`.
+
+    A rename does it: a process that ends between finds one of them, and no gap between two.
+    """
+    if not disk.exists(fresh.path(LOG)):
+        if disk.exists(old.path(LOG)):
+            old.forget_end(0)
+            old.truncate(old.base_offset, 0)
+        before_renaming()
+        old.remove(OF_A_SEGMENT)
+        if disk.exists(old.path(LOG)):
+            disk.rename(old.path(LOG), fresh.path(LOG), sync=False)
+        else:
+            _ = fresh.file
+    disk.sync_dir(fresh.directory)
