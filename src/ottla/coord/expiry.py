@@ -25,7 +25,7 @@ Since = Callable[[Committed], int]
 Tombstone = OffsetForgotten | GroupForgotten | ConsumerStored
 
 MOST_LOOKED_AT = 2_000
-"""Groups and offsets of one slice, which takes one to three milliseconds; a topic of a group is never parted."""
+"""Groups and offsets of one slice, which takes one to three milliseconds. A topic of a group is looked at as a whole."""
 
 TOMBSTONE = 5
 """What a tombstone, which is stored and applied, costs beside a look."""
@@ -95,6 +95,8 @@ class _Part:
                 gone = self._expired(topic, partitions, since)
                 self.records += gone
                 self.looked_at += len(partitions) + TOMBSTONE * len(gone)
+                if len(gone) == MOST_FORGOTTEN:  # there may be more
+                    return skip
                 skip += len(gone) < len(partitions)
         self._forget_group(topics)
         return None
@@ -104,11 +106,12 @@ class _Part:
         if group.members and group.is_subscribed(topic):
             return []
         pending = self._offsets.pending
-        return [
+        gone = (
             OffsetForgotten(group.group_id, topic, index)
             for index, committed in partitions.items()
             if _is_expired(committed, since, self._rules) and not (pending and (group.group_id, topic, index) in pending)
-        ]
+        )
+        return list(islice(gone, MOST_FORGOTTEN))
 
     def _forget_group(self, topics: ByTopic) -> None:
         group = self._group
@@ -130,11 +133,15 @@ def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tupl
         group_id = key.groups[at]
         held = offsets.of(group_id)
         for name in key.names.intersection(held):
-            records += [
+            gone = (
                 OffsetForgotten(group_id, name, index)
                 for index, committed in held[name].items()
                 if committed.topic_id != present.get(name)
-            ]
+            )
+            before = len(records)
+            records += islice(gone, MOST_FORGOTTEN)
+            if len(records) - before == MOST_FORGOTTEN:  # there may be more
+                return records, replace(key, at=at)
     return records, None
 
 

@@ -127,3 +127,21 @@ def test_a_group_all_of_whose_topics_have_expired_goes_in_as_many_slices_as_that
         assert "g" not in machine.groups or timer.deadline_ms < LATE.mono_ms + 10, "the rest comes soon, not at the next check"
     assert slices > 10
     assert not machine.offsets.of("g")
+
+
+@pytest.mark.parametrize("body", [Due(ExpiryKey()), TopicsDeleted(frozenset({"t"}))])
+def test_one_topic_of_very_many_partitions_goes_in_slices(body: object) -> None:
+    machine = GroupMachine(SETTINGS, lambda: "id")
+    for number in range(10_000):
+        machine.apply(OffsetCommitted("g", "t", number, 1, 0, "", 100))
+    outcome, slices = machine.decide(Asked(body), LATE), 1
+    while True:
+        assert len(outcome.records) <= expiry.MOST_FORGOTTEN + 1
+        for record in outcome.records:
+            machine.apply(record)
+        (timer,) = outcome.timers or (None,)
+        if timer is None or timer.deadline_ms is None or timer.deadline_ms > LATE.mono_ms + expiry.PAUSE_MS:
+            break
+        outcome, slices = machine.decide(Asked(Due(timer.key)), LATE), slices + 1
+    assert slices >= 10_000 // expiry.MOST_FORGOTTEN
+    assert not machine.offsets.of("g")
