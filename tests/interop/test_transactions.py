@@ -72,6 +72,23 @@ def test_readers_of_what_is_committed_see_whole_transactions_in_all_partitions(b
     assert len(committed_values(broker.address, topic, "read_uncommitted")) >= 18
 
 
+def test_the_next_transaction_begins_and_ends_at_once_after_any_other(broker: Peer, unique: Unique) -> None:
+    """Markers of the last one may be on their way: whoever sends the next end meanwhile is told to wait, and is not fenced."""
+    topic = unique("sequel")
+    Confluent(broker.address).create_topic(topic, 3)
+    producer = producer_of(broker.address, topic)
+    ends = {True: producer.commit_transaction, False: producer.abort_transaction}
+    wanted: list[bytes] = []
+    for number in range(40):
+        is_committed = bool(number & 1 if number < 20 else number & 2)  # each kind of end after each
+        values = [b"%d-%d" % (number, each) for each in range(number % 4 + 1)]
+        producer.begin_transaction()
+        produce(producer, topic, values, partitions=3)
+        ends[is_committed](PATIENCE_S)
+        wanted += values if is_committed else []
+    assert sorted(committed_values(broker.address, topic)) == sorted(wanted)
+
+
 def test_a_copy_loop_that_aborts_now_and_then_copies_each_record_once(broker: Peer, unique: Unique) -> None:
     source, target = unique("source"), unique("target")
     client = Confluent(broker.address)

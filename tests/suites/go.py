@@ -157,6 +157,7 @@ SARAMA_CLUSTER = replace(
         "default.replication.factor": 2,
         "offsets.topic.replication.factor": 2,
         "transaction.state.log.replication.factor": 2,
+        "transaction.state.log.min.isr": 1,
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": 0,
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",

@@ -18,6 +18,7 @@ from ottla.records.build import build
 from ottla.sim.disk import SimFile
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.api.end_txn import EndTxnRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
@@ -58,6 +59,7 @@ PRODUCE, OFFSET_FETCH, FIND, INIT, ADD, ADD_OFFSETS, END, MARKERS, TXN_COMMIT, D
     65,
     66,
 )
+DESCRIBE_CONFIGS = 32
 ID = "t"
 
 
@@ -80,6 +82,18 @@ def test_filters_are_judged_where_nothing_was_transactional_yet() -> None:
     assert (illegal.error_code, illegal.unknown_state_filters) == (INVALID_REGULAR_EXPRESSION, [])
     unknown = machine.ask(LIST, 2, ListTransactionsRequest(state_filters=["Nothing", "Empty"], transactional_id_pattern="a"))
     assert (unknown.error_code, unknown.unknown_state_filters) == (NONE, ["Nothing"])
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "2"), ({"transaction_state_log_min_isr": 3}, "3")])
+def test_the_log_of_transactions_demands_as_many_replicas_in_sync_as_the_settings_say(
+    given: dict[str, object], expected: str
+) -> None:
+    """Else a commit would rest on one replica in a cluster: min.insync.replicas of other topics is 1."""
+    wanted = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=2, resource_name=TRANSACTIONS_TOPIC, configuration_keys=["min.insync.replicas"]
+    )
+    [found] = new_machine(**given).ask(DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources=[wanted])).results
+    assert [entry.value for entry in found.configs] == [expected]
 
 
 class Transactional:

@@ -126,6 +126,12 @@ class CoordinatorSettings(SettingsOf):
         "refused with POLICY_VIOLATION until others expire.",
         check=at_least(0),
     )
+    transaction_state_log_min_isr = Setting(
+        INT,
+        2,
+        "min.insync.replicas of __transaction_state; has no effect once the topic exists. No more are demanded than it has replicas.",
+        check=at_least(1),
+    )
     transaction_state_log_num_partitions = Setting(
         INT, 50, "Partitions of __transaction_state; has no effect once the topic exists.", check=between(1, MOST_PARTITIONS)
     )

@@ -176,7 +176,6 @@ ssl.secure.random.implementation string - one
 ssl.trustmanager.algorithm string PKIX one
 telemetry.max.bytes int 1048576 start
 transaction.state.log.load.buffer.size int 5242880 start
-transaction.state.log.min.isr int 2 start
 """
 """Each line: name, type, default (-: none, "": empty, @: org.apache.kafka.), for whom it can be changed while the broker runs
 (start: nobody), and for those the least value or the values allowed."""

@@ -23,6 +23,7 @@ def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpe
         configs = {
             "cleanup.policy": "compact",
             "compression.type": "uncompressed",
+            "min.insync.replicas": str(settings.transaction_state_log_min_isr),
             "segment.bytes": str(settings.transaction_state_log_segment_bytes),
         }
         return TopicSpec(name, settings.transaction_state_log_num_partitions, factor, configs=configs)
