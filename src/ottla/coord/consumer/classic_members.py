@@ -135,6 +135,8 @@ def _reconcile(
         if isinstance(led, Refusal):
             return led
         downgrade_with(draft, led, settled=settled)
+        if not settled:
+            return None  # it is answered when all have joined
     else:
         led = lead(draft, looked, updated, target(draft, looked, member, updated), subscription.owned)
         if isinstance(led, Refusal):

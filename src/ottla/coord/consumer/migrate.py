@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ottla.coord.classic import rebalance
 from ottla.coord.classic.draft import ClassicDraft
-from ottla.coord.classic.events import ClassicMember, MemberJoined
+from ottla.coord.classic.events import ClassicMember, MemberJoined, MemberRejoined
 from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.group import apply as apply_classic
 from ottla.coord.classic.states import State
@@ -193,7 +193,8 @@ def downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember], reason: s
 def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: bool) -> None:
     """Turn a consumer group into a classic one, as its last member of the consumer protocol is back with the classic one.
 
-    The draft holds the records that put `joined` in its place already. If the assignment is `settled` nobody has to rejoin.
+    The draft holds the records that put `joined` in its place already. If the assignment is `settled` nobody has to rejoin. If not,
+    the group rebalances, which `joined` has joined: it is answered with the generation that follows.
     """
     group = draft.group
     members = [joined if member_id == draft.replaced else member for member_id, member in group.members.items()]
@@ -203,7 +204,7 @@ def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: boo
         draft.store(record)
     targets = {**group.targets, joined.member_id: group.targets.get(draft.replaced or "", NO_TARGET)}
     reason = f"static member {joined.member_id} is back with the classic protocol"
-    _begin_classic(draft, members, targets, None if settled else reason)
+    _begin_classic(draft, members, targets, None if settled else reason, joined)
 
 
 def tombstones(group: ConsumerGroup, replaced: str | None = None, newcomer: str = "") -> list[ConsumerStored]:
@@ -220,11 +221,15 @@ def tombstones(group: ConsumerGroup, replaced: str | None = None, newcomer: str 
 
 
 def _begin_classic(
-    draft: ConsumerDraft, members: Sequence[ConsumerMember], targets: Mapping[str, Partitions], reason: str | None
+    draft: ConsumerDraft,
+    members: Sequence[ConsumerMember],
+    targets: Mapping[str, Partitions],
+    reason: str | None,
+    joined: ConsumerMember | None = None,
 ) -> None:
     """Store the classic group with its members' targets, or, with a `reason` to rebalance, with what they have.
 
-    What they have matters if the group becomes a consumer group again before they have rejoined.
+    What they have matters if the group becomes a consumer group again before they have rejoined. Whoever has `joined` is the first.
     """
     if reason is not None:
         targets = {member.member_id: _held(member) for member in members}
@@ -233,9 +238,18 @@ def _begin_classic(
     for member in members:
         waiting.expect(member.member_id)
     if reason is not None:
+        if joined is not None:
+            waiting.happen(_rejoined(draft, joined))
         rebalance.begin(waiting, reason)
     log.info("group %s: from the consumer to the classic protocol at generation %d", draft.group_id, draft.group.epoch)
     draft.take_over(waiting.outcome())
+
+
+def _rejoined(draft: ConsumerDraft, member: ConsumerMember) -> MemberRejoined:
+    """Return the event that the input at hand is this member's join."""
+    assert member.classic is not None, "it joined with the classic protocol"
+    timeout_ms, session_timeout_ms = member.rebalance_timeout_ms, member.classic.session_timeout_ms
+    return MemberRejoined(draft.group_id, member.member_id, member.classic.protocols, timeout_ms, session_timeout_ms, draft.token)
 
 
 def _held(member: ConsumerMember) -> Partitions:
