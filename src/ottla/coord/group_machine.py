@@ -199,6 +199,11 @@ class GroupMachine:
                 outcomes.append(draft.outcome())
         return _joined(outcomes + self.consumers.recall(now))
 
+    def weight_of(self, group_id: str) -> int:
+        """Return what the members of a group take in memory, in bytes."""
+        group = self.groups.get(group_id) or self.consumers.groups.get(group_id)
+        return 0 if group is None else group.weight
+
     def _group(self, group_id: str) -> ClassicGroup:
         group = self.groups.get(group_id)
         if group is None:

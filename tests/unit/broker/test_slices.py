@@ -14,6 +14,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.later import LaterReplies, Promise, Waiting
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.broker.serving.slices import sorted_slowly
+from ottla.log.producers import ProducerState
 from ottla.ports import Now
 from ottla.sim.clock import SimClock
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -26,6 +27,7 @@ from tests.unit.broker.test_old_versions import machine_with
 
 LIST_OFFSETS, METADATA, OFFSET_COMMIT, OFFSET_FETCH, CREATE_TOPICS, DELETE_TOPICS = 2, 3, 8, 9, 19, 20
 JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP = 11, 13, 14
+DESCRIBE_GROUPS, DESCRIBE_PRODUCERS = 15, 61
 LIST_GROUPS, DESCRIBE_LOG_DIRS, CREATE_PARTITIONS, DESCRIBE_TOPIC_PARTITIONS = 16, 35, 37, 75
 
 
@@ -368,3 +370,58 @@ def test_topics_that_were_created_for_a_client_that_has_gone_have_their_leaders(
     leaders = {part.leader for topic in slow.broker.image.topics.values() for part in topic.partitions}
     assert leaders == {1}
     assert len(slow.broker.image.topics) < 2 + 100
+
+
+def test_the_producers_of_one_partition_are_described_some_at_a_time(slow: Machine) -> None:
+    partition = slow.broker.partitions.get("t", 0)
+    assert partition is not None
+    for producer_id in range(2_500):
+        partition.log.producers.by_id[producer_id] = ProducerState(epoch=3)
+    body = request(
+        DESCRIBE_PRODUCERS, 0, topics=[{"name": "t", "partition_indexes": [0, 1]}, {"name": "u", "partition_indexes": [0]}]
+    )
+    pending = slow.begin(DESCRIBE_PRODUCERS, 0, body)
+    assert isinstance(pending, Promise)
+    del partition.log.producers.by_id[7]  # others write meanwhile
+    while not pending.done:
+        slow.pass_time(1)
+    [known, unknown] = slow.finish(DESCRIBE_PRODUCERS, 0, pending).topics
+    assert [(part.partition_index, len(part.active_producers)) for part in known.partitions] == [(0, 2_500), (1, 0)]
+    assert [producer.producer_id for producer in known.partitions[0].active_producers] == list(range(2_500))
+    assert [part.error_code for part in unknown.partitions] == [UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def _noted(decide: Any, seen: list[str], asked: Any, now: Now) -> Any:
+    seen += getattr(asked.body, "groups", ())
+    return decide(asked, now)
+
+
+def test_groups_with_much_in_them_are_described_one_after_the_other(slow: Machine) -> None:
+    names = ["g", "nobody", "h", "g"]
+    for group in "gh":
+        protocols = [{"name": "range", "metadata": bytes(2 << 20)}]
+        body = request(
+            JOIN_GROUP,
+            3,
+            group_id=group,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="x",
+            protocols=protocols,
+        )
+        assert slow.ask(JOIN_GROUP, 3, body).error_code == NONE
+    asked: list[str] = []
+    for shard in slow.broker.groups.coordinators.shards:
+        shard.machine.decide = partial(_noted, shard.machine.decide, asked)  # type: ignore[method-assign]  # to count
+    pending = slow.begin(DESCRIBE_GROUPS, 5, request(DESCRIBE_GROUPS, 5, groups=names))
+    assert isinstance(pending, Promise)
+    assert asked == ["g"]
+    while not pending.done:
+        slow.pass_time(1)
+    described = slow.finish(DESCRIBE_GROUPS, 5, pending).groups
+    assert [(group.group_id, group.group_state, len(group.members)) for group in described] == [
+        ("g", "CompletingRebalance", 1),
+        ("nobody", "Dead", 0),
+        ("h", "CompletingRebalance", 1),
+        ("g", "CompletingRebalance", 1),
+    ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
@@ -18,17 +21,32 @@ TopicResult = DescribeProducersResponse.TopicResponse
 PartitionResult = DescribeProducersResponse.PartitionResponse
 State = DescribeProducersResponse.ProducerState
 
+AT_ONCE: Final = 500
+"""Producers that are described in one step, which takes about a millisecond."""
+
 
 @serves(
     DescribeProducersRequest,
     Need(Operation.READ, Resource.TOPIC, "topics.name"),
-    slices=Slices(((("topics", "partition_indexes"), ("topics", "partitions")),), things=100, whole_bytes=512),
+    slices=Slices(((("topics", "partition_indexes"), ("topics", "partitions")),), things=10, whole_bytes=64),
 )
-def describe_producers(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Reply:
-    """Who writes to each partition, as any of its replicas knows it; an error of its own where that is not known."""
+def describe_producers(
+    request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions, later: LaterReplies
+) -> Reply:
+    """Describe who writes to each partition, as any of its replicas knows it; an error of its own where that is not known.
+
+    A partition may remember ten thousand producers: some of them are described at a time.
+    """
+    return later.computed(_described(request.body, cluster, partitions))
+
+
+def _described(body: DescribeProducersRequest, cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
     results = []
-    for topic in request.body.topics:
-        parts = _unknown(cluster, topic) or [_of_partition(partitions, topic.name, index) for index in topic.partition_indexes]
+    for topic in body.topics:
+        parts = _unknown(cluster, topic)
+        if not parts:
+            for index in topic.partition_indexes:
+                parts.append((yield from _of_partition(partitions, topic.name, index)))
         results.append(TopicResult(name=topic.name, partitions=parts))
     return DescribeProducersResponse(topics=results)
 
@@ -44,7 +62,7 @@ def _unknown(cluster: ClusterImage, topic: DescribeProducersRequest.TopicRequest
     return [PartitionResult(partition_index=index, error_code=error_code, error_message=message) for index in indexes]
 
 
-def _of_partition(partitions: Partitions, topic: str, index: int) -> PartitionResult:
+def _of_partition(partitions: Partitions, topic: str, index: int) -> Steps[PartitionResult]:
     result = PartitionResult(partition_index=index)
     partition = partitions.get(topic, index)
     if partition is None:
@@ -52,8 +70,10 @@ def _of_partition(partitions: Partitions, topic: str, index: int) -> PartitionRe
     elif error_code := partition.reader_error():
         result.error_code, result.error_message = error_code, partition.offline
     else:
-        producers = partition.log.producers.by_id
-        result.active_producers = [_state(producer_id, producer) for producer_id, producer in producers.items()]
+        producers = list(partition.log.producers.by_id.items())  # others write meanwhile
+        for start in range(0, len(producers), AT_ONCE):
+            result.active_producers += [_state(*producer) for producer in producers[start : start + AT_ONCE]]
+            yield None
     return result
 
 

@@ -16,9 +16,9 @@ from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.refusals import told
-from ottla.broker.serving.request import Encoded, Ready, Request
+from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, sorted_slowly, too_large
+from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, admitted, sorted_slowly, too_large
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import name_error
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
@@ -64,7 +64,7 @@ def _described_slowly(
 ) -> Steps[Reply]:
     asked: list[list[str]] = []
     refused: list[DescribeTopicPartitionsResponse] = []
-    for part, stopped in _admitted(request):
+    for part, stopped in admitted(request):
         said = part.denied if stopped is None else stopped
         if isinstance(said, DescribeTopicPartitionsResponse):
             refused.append(said)
@@ -94,19 +94,6 @@ def _visible(request: Request[DescribeTopicPartitionsRequest], cluster: ClusterI
         return list(cluster.topics)
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
     return [name for name in cluster.topics if seen[name]]
-
-
-def _admitted(
-    request: Request[DescribeTopicPartitionsRequest],
-) -> Iterator[tuple[Request[DescribeTopicPartitionsRequest], Ready | None]]:
-    """The request, or the parts of it, each with what is to be said instead of serving it."""
-    whole = request.whole
-    if whole is None:
-        yield request, None
-        return
-    for block in whole.reader.blocks():
-        part = replace(request, body=whole.reader.part(block), whole=whole)
-        yield part, whole.admit(part)
 
 
 class _Page:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -19,9 +20,9 @@ from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import DENIED, Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.refusals import told
-from ottla.broker.serving.request import Encoded, Peer, Request
+from ottla.broker.serving.request import Encoded, Peer, Ready, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices, awaited
+from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, admitted, awaited, too_large
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
 from ottla.cluster.acls import CLUSTER_NAME
@@ -30,6 +31,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
+from ottla.ports import Now
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -64,6 +66,9 @@ MOST_MEMBERS = 10_000
 
 MOST_TOPICS = 50_000
 """That a member of a consumer group may name: what it subscribes to, and what it has."""
+
+DESCRIBED_BYTES = 1 << 20
+"""What the members of groups take that are described in one step, which takes about a millisecond."""
 
 DELETED_AT_ONCE = 10
 """Groups that are deleted in one step: a slice of the offsets of each takes two milliseconds."""
@@ -278,38 +283,43 @@ def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, inc
 @serves(
     DescribeGroupsRequest,
     Need(Operation.DESCRIBE, Resource.GROUP, "groups"),
-    slices=Slices(((("groups",), ("groups",)),), things=20, whole_bytes=512),
+    slices=Slices(((("groups",), ("groups",)),), things=20, whole_bytes=64, asked_whole=True),
 )
-def describe_groups(request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine], rights: Rights) -> Reply:
-    body = request.body
-    asks = body.include_authorized_operations
+def describe_groups(
+    request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies, rights: Rights
+) -> Reply:
+    """Describe groups a few at a time, by what their members take: a group may have members by the thousand."""
+    asks = request.body.include_authorized_operations
 
     def combine(messages: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
         described = [group for message in messages for group in message.groups]
         return DescribeGroupsResponse(groups=_with_operations(described, request.peer, rights, included=asks))
 
-    parts = ((name, DescribeGroupsRequest(groups=[name])) for name in body.groups)
-    return groups.ask_several(parts, request, combine)
+    def describe(names: list[str]) -> Reply:
+        return groups.ask_several(((name, DescribeGroupsRequest(groups=[name])) for name in names), request, combine)
+
+    writer = BlockWriter(request.version, ("groups",))
+    writer.add(DescribeGroupsResponse())
+    asked = ((part.body.groups, part.denied, stopped) for part, stopped in admitted(request))
+    return later.computed(_described_slowly(request, asked, groups, later, writer, describe))
 
 
 @serves(
     ConsumerGroupDescribeRequest,
     Need(Operation.DESCRIBE, Resource.GROUP, "group_ids"),
-    slices=Slices(((("group_ids",), ("groups",)),), things=20, whole_bytes=512),
+    slices=Slices(((("group_ids",), ("groups",)),), things=20, whole_bytes=64, asked_whole=True),
 )
 def consumer_group_describe(
     request: Request[ConsumerGroupDescribeRequest],
     groups: Coordinators[GroupMachine],
     settings: SettingsInForce,
     features: Features,
+    later: LaterReplies,
     rights: Rights,
 ) -> Reply:
-    body = request.body
-    asks = body.include_authorized_operations
-    if not _serves_consumers(settings, features):
-        group = ConsumerGroupDescribeResponse.DescribedGroup
-        refused = [group(group_id=name, error_code=UNSUPPORTED_VERSION) for name in body.group_ids]
-        return ConsumerGroupDescribeResponse(groups=refused)
+    """Describe consumer groups in the same way."""
+    asks = request.body.include_authorized_operations
+    is_served = _serves_consumers(settings, features)
 
     def combine(messages: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
         described = [group for message in messages for group in message.groups]
@@ -318,8 +328,61 @@ def consumer_group_describe(
             described = [group if all(seen[name] for name in _topics_of(group)) else _hidden(group) for group in described]
         return ConsumerGroupDescribeResponse(groups=_with_operations(described, request.peer, rights, included=asks))
 
-    parts = ((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in body.group_ids)
-    return groups.ask_several(parts, request, combine)
+    def describe(names: list[str]) -> Reply:
+        if not is_served:
+            of = ConsumerGroupDescribeResponse.DescribedGroup
+            return ConsumerGroupDescribeResponse(groups=[of(group_id=name, error_code=UNSUPPORTED_VERSION) for name in names])
+        return groups.ask_several(((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
+
+    writer = BlockWriter(request.version, ("groups",))
+    writer.add(ConsumerGroupDescribeResponse())
+    asked = ((part.body.group_ids, part.denied, stopped) for part, stopped in admitted(request))
+    return later.computed(_described_slowly(request, asked, groups, later, writer, describe))
+
+
+def _described_slowly(
+    request: Request[Message],
+    asked: Iterable[tuple[list[str], Message | None, Ready | None]],
+    groups: Coordinators[GroupMachine],
+    later: LaterReplies,
+    writer: BlockWriter,
+    describe: Callable[[list[str]], Reply],
+) -> Steps[Reply]:
+    """Write what `describe` answers about the groups that are asked about, some of them at a time.
+
+    `asked` has the names in each part of the request, what is refused of it, and what is to be answered instead of serving it.
+    """
+    answered = replace(request, denied=None)
+    for wanted, denied, stopped in asked:
+        refused = denied if stopped is None else stopped
+        if refused is not None and not isinstance(refused, Message):
+            return refused
+        for names in _some(wanted, groups, request.now) if stopped is None else ():
+            described = yield from awaited(later, describe(names))
+            if not isinstance(described, Message):
+                return described
+            writer.add(told(answered, described))
+            if writer.size > MOST_RESPONSE_BYTES:
+                return too_large(request)
+            yield None
+        if refused is not None:
+            writer.add(told(answered, refused))
+    return Encoded(writer.parts())
+
+
+def _some(wanted: list[str], groups: Coordinators[GroupMachine], now: Now) -> Iterator[list[str]]:
+    """Yield the names of groups, so many together as are described in about a millisecond."""
+    names: list[str] = []
+    weight = 0
+    for name in wanted:
+        machine = groups.machine_of(name, now)
+        weight += 0 if machine is None else machine.weight_of(name)
+        names.append(name)
+        if weight >= DESCRIBED_BYTES:
+            yield names
+            names, weight = [], 0
+    if names:
+        yield names
 
 
 def _topics_of(group: ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ottla.broker.failures import Mistake
 from ottla.broker.scheduler import Done, Steps
@@ -23,6 +23,8 @@ from ottla.ports import Buffer
 from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of
 from ottla.wire.errors import NONE
 from ottla.wire.schema import Message, Struct
+
+B = TypeVar("B", bound=Message)
 
 MOST_RESPONSE_BYTES: Final = 100 * 1024 * 1024
 """Clients take no larger response either."""
@@ -146,6 +148,17 @@ def _names_the_same(one: Struct, other: Struct) -> bool:
 
 def _served(later: LaterReplies, part: Request[Message], serve: Serve) -> Steps[Ready]:
     return (yield from awaited(later, serve(part)))
+
+
+def admitted(request: Request[B]) -> Iterator[tuple[Request[B], Ready | None]]:
+    """Yield a request, or the blocks of it, each with what is to be answered instead of serving it."""
+    whole = request.whole
+    if whole is None:
+        yield request, None
+        return
+    for block in whole.reader.blocks():
+        part = replace(request, body=whole.reader.part(block), whole=whole)
+        yield part, whole.admit(part)
 
 
 def sorted_slowly(blocks: Iterable[list[str]]) -> Steps[list[str]]:

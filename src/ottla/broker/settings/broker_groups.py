@@ -129,7 +129,7 @@ class CoordinatorSettings(SettingsOf):
     transaction_state_log_min_isr = Setting(
         INT,
         2,
-        "min.insync.replicas of __transaction_state; has no effect once the topic exists. No more are demanded than it has replicas.",
+        "min.insync.replicas of __transaction_state; has no effect once the topic exists, and demands no more than its replicas.",
         check=at_least(1),
     )
     transaction_state_log_num_partitions = Setting(
