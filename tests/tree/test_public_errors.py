@@ -15,7 +15,7 @@ from tests.tree.source import ROOT, Source, sources
 PUBLIC = ("src/ottla/client/", "src/ottla/net/client/")
 EMBEDDED = {f"src/ottla/net/{name}.py" for name in ("embedded", "start", "datadir", "door", "assignors")}
 BUILTIN = {
-    "TypeError": "a record of wrong types",
+    "TypeError": "an argument of a wrong type",
     "RuntimeError": "a broker that is not running is asked for its address",
     "ImportError": "an extra is not installed",
     "ValueError": "an address to listen on, which the command line turns into its own words",

@@ -6,11 +6,12 @@ the loop closes and finishes: every method takes the lock itself, and all that c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Final, NamedTuple
 
-from ottla.client.errors import BrokerError, KafkaError
+from ottla.client.arguments import shown
+from ottla.client.errors import BrokerError, KafkaError, SettingError
 from ottla.client.partitioner import Partitioner
 from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.wire.errors import MESSAGE_TOO_LARGE
@@ -89,17 +90,42 @@ class PendingBatch:
         return RecordMetadata(*self.where, offset, timestamp)
 
 
-def check_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: object) -> None:
-    """Raise `TypeError` for what a record cannot hold, before it joins a batch."""
-    for name, given in (("key", key), ("value", value)):
-        if not isinstance(given, BYTES):
-            raise TypeError(f"A record's {name} is bytes or None, not {type(given).__name__}: encode it first.")
-    for header in headers or ():
-        pair = isinstance(header, tuple | list) and len(header) == 2
-        if not pair or not isinstance(header[0], str) or not isinstance(header[1], BYTES):  # type: ignore[index]  # a pair
-            raise TypeError(f"A record's headers are pairs of a string and bytes or None, not {header!r}.")
+class RecordFields(NamedTuple):
+    """A record's fields as batches hold them: bytes that nobody changes."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers | None
+
+
+def checked_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: object) -> RecordFields:
+    """Copy what is given into fields that a batch can hold: the sender may use a buffer or a list again before a batch is built.
+
+    Raises `TypeError` for what a record cannot hold, `SettingError` for the name of a header that is not UTF-8.
+    """
     if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and 0 <= timestamp_ms < 1 << 63):
         raise TypeError(f"A record's timestamp_ms is a whole number of ms since 1970, not {timestamp_ms!r}.")
+    if headers is not None and (not isinstance(headers, Iterable) or isinstance(headers, str | bytes | Mapping)):
+        raise TypeError(f"A record's headers are a list of pairs of a string and bytes or None, not {shown(headers)}.")
+    copied = tuple(_checked_header(header) for header in headers or ())
+    return RecordFields(_checked_bytes("key", key), _checked_bytes("value", value), copied)
+
+
+def _checked_bytes(name: str, given: object) -> bytes | None:
+    if not isinstance(given, BYTES):
+        raise TypeError(f"A record's {name} is bytes or None, not {type(given).__name__}: encode it first.")
+    return None if given is None else bytes(given)
+
+
+def _checked_header(header: object) -> tuple[str, bytes | None]:
+    if isinstance(header, tuple | list) and len(header) == 2 and isinstance(header[0], str) and isinstance(header[1], BYTES):
+        name, value = header
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise SettingError(f"The name of a header cannot be written as UTF-8: {name!r}.") from None
+        return name, None if value is None else bytes(value)
+    raise TypeError(f"A record's headers are pairs of a string and bytes or None, not {header!r}.")
 
 
 def headers_size(headers: Headers) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ottla.client.arguments import each_is
 from ottla.client.errors import raise_for
 from ottla.errors import SettingError
 from ottla.wire.api.create_acls import CreateAclsRequest, CreateAclsResponse
@@ -62,7 +63,7 @@ def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
                 operation=_number(OPERATIONS, rule.operation),
                 permission_type=_number(PERMISSIONS, rule.permission),
             )
-            for rule in rules
+            for rule in each_is(AclRule, "rules", rules)
         ]
     )
 
@@ -117,7 +118,7 @@ def delete_request(rules: Iterable[AclRule]) -> DeleteAclsRequest:
                 operation=_number(OPERATIONS, rule.operation),
                 permission_type=_number(PERMISSIONS, rule.permission),
             )
-            for rule in rules
+            for rule in each_is(AclRule, "rules", rules)
         ]
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.client.arguments import each_is, mapping, shown, whole
+from ottla.client.arguments import names as names_of
 from ottla.client.errors import KafkaError, raise_for
 from ottla.client.list_offsets import by_topic
 from ottla.client.subscription_bytes import decode_assignment
@@ -24,6 +26,7 @@ from ottla.wire.errors import GROUP_ID_NOT_FOUND
 
 BROKER_DEFAULT = -1
 DEAD = "Dead"
+ALL_RECORDS = -1
 CONSUMER = "consumer"
 TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
@@ -39,7 +42,7 @@ class NewTopic:
     name: str
     num_partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, ConfigValue] = field(default_factory=dict)
 
 
 class ConfigResource(NamedTuple):
@@ -60,7 +63,7 @@ class ConfigResource(NamedTuple):
     @classmethod
     def broker(cls, node_id: int) -> ConfigResource:
         """One broker. Its settings are stronger than those of all brokers."""
-        return cls(BROKER_RESOURCE, str(node_id))
+        return cls(BROKER_RESOURCE, str(whole("node_id", node_id)))
 
     @classmethod
     def all_brokers(cls) -> ConfigResource:
@@ -126,7 +129,7 @@ class GroupDescription(NamedTuple):
     members: list[GroupMember]
 
 
-def create_topics_request(topics: Sequence[NewTopic], timeout_ms: int, *, validate_only: bool) -> CreateTopicsRequest:
+def create_topics_request(topics: Iterable[NewTopic], timeout_ms: int, *, validate_only: bool) -> CreateTopicsRequest:
     config = CreateTopicsRequest.CreatableTopicConfig
     return CreateTopicsRequest(
         topics=[
@@ -134,9 +137,9 @@ def create_topics_request(topics: Sequence[NewTopic], timeout_ms: int, *, valida
                 name=topic.name,
                 num_partitions=topic.num_partitions,
                 replication_factor=topic.replication_factor,
-                configs=[config(name=name, value=value) for name, value in topic.configs.items()],
+                configs=[config(name=name, value=_text(value)) for name, value in mapping("configs", topic.configs).items()],
             )
-            for topic in topics
+            for topic in each_is(NewTopic, "topics", topics)
         ],
         timeout_ms=timeout_ms,
         validate_only=validate_only,
@@ -170,24 +173,26 @@ def check_groups(answer: DeleteGroupsResponse) -> None:
 def create_partitions_request(counts: Mapping[str, int], timeout_ms: int) -> CreatePartitionsRequest:
     """`counts`: topic -> how many partitions it is to have."""
     topic = CreatePartitionsRequest.CreatePartitionsTopic
+    wanted = mapping("counts", counts).items()
     return CreatePartitionsRequest(
-        topics=[topic(name=name, count=count, assignments=None) for name, count in counts.items()], timeout_ms=timeout_ms
+        topics=[topic(name=name, count=count, assignments=None) for name, count in wanted], timeout_ms=timeout_ms
     )
 
 
 def delete_topics_request(names: Iterable[str], timeout_ms: int) -> DeleteTopicsRequest:
-    return DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_ms)
+    return DeleteTopicsRequest(topic_names=names_of("A topic's name", names), timeout_ms=timeout_ms)
 
 
 def alter_configs_request(
     resource: ConfigResource, changes: Mapping[int, Mapping[str, ConfigValue | None]], *, validate_only: bool
 ) -> IncrementalAlterConfigsRequest:
-    """`changes`: by operation (SET, DELETE, APPEND, SUBTRACT), names and values."""
+    """Make the request for `changes`: by operation (SET, DELETE, APPEND, SUBTRACT), names and values."""
+    checked_resource(resource)
     config = IncrementalAlterConfigsRequest.AlterableConfig
     configs = [
         config(name=name, config_operation=operation, value=_text(value))
         for operation, values in changes.items()
-        for name, value in values.items()
+        for name, value in mapping("A change of settings", values).items()
     ]
     altered = IncrementalAlterConfigsRequest.AlterConfigsResource(
         resource_type=resource.kind, resource_name=resource.name, configs=configs
@@ -196,6 +201,8 @@ def alter_configs_request(
 
 
 def _text(value: ConfigValue | None) -> str | None:
+    if value is not None and not isinstance(value, ConfigValue):
+        raise TypeError(f"The value of a setting is a string, a number, True or False, not {shown(value)}: lists are 'a,b'.")
     return value if value is None or isinstance(value, str) else str(value).lower()
 
 
@@ -203,6 +210,11 @@ def check_altered(answer: IncrementalAlterConfigsResponse) -> None:
     """Raise the first resource's error, if one has any."""
     for result in answer.responses:
         raise_for(result.error_code, f"Settings of {result.resource_name or 'all brokers'}", result.error_message)
+
+
+def checked_offset(given: object) -> int:
+    """Return the offset before which records are deleted, or -1 for all. Raises `TypeError`, `SettingError`."""
+    return whole("An offset", given, ALL_RECORDS)
 
 
 def delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
@@ -224,7 +236,15 @@ def read_deleted_records(answer: DeleteRecordsResponse) -> Iterator[tuple[TopicP
             yield TopicPartition(topic.name, found.partition_index), found.error_code, found.low_watermark
 
 
+def checked_resource(given: object) -> ConfigResource:
+    """Return what has settings. Raises `TypeError`."""
+    if not isinstance(given, ConfigResource) or not isinstance(given.name, str):
+        raise TypeError(f"A resource is a ConfigResource, such as ConfigResource.topic('flights'), not {shown(given)}.")
+    return given
+
+
 def describe_configs_request(resource: ConfigResource) -> DescribeConfigsRequest:
+    checked_resource(resource)
     wanted = DescribeConfigsRequest.DescribeConfigsResource(
         resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
     )

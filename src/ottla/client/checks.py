@@ -5,7 +5,7 @@ A check takes the setting's name and the value given, and returns the value kept
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TypeVar
 
@@ -77,7 +77,13 @@ def one_of(choices: Iterable[str]) -> Check[str]:
 
 
 def words(name: str, value: object) -> tuple[str, ...]:
-    found = value.split(",") if isinstance(value, str) else value
-    if not isinstance(found, Iterable):
+    found: object = value.split(",") if isinstance(value, str) else value
+    if isinstance(found, Mapping):
+        raise SettingError(f"{name} must be a string or several, not a dict: give settings as keywords, with underscores for dots.")
+    if not isinstance(found, Iterable) or isinstance(found, bytes):
         raise SettingError(f"{name} must be a string or several, not {value!r}.")
-    return tuple(str(word).strip() for word in found)
+    found = tuple(found)
+    for word in found:
+        if not isinstance(word, str):
+            raise SettingError(f"{name} must be a string or several, not {word!r} among them.")
+    return tuple(word.strip() for word in found)

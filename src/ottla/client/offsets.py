@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from ottla.client.arguments import by_place, committed
 from ottla.client.lane import Identity
 from ottla.client.list_offsets import by_topic
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
@@ -16,11 +17,8 @@ NOTHING_COMMITTED = -1
 
 
 def committable(offsets: Mapping[Place, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets to commit, as users give them: bare, or with metadata."""
-    return {
-        TopicPartition(*where): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-        for where, offset in offsets.items()
-    }
+    """Return offsets to commit, as users give them: bare, or with metadata. Raises `TypeError`, `SettingError`."""
+    return by_place("offsets", offsets, committed)
 
 
 def commit_request(member: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from ottla.client.arguments import mapping
 from ottla.client.errors import raise_for
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.wire.api.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
@@ -64,7 +65,7 @@ def alter_quotas_request(entity: QuotaOf, quotas: Mapping[str, float | None], *,
     """To set these quotas, and to remove those that are None."""
     made = AlterClientQuotasRequest
     named = [made.EntityData(entity_type=kind, entity_name=name or None) for kind, name in _named(entity)]
-    ops = [made.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in quotas.items()]
+    ops = [made.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in mapping("quotas", quotas).items()]
     return made(entries=[made.EntryData(entity=named, ops=ops)], validate_only=validate_only)
 
 

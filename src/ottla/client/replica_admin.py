@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ottla.client.arguments import several
 from ottla.client.errors import raise_for
 from ottla.client.list_offsets import by_topic
 from ottla.client.types import TopicPartition
@@ -65,6 +66,11 @@ def reassignments_request(
         for topic, partitions in by_topic(targets)
     ]
     return AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
+
+
+def checked_replicas(given: Sequence[int] | None) -> list[int] | None:
+    """Return node ids, or None. Raises `TypeError`."""
+    return None if given is None else several("The replicas of a partition", given)
 
 
 def _listed(replicas: Sequence[int] | None) -> list[int] | None:

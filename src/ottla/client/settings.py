@@ -33,6 +33,21 @@ LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
 
 CLIENT_ID: str | None = "ottla"
 
+ALL_NAMES = "the names are Kafka's, with underscores for dots: ottla.client.keywords lists them."
+_TOPICS_FIRST = "topics come first: Consumer('flights', bootstrap_servers='host:9092')."
+_BYTES_ALONE = "records are bytes: encode before send(), decode after poll()."
+OTHER_NAMES = {
+    "retries": "a record is tried again until delivery_timeout_ms have passed, a call until default_api_timeout_ms have.",
+    "key_serializer": _BYTES_ALONE,
+    "value_serializer": _BYTES_ALONE,
+    "key_deserializer": _BYTES_ALONE,
+    "value_deserializer": _BYTES_ALONE,
+    "topics": _TOPICS_FIRST,
+    "topic": _TOPICS_FIRST,
+    "consumer_timeout_ms": "records(timeout_ms=…) ends when none has come for so long.",
+}
+"""Settings of other clients, and what stands in their place here."""
+
 Settings = TypeVar("Settings", bound="ClientSettings")
 
 
@@ -255,9 +270,16 @@ def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
 
 
 def _unknown(kind: type[ClientSettings], known: Iterable[str], name: str) -> str:
-    close = difflib.get_close_matches(name.replace(".", "_"), known, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]}?" if close else f"it knows {', '.join(sorted(known))}."
+    hint = f"did you mean {close}?" if (close := _nearest(name.replace(".", "_"), known)) else OTHER_NAMES.get(name, ALL_NAMES)
     return f"{kind.__name__.removesuffix('Settings')} has no setting {name}; {hint}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the setting that differs by a typing error, or else one that has some more or some fewer words."""
+    known = list(known)
+    words = [each for each in known if f"_{name}_" in f"_{each}_" or ("_" in each and f"_{each}_" in f"_{name}_")]
+    close = difflib.get_close_matches(name, known, 1, 0.85) or difflib.get_close_matches(name, words, 1, 0.5) or words
+    return close[0] if close else None
 
 
 def _before(release: str | None, other: str) -> bool:

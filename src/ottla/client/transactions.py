@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, Protocol
 
+from ottla.client.arguments import shown
 from ottla.client.errors import KafkaError, ProducerFenced, TransactionAbortable, TransactionError, TransactionFailed
 from ottla.client.lane import Identity
 from ottla.client.types import ConsumerGroupMetadata, TopicPartition
@@ -46,7 +47,11 @@ class InGroup(Protocol):
 
 def metadata_of(member: InGroup | ConsumerGroupMetadata) -> ConsumerGroupMetadata:
     """What brokers know a member by. Raises `SettingError` for a consumer without a group or with automatic commits."""
-    return member if isinstance(member, ConsumerGroupMetadata) else member.group_metadata()
+    if isinstance(member, ConsumerGroupMetadata):
+        return member
+    if not hasattr(member, "group_metadata"):
+        raise TypeError(f"send_offsets() takes the consumer that read the records, or its group_metadata(), not {shown(member)}.")
+    return member.group_metadata()
 
 
 def tell_both(error: BaseException, failed: KafkaError) -> None:

@@ -19,11 +19,30 @@ from ottla.client.settings import AdminSettings, ClientSettings, ConsumerSetting
         (ProducerSettings, "linger.ms", "linger_ms"),
         (ConsumerSettings, "auto_offset_rest", "auto_offset_reset"),
         (AdminSettings, "bootstrap_server", "bootstrap_servers"),
+        (ConsumerSettings, "auto_commit", "enable_auto_commit"),
+        (ConsumerSettings, "groupid", "group_id"),
+        (ProducerSettings, "batch_size_bytes", "batch_size"),
     ],
 )
 def test_an_unknown_setting_names_the_nearest(kind: type[ClientSettings], given: str, nearest: str) -> None:
     with pytest.raises(SettingError, match=f"has no setting {given}; did you mean {nearest}"):
         parse(kind, {given: 1})
+
+
+@pytest.mark.parametrize("kind", [ProducerSettings, ConsumerSettings, AdminSettings])
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ("retries", "delivery_timeout_ms"),
+        ("key_serializer", "records are bytes"),
+        ("on_assign", "ottla.client.keywords lists them"),
+        ("x", "ottla.client.keywords lists them"),
+    ],
+)
+def test_a_name_that_is_close_to_none_gets_no_proposal(kind: type[ClientSettings], given: str, sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence) as raised:
+        parse(kind, {given: 1})
+    assert "did you mean" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

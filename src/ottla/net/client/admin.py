@@ -52,6 +52,7 @@ class Admin:
     def close(self) -> None:
         """Close all connections."""
         if not self._closed:
+            self._background.check_thread()
             self._closed = True
             try:
                 self._background.run(self._async.close())
@@ -67,7 +68,7 @@ class Admin:
         name: str,
         num_partitions: int = BROKER_DEFAULT,
         replication_factor: int = BROKER_DEFAULT,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
     ) -> None:
         """Create a topic; counts left out are the broker's defaults."""
         self._background.run(self._async.create_topic(name, num_partitions, replication_factor, configs))

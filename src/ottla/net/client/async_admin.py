@@ -9,9 +9,10 @@ from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar, Unpack
 
-from ottla.client import acl_admin, admin, replica_admin, user_admin
+from ottla.client import acl_admin, admin, arguments, replica_admin, user_admin
 from ottla.client.acl_admin import AclRule
 from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
+from ottla.client.arguments import places, topic_name
 from ottla.client.errors import BrokerError, KafkaError, NotSupported, raise_for
 from ottla.client.feature_admin import (
     SAFE_DOWNGRADE,
@@ -153,7 +154,7 @@ class AsyncAdmin:
 
     async def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
         """Create topics; with `validate_only`, only check whether they could be created (KIP-4)."""
-        request = admin.create_topics_request(list(topics), self._settings.request_timeout_ms, validate_only=validate_only)
+        request = admin.create_topics_request(topics, self._settings.request_timeout_ms, validate_only=validate_only)
         await self._change(CREATE_TOPICS, request, admin.check_topics)
 
     async def create_topic(
@@ -161,10 +162,10 @@ class AsyncAdmin:
         name: str,
         num_partitions: int = admin.BROKER_DEFAULT,
         replication_factor: int = admin.BROKER_DEFAULT,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, ConfigValue] | None = None,
     ) -> None:
         """Create a topic; counts left out are the broker's defaults."""
-        await self.create_topics([NewTopic(name, num_partitions, replication_factor, configs or {})])
+        await self.create_topics([NewTopic(topic_name(name), num_partitions, replication_factor, configs or {})])
 
     async def create_partitions(self, counts: Mapping[str, int]) -> None:
         """Add partitions to topics: `counts` says how many each topic is to have in all (KIP-195)."""
@@ -184,6 +185,7 @@ class AsyncAdmin:
 
     async def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
         """Partitions, leaders and replicas of topics, by name. Raises `UnknownTopic`."""
+        arguments.names("A topic's name", names)
         await self._cluster.retried(lambda: self._cluster.refresh(names))
         self._cluster.metadata.check(names)
         known = self._cluster.metadata.topics
@@ -200,7 +202,7 @@ class AsyncAdmin:
 
         Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
         """
-        wanted = {TopicPartition(*where): offset for where, offset in before.items()}
+        wanted = arguments.by_place("before", before, admin.checked_offset)
         request = partial(admin.delete_records_request, timeout_ms=self._settings.request_timeout_ms)
         return await ask_leaders(self._cluster, wanted, DELETE_RECORDS, request, admin.read_deleted_records, "Deleting records of")
 
@@ -223,7 +225,7 @@ class AsyncAdmin:
         """
         changes: dict[int, Mapping[str, ConfigValue | None]] = {
             admin.SET: set or {},
-            admin.DELETE: dict.fromkeys(delete),
+            admin.DELETE: dict.fromkeys(arguments.several("delete", delete)),
             admin.APPEND: append or {},
             admin.SUBTRACT: subtract or {},
         }
@@ -248,7 +250,7 @@ class AsyncAdmin:
 
     async def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
         """The settings in force for a topic, by name."""
-        return await self.describe_configs(ConfigResource.topic(topic))
+        return await self.describe_configs(ConfigResource.topic(topic_name(topic)))
 
     async def describe_broker_configs(self, node_id: int) -> dict[str, ConfigEntry]:
         """The settings in force for a broker, by name."""
@@ -266,6 +268,7 @@ class AsyncAdmin:
 
     async def _ask_coordinator(self, group_id: str, api_key: int, body: Message, read: Callable[[Response], Result]) -> Result:
         """What `read` makes of the coordinator's answer; asked again while it fails with a retriable error."""
+        arguments.text("A group's id", group_id)
 
         async def ask() -> Result:
             await self.describe_cluster()
@@ -316,7 +319,7 @@ class AsyncAdmin:
 
     async def delete_groups(self, *group_ids: str) -> None:
         """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
-        for group_id in group_ids:
+        for group_id in arguments.names("A group's id", group_ids):
             await self._ask_coordinator(group_id, DELETE_GROUPS, DeleteGroupsRequest(groups_names=[group_id]), admin.check_groups)
 
     async def list_transactions(
@@ -332,18 +335,20 @@ class AsyncAdmin:
         `states` as Kafka spells them: Ongoing, Empty … `min_duration_ms` is for transactions that are open for longer (KIP-994),
         `transactional_id_pattern` a regular expression for whole ids (KIP-1152).
         """
+        states, producer_ids = arguments.several("states", states), arguments.several("producer_ids", producer_ids)
         return await transaction_admin.listed(self._cluster, states, producer_ids, min_duration_ms, transactional_id_pattern)
 
     async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
         """State, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
-        return await transaction_admin.described(self._cluster, transactional_ids)
+        names = arguments.names("A transactional id", transactional_ids)
+        return await transaction_admin.described(self._cluster, names)
 
     async def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
         """The producers that partitions, by (topic, partition), know by their ids, and their open transactions (KIP-664).
 
         Raises `UnknownTopic`.
         """
-        return await transaction_admin.producers(self._cluster, [TopicPartition(*where) for where in partitions])
+        return await transaction_admin.producers(self._cluster, places(partitions))
 
     async def find_hanging_transactions(
         self, topics: Iterable[str] | None = None, *, min_open_ms: int = 900_000
@@ -353,18 +358,22 @@ class AsyncAdmin:
         Of all topics unless some are named. Only those count into which nothing was written for `min_open_ms`: younger ones may be
         about to begin at their coordinator.
         """
-        return await transaction_admin.hanging(self._cluster, topics, min_open_ms)
+        names = None if topics is None else arguments.several("topics", topics)
+        return await transaction_admin.hanging(self._cluster, names, min_open_ms)
 
     async def abort_transaction(
         self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
     ) -> None:
         """End a hanging transaction in one partition. `describe_producers` tells id and epochs (KIP-664)."""
-        where = TopicPartition(topic, partition)
+        where = arguments.place((topic, partition))
         await transaction_admin.aborted(self._cluster, where, producer_id, producer_epoch, coordinator_epoch)
 
     async def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
         """Fence the producers that use transactional ids, and abort what they have open."""
-        return {name: await transaction_admin.fenced(self._cluster, name) for name in transactional_ids}
+        return {
+            name: await transaction_admin.fenced(self._cluster, name)
+            for name in arguments.names("A transactional id", transactional_ids)
+        }
 
     async def alter_partition_reassignments(self, targets: Mapping[Place, Sequence[int] | None]) -> None:
         """Move partitions, by (topic, partition), to other replicas: node ids, the preferred leader first; None cancels (KIP-455).
@@ -372,7 +381,7 @@ class AsyncAdmin:
         The move goes on when this returns: `list_partition_reassignments` tells of it. Raises `BrokerError`:
         INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS … and `UnknownTopic`.
         """
-        wanted = {TopicPartition(*where): replicas for where, replicas in targets.items()}
+        wanted = arguments.by_place("targets", targets, replica_admin.checked_replicas)
         request = replica_admin.reassignments_request(wanted, self._settings.request_timeout_ms)
         await self._change(ALTER_PARTITION_REASSIGNMENTS, request, replica_admin.check_reassigned)
 
@@ -380,7 +389,7 @@ class AsyncAdmin:
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
         """The partitions that are moving to other replicas: of all, or of those named by (topic, partition) (KIP-455)."""
-        wanted = None if partitions is None else [TopicPartition(*where) for where in partitions]
+        wanted = None if partitions is None else places(partitions)
         return await reassignments(self._cluster, wanted)
 
     async def elect_leaders(
@@ -391,7 +400,7 @@ class AsyncAdmin:
         An `unclean` election is for partitions without a leader: a replica that lags behind may lead, and what it has not is lost
         (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
         """
-        wanted = None if partitions is None else [TopicPartition(*where) for where in partitions]
+        wanted = None if partitions is None else places(partitions)
         request = replica_admin.elect_request(wanted, self._settings.request_timeout_ms, unclean=unclean)
         elected: list[TopicPartition] = []
 
@@ -405,8 +414,9 @@ class AsyncAdmin:
         self, node_ids: Iterable[int] | None = None, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[int, list[LogDir]]:
         """The directories of brokers by node id, of all that are up unless some are named, and the replicas there (KIP-113)."""
-        wanted = None if partitions is None else [TopicPartition(*where) for where in partitions]
-        return await log_dirs(self._cluster, node_ids, wanted)
+        wanted = None if partitions is None else places(partitions)
+        nodes = None if node_ids is None else arguments.several("node_ids", node_ids)
+        return await log_dirs(self._cluster, nodes, wanted)
 
     async def describe_features(self) -> ClusterFeatures:
         """The features of the cluster and their levels (KIP-584)."""
@@ -458,10 +468,10 @@ class AsyncAdmin:
     async def list_users(self, *names: str) -> user_admin.Users:
         """The iterations of each mechanism that users can log in by, by name; without names, of all users (KIP-554)."""
 
+        request = user_admin.describe_request(arguments.names("A user's name", names))
+
         async def ask() -> user_admin.Users:
-            return user_admin.read_users(
-                await self._cluster.ask_any(DESCRIBE_USER_SCRAM_CREDENTIALS, user_admin.describe_request(names))
-            )
+            return user_admin.read_users(await self._cluster.ask_any(DESCRIBE_USER_SCRAM_CREDENTIALS, request))
 
         return await self._cluster.retried(ask)
 

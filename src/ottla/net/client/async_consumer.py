@@ -11,6 +11,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from ottla.client import arguments
+from ottla.client.arguments import place, places
 from ottla.client.cursor import Cursor
 from ottla.client.errors import KafkaError, SettingError, raise_for
 from ottla.client.fetcher import UNKNOWN_OFFSET
@@ -67,9 +69,12 @@ class AsyncConsumer:
         on_revoked: Listener | None = None,
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
+        if topics:
+            arguments.subscribed(topics, None)
         self._settings = parse(ConsumerSettings, settings)
         self._first_topics = topics
-        self._on_assigned, self._on_revoked = on_assigned, on_revoked
+        self._on_assigned = arguments.callback("on_assigned", on_assigned)
+        self._on_revoked = arguments.callback("on_revoked", on_revoked)
         self._topics: list[str] = []
         self._pattern: re.Pattern[str] | None = None
         self._started = self._closed = False
@@ -117,23 +122,24 @@ class AsyncConsumer:
     async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
         """Read these topics from now on, or all whose whole name matches the regular expression `pattern`, future ones included.
 
-        Joins the group again if it had refused this consumer. Raises `KafkaError`.
+        Joins the group again if it had refused this consumer. If brokers do not answer, all stays as it was. Raises `KafkaError`.
         """
+        compiled = arguments.subscribed(topics, pattern)
         self._check()
-        self._pattern = re.compile(pattern) if pattern is not None else None
-        if pattern is not None:
+        if self.assignment() and not (self._topics or self._pattern):
+            raise SettingError("This consumer reads partitions of assign(): unsubscribe() first, then subscribe().")
+        if compiled is not None:
             await self._cluster.retried(lambda: self._cluster.refresh(None))
-            topics = tuple(self._matching())
+            topics = tuple(self._matching(compiled))
         else:
             create = self._settings.allow_auto_create_topics
             await self._cluster.retried(lambda: self._cluster.refresh(topics, create=create))
-        self._error = None
-        await self._set_topics(sorted(topics))
+        self._pattern, self._error = compiled, None
+        await self._set_topics(sorted(set(topics)))
 
-    def _matching(self) -> list[str]:
-        pattern = self._pattern
+    def _matching(self, pattern: re.Pattern[str]) -> list[str]:
         known = self._cluster.metadata.topics.values()
-        return sorted(topic.name for topic in known if pattern and pattern.fullmatch(topic.name) and not topic.is_internal)
+        return sorted(topic.name for topic in known if pattern.fullmatch(topic.name) and not topic.is_internal)
 
     async def _set_topics(self, topics: list[str]) -> None:
         self._topics = topics
@@ -157,9 +163,9 @@ class AsyncConsumer:
 
         Raises `UnknownTopic` for one that does not exist.
         """
-        if self._topics:
+        wanted = places(partitions)
+        if self._topics or self._pattern:
             raise SettingError("This consumer has subscribed to topics: unsubscribe() first, then assign().")
-        wanted = [TopicPartition(*where) for where in partitions]
         topics = sorted({where.topic for where in wanted})
         await self._cluster.ensure(topics)
         if self._not_there(wanted):
@@ -274,7 +280,7 @@ class AsyncConsumer:
     async def _notice_changes(self) -> None:
         if self._error is not None:
             return
-        topics = self._matching() if self._pattern else self._topics
+        topics = self._matching(self._pattern) if self._pattern else self._topics
         counts = {topic: self._cluster.metadata.partition_count(topic) for topic in topics}
         if topics != self._topics:
             await self._set_topics(topics)
@@ -288,6 +294,7 @@ class AsyncConsumer:
 
     async def _next_cursor(self, timeout_ms: int | None) -> Cursor | None:
         """The chunk to hand out from, or None after `timeout_ms`; what was handed out before counts as processed."""
+        timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
         self._progress.settle()
         self._settled.set()
         if self._member is not None:
@@ -347,7 +354,8 @@ class AsyncConsumer:
 
         Raises `KafkaError` if there are none to hand out; of an error met behind some, the next call tells.
         """
-        wanted = max_records or self._settings.max_poll_records
+        timeout_ms = arguments.whole("timeout_ms", timeout_ms)
+        wanted = self._settings.max_poll_records if max_records is None else arguments.whole("max_records", max_records, 1)
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         left_ms = timeout_ms
         while (cursor := await self._next_cursor(left_ms)) is not None:
@@ -420,12 +428,12 @@ class AsyncConsumer:
         """The offset that the group has committed for a partition, or None. Raises `KafkaError`."""
         if self._member is None:
             raise SettingError("Offsets are committed by a group: give the consumer a group_id.")
-        where = TopicPartition(*partition)
+        where = place(partition)
         return (await self._member.committed([where])).get(where)
 
     async def position(self, partition: Partition) -> int:
         """The offset of the next record that an assigned partition will hand out. Raises `KafkaError`."""
-        where = TopicPartition(*partition)
+        where = place(partition)
         reading = self._reader.fetcher.reading(where)
         while (position := self._progress.position(where)) == UNKNOWN_OFFSET:
             self._raise_error()
@@ -445,7 +453,7 @@ class AsyncConsumer:
         With `read_committed`, the end is that of the last transaction before the first open one. Raises `KafkaError` if the
         partition is not assigned.
         """
-        where = TopicPartition(*partition)
+        where = place(partition)
         reading, position = self._reader.fetcher.reading(where), self._progress.position(where)
         stable = self._settings.read_committed and reading.last_stable_offset != UNKNOWN_OFFSET  # brokers before 0.11 tell none
         end = reading.last_stable_offset if stable else reading.high_watermark
@@ -453,8 +461,9 @@ class AsyncConsumer:
 
     def seek(self, partition: Partition, offset: int) -> None:
         """Continue from `offset`. Raises `KafkaError` if the partition is not assigned."""
-        where = TopicPartition(*partition)
-        self._reader.fetcher.seek(where, offset)
+        where = place(partition)
+        hint = "; seek_to_beginning() and seek_to_end() find the ends"
+        self._reader.fetcher.seek(where, arguments.whole("offset", offset, hint=hint))
         self._progress.drop([where])
         self._reader.pump()
 
@@ -468,7 +477,7 @@ class AsyncConsumer:
 
     def _seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
         for partition in partitions or sorted(self.assignment()):
-            where = TopicPartition(*partition)
+            where = place(partition)
             self._reader.fetcher.reset(where, timestamp)
             self._progress.drop([where])
         self._reader.pump()
@@ -480,7 +489,7 @@ class AsyncConsumer:
         """
         if self._member is None:
             raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
-        wanted = {TopicPartition(*where) for where in partitions} or self.assignment()
+        wanted = set(places(partitions)) or self.assignment()
         committed = await self._member.committed(wanted)
         for where in sorted(wanted & self.assignment()):
             if where in committed:
@@ -492,11 +501,11 @@ class AsyncConsumer:
 
     def pause(self, *partitions: Partition) -> None:
         """Hand out no records of these partitions until `resume`."""
-        self._reader.fetcher.pause([TopicPartition(*where) for where in partitions])
+        self._reader.fetcher.pause(places(partitions))
 
     def resume(self, *partitions: Partition) -> None:
         """Hand out records of these partitions again."""
-        self._reader.fetcher.pause([TopicPartition(*where) for where in partitions], paused=False)
+        self._reader.fetcher.pause(places(partitions), paused=False)
         self._reader.pump()
         self._reader.nudge()
 
@@ -513,16 +522,16 @@ class AsyncConsumer:
         return await self._ends(partitions, LATEST_TIMESTAMP)
 
     async def _ends(self, partitions: Iterable[Partition], timestamp: int) -> dict[TopicPartition, int]:
-        found = await self._reader.offsets({TopicPartition(*where): timestamp for where in partitions})
+        found = await self._reader.offsets(dict.fromkeys(places(partitions), timestamp))
         return {where: offset.offset for where, offset in found.items()}
 
     async def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
         """The first offset at or after a time (ms since 1970) in each partition; -1 where no record is that recent."""
-        return await self._reader.offsets({TopicPartition(*where): timestamp for where, timestamp in timestamps.items()})
+        return await self._reader.offsets(arguments.by_place("timestamps", timestamps, arguments.timestamp))
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """The partitions of a topic. Raises `UnknownTopic`."""
-        await self._cluster.ensure([topic])
+        await self._cluster.ensure([arguments.topic_name(topic)])
         return self._cluster.metadata.partitions(topic)
 
     async def close(self, *, finished: bool = True) -> None:

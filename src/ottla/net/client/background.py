@@ -60,11 +60,20 @@ class BackgroundLoop:
             running.cancel()
             raise
 
+    def check_thread(self) -> None:
+        """Raise `KafkaError` on the loop's own thread, which would wait for itself for ever."""
+        if not self.is_forked and threading.current_thread() is self._thread:
+            raise self._own_thread()
+
+    @staticmethod
+    def _own_thread() -> KafkaError:
+        return KafkaError("A callback of a client cannot wait for that client: note what to do, and do it on another thread.")
+
     def _refusal(self) -> KafkaError | None:
         if self.is_forked:
             return Closed("The client belongs to the process that made it: make another one in a forked child.")
         if threading.current_thread() is self._thread:
-            return KafkaError("A callback of a client cannot wait for that client: note what to do, and do it on another thread.")
+            return self._own_thread()
         return None
 
     @property

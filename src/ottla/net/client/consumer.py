@@ -59,6 +59,7 @@ class Consumer:
         Records in hand count as processed only if `finished`; leaving a `with` statement by an exception passes False.
         """
         if not self._closed:
+            self._background.check_thread()
             self._closed = True
             try:
                 if not self._background.is_forked:

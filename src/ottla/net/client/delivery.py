@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 
 from ottla.client.accumulator import PendingBatch
+from ottla.client.arguments import shown
 from ottla.client.errors import TimedOut
 from ottla.client.types import RecordMetadata
 
@@ -47,6 +48,8 @@ class Delivery:
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record was written; waits up to `timeout` seconds. Raises `TimedOut`, or the `KafkaError` it failed with."""
+        if timeout is not None and not isinstance(timeout, int | float):
+            raise TypeError(f"timeout is a number of seconds, not {shown(timeout)}.")
         if not self._batch.done:
             arrived = threading.Event()
             self._batch.watch(arrived.set)

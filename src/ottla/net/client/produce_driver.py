@@ -13,7 +13,8 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 
-from ottla.client.accumulator import BYTES, Accumulator, Headers, PendingBatch, check_record
+from ottla.client.accumulator import Accumulator, Headers, PendingBatch, checked_record
+from ottla.client.arguments import timeout, topic_name, whole
 from ottla.client.errors import Closed, DeliveryFailed, KafkaError, SettingError, TimedOut
 from ottla.client.kafka07.partitioner import Partitioner07
 from ottla.client.lane import Outgoing
@@ -35,6 +36,9 @@ STALE_PAUSE_MS = 1_000
 
 LOSSES_PAUSE_MS = 10_000
 """How long losses are collected before they are logged."""
+
+PLAIN = (bytes, type(None))
+"""The types of keys and values that batches hold as they are given."""
 
 log = logging.getLogger("ottla.client")
 
@@ -107,13 +111,13 @@ class ProduceDriver:
         timestamp_ms: int | None,
     ) -> Delivery | None:
         """Add a record to its batch, from any thread, then `pump` if its index is 0. None: `know` the topic first."""
-        if headers or timestamp_ms is not None or not isinstance(value, BYTES) or not isinstance(key, BYTES):
-            check_record(key, value, headers, timestamp_ms)
+        if headers is not None or timestamp_ms is not None or type(value) not in PLAIN or type(key) not in PLAIN:
+            key, value, headers = checked_record(key, value, headers, timestamp_ms)
         metadata = self._cluster.metadata
-        count = metadata.partition_count(topic)
+        count = metadata.partition_count(topic) if isinstance(topic, str) else 0
         if not count:
             return None
-        if partition is not None and not metadata.has(topic, partition):
+        if partition is not None and not metadata.has(topic, partition := whole("partition", partition)):
             raise SettingError(f"Topic {topic} has partitions {metadata.numbers(topic)}, not {partition}.")
         stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         batch, index = self.accumulator.append(topic, partition, count, key, value, headers, stamp, now_ms)
@@ -124,7 +128,8 @@ class ProduceDriver:
         raise self._tasks.ended()
 
     async def know(self, topic: str) -> None:
-        """Learn a topic's partitions; brokers that create topics on demand create it. Raises `KafkaError`."""
+        """Learn a topic's partitions; brokers that create topics on demand create it. Raises `KafkaError`, `TypeError`."""
+        topic = topic_name(topic)
         await self._cluster.ensure([topic], create=True, timeout_ms=self.settings.max_block_ms)
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
@@ -226,6 +231,7 @@ class ProduceDriver:
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once everything sent so far is written. Raises `TimedOut` after `timeout_ms`, and `DeliveryFailed`."""
+        timeout_ms = timeout("timeout_ms", timeout_ms)
         self._tasks.check()
         await self._finish_all(timeout_ms)
         self._tasks.check()
@@ -255,6 +261,7 @@ class ProduceDriver:
 
         Raises `TimedOut`, and `DeliveryFailed` for records that were not written and whose results nobody has asked for.
         """
+        timeout_ms = timeout("timeout_ms", timeout_ms)
         if self._closing:
             return
         self._closing = True

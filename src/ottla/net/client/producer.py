@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from ottla.client.accumulator import Headers
+from ottla.client.arguments import timeout
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
 from ottla.client.offsets import committable
@@ -156,8 +157,10 @@ class Producer:
         Raises `DeliveryFailed` if records were not written and nobody has asked for their results. A transaction that is open is
         aborted.
         """
+        timeout_ms = timeout("timeout_ms", timeout_ms)
         if self._closed:
             return
+        self._background.check_thread()
         self._closed = True
         try:
             if not self._background.is_forked:

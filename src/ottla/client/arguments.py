@@ -1,0 +1,143 @@
+"""Checks of what users give to methods of clients, so that a mistake is one sentence at once, and not a late or a raw error.
+
+A wrong type raises `TypeError`; a wrong value raises `SettingError`, which is a `ValueError` too. Knows no method.
+"""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from operator import index
+from typing import Any, Final, TypeVar
+
+from ottla.client.types import MAX_TIMESTAMP, OffsetAndMetadata, TopicPartition
+from ottla.errors import SettingError
+
+MOST_OFFSET: Final = (1 << 63) - 1
+
+Name = TypeVar("Name")
+_PLACE = "A partition is a topic's name and a number, such as ('flights', 0)"
+_ADDRESS = re.compile(r".+:\d{1,5}$")
+
+
+def shown(value: object) -> str:
+    """Return a short text for a value of a user: nothing of what is inside, which may be a password."""
+    return reprlib.repr(value) if value is None or isinstance(value, str | bytes | int | float) else f"a {type(value).__name__}"
+
+
+def topic_name(name: object) -> str:
+    """Return the name of a topic. Raises `TypeError`."""
+    if isinstance(name, Mapping):
+        raise TypeError("A topic's name is a string, not a dict: settings are keyword arguments with underscores for dots.")
+    return text("A topic's name", name)
+
+
+def subscribed(topics: Iterable[object], pattern: object) -> re.Pattern[str] | None:
+    """Check the arguments of subscribe(), and return its pattern. Raises `TypeError`, `SettingError`."""
+    for name in map(topic_name, topics):
+        if _ADDRESS.match(name):
+            raise SettingError(f"{name!r} is no topic's name: the address of a broker is given as bootstrap_servers={name!r}.")
+    if pattern is None:
+        if not topics:
+            raise SettingError("subscribe() needs a topic or a pattern: unsubscribe() stops reading.")
+        return None
+    if topics:
+        raise SettingError("subscribe() takes topics or a pattern, not both: add the topics to the pattern.")
+    try:
+        return re.compile(text("pattern", pattern))
+    except re.error as error:
+        raise SettingError(f"pattern {pattern!r} is no regular expression: {error}.") from None
+
+
+def callback(name: str, given: Name) -> Name:
+    """Return a callback, or None. Raises `TypeError`."""
+    if given is not None and not callable(given):
+        raise TypeError(f"{name} is a function of the partitions, not {shown(given)}.")
+    return given
+
+
+def whole(name: str, value: object, least: int = 0, *, hint: str = "") -> int:
+    """Return a whole number, also one of numpy's. Raises `TypeError`, `SettingError`."""
+    try:
+        number = index(value)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise TypeError(f"{name} is a whole number, not {shown(value)}{hint}.")
+    if not least <= number <= MOST_OFFSET:
+        raise SettingError(f"{name} is a whole number of at least {least} and below 2⁶³, not {number}{hint}.")
+    return number
+
+
+def timeout(name: str, value: object) -> int | None:
+    """Return a time in ms, or None for one without end. Raises `TypeError`, `SettingError`."""
+    return None if value is None else whole(name, value)
+
+
+def timestamp(value: object) -> int:
+    """Return a time in ms since 1970, or one of those below 0 that mean an end of the log. Raises `TypeError`, `SettingError`."""
+    return whole("A timestamp", value, MAX_TIMESTAMP)
+
+
+def place(where: object) -> TopicPartition:
+    """Return a partition. Raises `TypeError`, `SettingError`."""
+    if not isinstance(where, tuple) or len(where) != 2 or not isinstance(where[0], str):
+        raise TypeError(f"{_PLACE}, not {shown(where)}.")
+    return TopicPartition(where[0], whole("The number of a partition", where[1]))
+
+
+def places(partitions: object) -> list[TopicPartition]:
+    """Return partitions. Raises `TypeError`, `SettingError`."""
+    if not isinstance(partitions, Iterable) or isinstance(partitions, str | bytes | TopicPartition):
+        raise TypeError(f"{_PLACE}; give a list of these, not {shown(partitions)}.")
+    return [place(where) for where in partitions]
+
+
+def by_place(name: str, given: object, value: Callable[[Any], Name]) -> dict[TopicPartition, Name]:
+    """Return a mapping by partition, with its values checked by `value`. Raises `TypeError`, `SettingError`."""
+    return {place(where): value(each) for where, each in mapping(name, given).items()}
+
+
+def mapping(name: str, given: object) -> Mapping[Any, Any]:
+    """Return a mapping. Raises `TypeError`."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} is a dict, not {shown(given)}.")
+    return given
+
+
+def several(name: str, given: Iterable[Name]) -> list[Name]:
+    """Return the elements of an iterable, which is not one string. Raises `TypeError`."""
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise TypeError(f"{name} is a list, not {shown(given)}: put it into one.")
+    return list(given)
+
+
+def each_is(kind: type[Name], name: str, given: Iterable[Name]) -> list[Name]:
+    """Return the elements of an iterable, all of one class. Raises `TypeError`."""
+    found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes | kind) else [given]
+    for each in found:
+        if not isinstance(each, kind) or each is given:
+            raise TypeError(f"{name} is a list of {kind.__name__}, not {shown(each)}.")
+    return found
+
+
+def text(name: str, given: object) -> str:
+    """Return a string. Raises `TypeError`."""
+    if isinstance(given, str):
+        return given
+    hint = ": give several one by one, such as by *names" if isinstance(given, list | tuple | set | frozenset) else ""
+    raise TypeError(f"{name} is a string, not {shown(given)}{hint}.")
+
+
+def names(name: str, given: Iterable[object]) -> list[str]:
+    """Return names that were given one by one. Raises `TypeError`."""
+    return [text(name, each) for each in given]
+
+
+def committed(given: object) -> OffsetAndMetadata:
+    """Return an offset to commit, as users give it: bare, or with metadata. Raises `TypeError`, `SettingError`."""
+    if isinstance(given, OffsetAndMetadata):
+        whole("An offset", given.offset)
+        return given
+    return OffsetAndMetadata(whole("An offset", given))
