@@ -1,8 +1,8 @@
 # make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
-# Longer than a test run: make sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
+# Longer than a test run: make fuzz-live | sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
 # torture-cluster | torture-07 | torture-spark | suites | asan;
 # of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-connections | bench-cluster | bench-07
-.PHONY: sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-07 torture-spark suites asan
+.PHONY: fuzz-live sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-07 torture-spark suites asan
 .PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections bench-cluster bench-07 demo test check bench fuzz docs format clean
 # Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
 unexport PYTHONDONTWRITEBYTECODE
@@ -37,6 +37,10 @@ bench: .venv/ready
 # FUZZ_SECONDS=60 for all families together; FUZZ_INPUTS=5000000 for so many of each, however long that takes.
 fuzz: .venv/ready
 	$(BIN)/python -m tests.fuzz
+
+# Extreme requests to running brokers: FUZZ_SECONDS=1800 unless given.
+fuzz-live: .venv/ready
+	$(BIN)/python -m tests.fuzz.live
 
 sim: .venv/ready
 	$(BIN)/python -m ottla.sim.crashes --points 20000

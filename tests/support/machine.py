@@ -40,6 +40,7 @@ class Machine:
         wanted = {"group.initial.rebalance.delay.ms": "0"} | {name: str(value) for name, value in kept(given).items()}
         self.settings = BrokerSettings.parse(wanted)
         self._random = random.Random(1)
+        self.client_id = "test"
         self._correlation_id = 0
         self.rest_ms = 0
         """How long the last answer has its connection rest."""
@@ -103,7 +104,7 @@ class Machine:
     def frame_of(self, key: int, version: int, body: Any) -> memoryview:
         """A request as it comes."""
         self._correlation_id += 1
-        parts = encode_request(FrameHeader(key, version, self._correlation_id, "test"), body)
+        parts = encode_request(FrameHeader(key, version, self._correlation_id, self.client_id), body)
         return memoryview(bytearray(b"".join(parts)))[4:]
 
     def finish(self, key: int, version: int, pending: Promise) -> Outcome:

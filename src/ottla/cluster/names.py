@@ -12,6 +12,9 @@ TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 """Topics that brokers create for themselves."""
 
+ADMIN_CLIENT = "__admin_client"
+"""The client id of tools that may write to those, as Apache Kafka has it."""
+
 PROHIBITED = frozenset({"__cluster_metadata"})
 
 _ALLOWED = re.compile(r"[a-zA-Z0-9._-]*")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving.request import Peer
+from ottla.broker.serving.request import Close, Peer
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
 from ottla.records.build import build
 from ottla.wire.errors import (
@@ -72,6 +72,16 @@ def test_of_a_request_for_several_topics_only_those_are_refused_that_are_denied(
 def test_a_request_of_which_nothing_is_left_is_refused_whole(machine: Machine, denying: Denying) -> None:
     denying.denied.add((Operation.WRITE, Resource.TOPIC, "secret"))
     assert told(produce(machine, 9, "secret"), 9) == {"secret": TOPIC_AUTHORIZATION_FAILED}
+
+
+@pytest.mark.parametrize("topics", [("secret",), ("secret", "open"), ("secret",) * 3000])
+def test_a_denied_produce_that_wants_no_response_ends_its_connection(
+    machine: Machine, denying: Denying, topics: tuple[str, ...]
+) -> None:
+    """A response would be taken for that of the next request."""
+    denying.denied.add((Operation.WRITE, Resource.TOPIC, "secret"))
+    assert isinstance(produce(machine, 7, *topics, acks=0), Close)
+    assert produce(machine, 7, "open", acks=0) is None
 
 
 def test_a_topic_named_by_its_id_is_looked_up(machine: Machine, denying: Denying) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.log.config import LogConfig
 from ottla.records.batch import read_header
 from ottla.records.build import build
+from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
-from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE
+from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, INVALID_TOPIC_EXCEPTION, MESSAGE_TOO_LARGE, NONE
 from tests.support.machine import Machine
 from tests.support.producing import create
 from tests.unit.records.making import edited
@@ -50,6 +52,21 @@ def test_records_at_fault_are_named(machine: Machine, codec: int) -> None:
     assert "key" in (answer.record_errors[0].batch_index_error_message or "")
     assert "timestamp" in (answer.record_errors[1].batch_index_error_message or "")
     assert produce(machine, name, at(machine, 0, -HOUR, keys=[b"k"] * 2, codec=codec)).base_offset == 0
+
+
+@pytest.mark.parametrize("records", [1, 40_000])
+@pytest.mark.parametrize("version", [3, 9])
+def test_what_coordinators_keep_is_written_by_them_alone(machine: Machine, version: int, records: int) -> None:
+    """Kafka lets its own tools write there, by their client id."""
+    machine.ask(10, 0, FindCoordinatorRequest(key="g"))
+    partition = machine.broker.partitions.get(OFFSETS_TOPIC, 0)
+    assert partition is not None
+    batch = at(machine, *[0] * records, keys=[b"k"] * records)
+    assert produce(machine, OFFSETS_TOPIC, batch, version).error_code == INVALID_TOPIC_EXCEPTION
+    assert partition.log.log_end_offset == 0
+    machine.client_id = "__admin_client"
+    assert produce(machine, OFFSETS_TOPIC, batch, version).error_code == NONE
+    assert partition.log.log_end_offset == records
 
 
 def test_an_old_version_gets_the_code_alone(machine: Machine) -> None:

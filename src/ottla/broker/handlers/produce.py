@@ -26,6 +26,7 @@ from ottla.broker.serving.request import NO_REPLY, Close, Encoded, Ready, Reques
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices, awaited
 from ottla.cluster.image import ClusterImage
+from ottla.cluster.names import ADMIN_CLIENT, INTERNAL
 from ottla.log.log import LogConfig
 from ottla.ports import Buffer, Now
 from ottla.records.arrivals import Arrived, Terms, arrive
@@ -39,6 +40,7 @@ from ottla.wire.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     INVALID_REQUIRED_ACKS,
+    INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
     MESSAGE_TOO_LARGE,
     NONE,
@@ -326,9 +328,9 @@ class SlowProduce:
             if looked is not None:
                 return looked
         assert partition is not None, "what takes long is there"
-        config = partition.config
-        if self._refusal or partition.leader_error():
-            return _untaken(name, data, self._partitions, self._refusal)
+        config, refusal = partition.config, self._refusal or _name_error(name, request)
+        if refusal or partition.leader_error():
+            return _untaken(name, data, self._partitions, refusal)
         batch, header, refused = yield from self._checks.run(_checked_slowly(partition, memoryview(data.records or b""), request))
         return _refused(data.index, refused) if refused is not None else (data.index, partition, config, batch, (header,))
 
@@ -396,7 +398,7 @@ def _reply(
     if request.version < STORAGE_ERROR_FROM:
         _use_older_codes(response, request)
     if body.acks == ACKS_NONE:
-        return _unanswered(response)
+        return _unanswered(request, response)
     if body.acks > ACKS_LEADER and request.release.waits_for_replicas(body.acks):
         return _too_few_replicas(response, request)
     if not unsynced and kept is None:
@@ -447,6 +449,7 @@ def _look(
     name: str | None, data: PartitionData, request: Request[ProduceRequest], partitions: Partitions, refusal: int
 ) -> Looked | None:
     """Look at the records for one partition; None if that takes long. Nothing is changed but the batch."""
+    refusal = refusal or _name_error(name, request)
     partition = None if refusal or name is None else partitions.get(name, data.index)
     records: Any = data.records
     if partition is None or records is None or partition.leader_error():
@@ -461,6 +464,11 @@ def _look(
         return None
     batch, header, refused = checked
     return _refused(data.index, refused) if refused is not None else (data.index, partition, partition.config, batch, (header,))
+
+
+def _name_error(name: str | None, request: Request[ProduceRequest]) -> int:
+    """Return the error of a topic that coordinators alone write to: what others append there could not be read again."""
+    return INVALID_TOPIC_EXCEPTION if name in INTERNAL and request.client_id != ADMIN_CLIENT else NONE
 
 
 def _untaken(name: str | None, data: PartitionData, partitions: Partitions, refusal: int) -> PartitionResponse:
@@ -539,8 +547,10 @@ def _refused(index: int, refused: Refused) -> PartitionResponse:
     return response
 
 
-def _unanswered(response: ProduceResponse) -> Reply:
+def _unanswered(request: Request[ProduceRequest], response: ProduceResponse) -> Reply:
     """acks=0 has no reply; a failure closes the connection, so that the producer looks for the leader anew."""
+    if request.denied is not None:
+        return Close(f"a produce request with acks=0 names a topic to which {request.peer.principal} may not write")
     for topic in response.responses:
         for part in topic.partition_responses:
             if part.error_code:

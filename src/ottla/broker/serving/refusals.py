@@ -22,6 +22,7 @@ LONGEST_MESSAGE: Final = 1000
 """Characters of an error message that is too long as it is."""
 UNKNOWN_OFFSETS: Final = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark"})
 NO_OFFSET: Final = -1
+NO_ACKS: Final = 0
 
 Asked = Struct | str | int
 """A request, or one of the things that it lists."""
@@ -34,6 +35,11 @@ def refusal(api: Api, version: int, body: Message, error_code: int, sentence: st
     """
     answer = api.response()
     return answer if _say(answer, body, version, {ERROR: error_code, MESSAGE: sentence}, of_items=of_items) else None
+
+
+def is_answered(body: Message) -> bool:
+    """Return whether a request wants a response: that of a produce with acks=0 would be taken for the next request's."""
+    return getattr(body, "acks", None) != NO_ACKS
 
 
 def joined(response: Message, refused: Message) -> Message:

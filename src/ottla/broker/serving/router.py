@@ -15,7 +15,7 @@ from ottla.broker.scheduler import Steps
 from ottla.broker.security.logins import Logins
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
-from ottla.broker.serving.refusals import refusal, shortened, told
+from ottla.broker.serving.refusals import is_answered, refusal, shortened, told
 from ottla.broker.serving.request import NO_REPLY, Answer, Answerable, Close, Encoded, Peer, Ready, Request, Whole
 from ottla.broker.serving.routes import Route, Served
 from ottla.broker.serving.slices import open_slowly, reader_of, serve_in_blocks
@@ -181,7 +181,10 @@ class Router:
         """What stands against a request before its handler is asked; None if nothing does."""
         if route.controller_only and not self._is_controller():
             return _refusal(request, NOT_CONTROLLER, ERRORS[NOT_CONTROLLER].sentence)
-        return None if self._guard is None else self._guard.refused(request, route.needs)
+        refused = None if self._guard is None else self._guard.refused(request, route.needs)
+        if refused is None or isinstance(refused, Close) or is_answered(request.body):
+            return refused
+        return Close(f"{request.peer.principal} may not do it, and the {request.api.name} request wants no response")
 
     def _unserved(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | Promise:
         release = peer.release
@@ -240,6 +243,8 @@ def _is_modest(request: Request[Message], route: Route, frame: Buffer, position:
 
 def _refusal(request: Request[Message], error_code: int, sentence: str) -> Message | Close:
     """The error of a request as its API says it; the end of its connection where there is no place for one."""
+    if not is_answered(request.body):
+        return Close(f"{sentence} The {request.api.name} request wants no response")
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
 
 
