@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ottla.net.datadir import DataDirectoryError
     from ottla.net.door import BrokerFailed
     from ottla.net.embedded import Broker
-    from ottla.net.start import CannotListen
+    from ottla.net.listen import CannotListen
 
 __version__ = VERSION
 

@@ -154,3 +154,9 @@ def test_a_directory_of_more_brokers_or_of_one_by_itself_is_refused(tmp_path: Pa
     assert "has data of broker 3, which would not run: use --processes 3" in capsys.readouterr().err
     assert main(["serve", "--data-dir", str(tmp_path / "data" / "3"), "--processes", "2"]) == 2
     assert "is the data directory of a broker by itself: choose another" in capsys.readouterr().err
+
+
+def test_a_host_that_is_not_there_is_named_though_any_port_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["serve", "--data-dir", str(tmp_path / "data"), "--processes", "2", "--listen", "nosuchhost.invalid:0"]
+    assert main(words) == 1
+    assert "Cannot listen on nosuchhost.invalid:0" in capsys.readouterr().err

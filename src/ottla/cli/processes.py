@@ -31,10 +31,14 @@ def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[
     import time
 
     from ottla.cli.exits import COULD_NOT, fail
+    from ottla.net.listen import CannotListen
     from ottla.net.supervisor import CouldNotStart, supervise
 
     began = time.perf_counter()
-    listen = [_with_port(where) for where in listen]
+    try:
+        listen = [_with_port(where) for where in listen]
+    except CannotListen as error:
+        return fail(str(error))
     commands = [[*_command(options, settings, listen, number)] for number in range(1, options.processes + 1)]
 
     def answers() -> None:
@@ -78,13 +82,21 @@ def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequenc
 
 
 def _with_port(where: Listen) -> Listen:
-    """A port of 0 becomes a free one here: the brokers keep theirs when they are started again. The next ones may be taken."""
+    """Return where to listen with a free port for 0: brokers keep theirs when they are started again. The next may be taken.
+
+    Raises `CannotListen`.
+    """
     import socket
+
+    from ottla.net.listen import cannot_listen
 
     if where.port:
         return where
-    with socket.create_server((where.host, 0), family=socket.AF_INET6 if ":" in where.host else socket.AF_INET) as free:
-        return replace(where, port=free.getsockname()[1])
+    try:
+        with socket.create_server((where.host, 0), family=socket.AF_INET6 if ":" in where.host else socket.AF_INET) as free:
+            return replace(where, port=free.getsockname()[1])
+    except (OSError, UnicodeError) as error:
+        raise cannot_listen(where, error) from error
 
 
 def _command(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen], number: int) -> Iterator[str]:

@@ -75,8 +75,8 @@ def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[L
     from ottla.cli.exits import BROKEN, MISUSED, fail
     from ottla.net.datadir import DataDirectoryError
     from ottla.net.door import BrokerFailed
+    from ottla.net.listen import CannotListen
     from ottla.net.serve import serve
-    from ottla.net.start import CannotListen
 
     try:
         serve(options.data_dir, listen, settings, lambda line: print(line, flush=True), is_supervised=options.supervised)

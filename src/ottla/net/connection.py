@@ -59,12 +59,13 @@ class Answered:
 class Resting:
     """Holds back what comes after the reply to a client that has used up its quota; `answer`, if any, leaves when it is over."""
 
-    __slots__ = ("answer", "done", "timer")
+    __slots__ = ("answer", "began_ms", "done", "timer")
     blocking = True
     timer: asyncio.TimerHandle
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, began_ms: int) -> None:
         self.answer = answer
+        self.began_ms = began_ms
         self.done = False
 
 
@@ -208,11 +209,16 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """Whether nothing of the peer is in progress, or only what it does not take."""
-        return not self._owed
+        return not self._owed and not self.waits and not self._is_claiming
+
+    @property
+    def last_ms(self) -> int:
+        """When something last moved, in or out: a reader may take long for one reply."""
+        return max(self.active_ms, self.moved_ms)
 
     def is_left_idle_since(self, mono_ms: int) -> bool:
         """Whether nothing moved since then, and its client knows that such connections are closed."""
-        return self.idle and max(self.active_ms, self.moved_ms) < mono_ms and self.peer.release.closes_idle
+        return self.idle and self.last_ms < mono_ms and self.peer.release.closes_idle
 
     def look(self) -> None:
         """Notice that the peer has cut the connection, though nothing is read from it now."""
@@ -243,7 +249,8 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the next request has to wait."""
         if self._closing or self._outbox.full or len(self._owed) >= OWED_REPLIES:
             return True
-        return bool(self._owed) and self._owed[-1].blocking and not self._owed[-1].done
+        owed = self._owed
+        return bool(owed) and ((owed[-1].blocking and not owed[-1].done) or (owed[0].blocking and not owed[0].done))
 
     @property
     def _may_go_on(self) -> bool:
@@ -400,9 +407,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _ready(self) -> None:
         """A reply that waited is ready: send it and those behind it, and go on reading."""
+        rested_ms = 0
         while self._owed and self._owed[0].done and not self._closing:
             reply = self._owed.popleft()
-            self._put(reply.answer)
+            if isinstance(reply, Resting):
+                rested_ms = self._clock.now().mono_ms - reply.began_ms
+            self._put(reply.answer, rested_ms)
             if isinstance(reply, Answered):
                 self._outbox.held -= reply.size
         if self._granted or self._copied:
@@ -445,7 +455,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._heard_all:
             self.close_if_done()
 
-    def _put(self, answer: Answer) -> None:
+    def _put(self, answer: Answer, rested_ms: int = 0) -> None:
         if isinstance(answer, list):
             self._outbox.put(answer)
         elif isinstance(answer, Close):
@@ -453,17 +463,22 @@ class Connection(asyncio.BufferedProtocol):
                 self._outbox.put(answer.parts)
             self.abort(answer.reason)
         elif isinstance(answer, Throttled):
-            self._throttle(answer)
+            self._throttle(answer, rested_ms)
         elif answer is not None:
             self._outbox.put(answer)
 
-    def _throttle(self, answer: Throttled) -> None:
-        """Let the client rest: begin none of its requests for so long."""
-        if not answer.rests_first:
+    def _throttle(self, answer: Throttled, rested_ms: int) -> None:
+        """Let the client rest: begin none of its requests for so long. What it has just rested for an earlier answer counts.
+
+        An answer that leaves after the rest keeps its place before those behind it.
+        """
+        left_ms = answer.throttle_ms - rested_ms if answer.rests_first else answer.throttle_ms
+        if not answer.rests_first or left_ms <= 0:
             self._outbox.put(answer.parts)
-        rest = Resting(answer.parts if answer.rests_first else None)
-        rest.timer = self._owner.later(answer.throttle_ms, partial(self._rested, rest))
-        self._owed.append(rest)
+        if left_ms > 0:
+            rest = Resting(answer.parts if answer.rests_first else None, self._clock.now().mono_ms)
+            rest.timer = self._owner.later(left_ms, partial(self._rested, rest))
+            (self._owed.appendleft if answer.rests_first else self._owed.append)(rest)
 
     def _rested(self, rest: Resting) -> None:
         """The time of a rest is over."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -11,6 +13,10 @@ from ottla.broker.settings import SecurityProtocol
 
 PLAINTEXT = SecurityProtocol.PLAINTEXT.value
 OPTIONS = ("release", "name", "security")
+
+
+class CannotListen(Exception):
+    """An address that cannot be listened on: one sentence that says which and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +78,12 @@ class Listen:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def cannot_listen(where: Listen, error: OSError | UnicodeError) -> CannotListen:
+    """Return why an address cannot be listened on; a name that no host can have is a UnicodeError."""
+    code = (error.errno or 0) if isinstance(error, OSError) else 0
+    known = error.strerror if isinstance(error, OSError) else None
+    reason = os.strerror(code) if code > 0 else known or error  # asyncio replaces the system's message
+    remedy = "stop what uses it, or choose another" if code == errno.EADDRINUSE else "name one of this machine"
+    return CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.")

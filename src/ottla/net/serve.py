@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +20,10 @@ from ottla.version import VERSION
 
 log = logging.getLogger("ottla.net")
 
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+SIGNALLED = 128
+"""Shells add the number of a signal to this for an exit code."""
+
 
 def serve(
     data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool = False
@@ -28,7 +33,18 @@ def serve(
     One that `is_supervised` stops also when its standard input ends: whoever started it is gone.
     """
     raise_limit()
+    for number in STOPPING:
+        signal.signal(number, _end_at_once)
     asyncio.run(_serve(data_dir, listen, settings, answers, is_supervised=is_supervised))
+
+
+def _end_at_once(number: int, frame: object) -> None:
+    """End a broker that is still starting: its loop is busy, and as process 1 of a container no signal ends it by default.
+
+    It is as if it were killed, and the next start recovers what this one did not.
+    """
+    log.warning("stopped by %s while it started", signal.Signals(number).name)
+    os._exit(SIGNALLED + number)
 
 
 async def _serve(
@@ -38,7 +54,7 @@ async def _serve(
     gc.collect()  # garbage left by imports; once a million offsets are loaded this would take half a second
     running = await start(data_dir, listen, settings)
     stop = running.server.ended
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in STOPPING:
         loop.add_signal_handler(number, stop.set)
     if is_supervised:
         loop.add_reader(sys.stdin.fileno(), _noticed, loop, stop)

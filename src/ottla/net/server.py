@@ -73,6 +73,8 @@ class Server:
         self.door = Door(broker, self._end)
         self.ended = asyncio.Event()
         """Set when a bug ended the broker (`door.failure`). Whoever waits for this stops it then."""
+        self.failed = asyncio.Event()
+        """Set when a bug ended the broker, and never to have it stopped."""
         self.max_request_bytes: int = broker.settings.socket_request_max_bytes
         self.turns = Turns()
         self.pool = FramePool(broker.settings.queued_max_request_bytes, broker.checks.memory_of_large)
@@ -288,6 +290,7 @@ class Server:
         self._stop_listening()
         for connection in tuple(self._connections):
             connection.cut()
+        self.failed.set()
         self.ended.set()
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
@@ -335,8 +338,8 @@ class Server:
         if now_ms - self._room_made_ms < LOOK_S * 1000:
             return False
         self._room_made_ms = now_ms
-        idle = [one for one in self._connections if one.idle and one.active_ms < now_ms - IDLE_WHEN_FULL_MS]
-        for connection in sorted(idle, key=lambda connection: connection.active_ms)[:MOST_CLOSED]:
+        idle = [one for one in self._connections if one.idle and one.last_ms < now_ms - IDLE_WHEN_FULL_MS]
+        for connection in sorted(idle, key=lambda connection: connection.last_ms)[:MOST_CLOSED]:
             sentence = "closed the idle connection of %s: others want to connect, and max.connections are open"
             log.warning(sentence, connection, extra={"cause": "no connection left"})
             connection.close()

@@ -6,7 +6,6 @@ Knows every real port; knows no command line and no signals (`ottla.net.serve`),
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import os
@@ -30,7 +29,7 @@ from ottla.net.datadir import DataDirectory, DataDirectoryError
 from ottla.net.disk import RealDisk
 from ottla.net.door import BrokerFailed
 from ottla.net.files import MOST_CONNECTIONS, Shares, shares
-from ottla.net.listen import PLAINTEXT, Listen
+from ottla.net.listen import PLAINTEXT, Listen, cannot_listen
 from ottla.net.old_registry import open_registry
 from ottla.net.posts import Posts
 from ottla.net.proofs import SystemProofs
@@ -42,10 +41,6 @@ from ottla.registry.journal import JournalRegistry
 log = logging.getLogger("ottla.net")
 
 HOUSE_EVERY_S = 1
-
-
-class CannotListen(Exception):
-    """An address that cannot be listened on: one sentence that says which and what to do."""
 
 
 class Closable(Protocol):
@@ -89,11 +84,8 @@ class Running:
             self.broker.logins.open(where.name)
         try:
             host, port = await self.server.listen(where)
-        except OSError as error:
-            code = error.errno or 0
-            reason = os.strerror(code) if code > 0 else error.strerror or error  # asyncio replaces the system's message
-            remedy = "stop what uses it, or choose another" if error.errno == errno.EADDRINUSE else "name one of this machine"
-            raise CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.") from error
+        except (OSError, UnicodeError) as error:
+            raise cannot_listen(where, error) from error
         self.addresses.append(replace(where, host=host, port=port))
 
     def register07(self, posts: Posts) -> None:
@@ -149,7 +141,10 @@ class Running:
             return
         handed_over = asyncio.Event()
         self.server.completed(partial(self.broker.hand_over, handed_over.set))
-        await handed_over.wait()
+        waits = [asyncio.ensure_future(event.wait()) for event in (handed_over, self.server.failed)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)  # a broker that a mistake has ended calls nobody back
+        for wait in waits:
+            wait.cancel()
 
 
 async def start(

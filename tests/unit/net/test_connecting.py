@@ -6,6 +6,7 @@ import contextlib
 import resource
 import select
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from ottla.net.connection import Connection
 from ottla.net.files import FEWEST, MOST_CONNECTIONS, shared
 from ottla.net.limits import ConnectionLimits
 from ottla.testing import BrokerProcess
-from tests.support.frames import API_VERSIONS, Batch, Raw, request
+from tests.support.frames import API_VERSIONS, FETCH, Batch, Raw, fetch_v4, request
 from tests.support.waiting import eventually
 
 
@@ -172,6 +173,26 @@ def test_connections_that_said_nothing_for_long_make_room_for_others(monkeypatch
         with Raw(broker.address) as later:
             assert later.is_served()
         assert sum(is_open(one) for one in many) == 2
+
+
+def test_a_reader_that_takes_its_reply_slowly_is_not_idle() -> None:
+    with ottla.Broker(max_connections=2) as broker, Raw(broker.address, receive_buffer=4096) as reader:
+        assert reader.create_topic("t") == 0
+        for _ in range(8):
+            assert reader.produce("t", Batch((bytes(1000_000),)).encode())[0] == 0
+        with Raw(broker.address) as idle:
+            assert idle.is_served()
+            reader.send(request(FETCH, 4, 7, fetch_v4("t", 0, 0, max_bytes=8 << 20)))
+            (size,) = struct.unpack(">i", reader.read(4))
+            for connection in connections_of(broker):
+                assert isinstance(connection, Connection)
+                connection.active_ms -= 60_000
+                if not connection.unsent:
+                    connection.moved_ms -= 60_000
+            with Raw(broker.address) as later:
+                assert later.is_served()
+                assert idle.is_closed()
+                assert len(reader.read(size)) == size > 7 << 20
 
 
 def few_files() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -20,8 +22,9 @@ from ottla.broker.settings import BrokerSettings
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net import server as server_module
 from ottla.net.datadir import DataDirectoryError
-from ottla.net.listen import Listen
-from ottla.net.start import CannotListen, start
+from ottla.net.door import BrokerFailed
+from ottla.net.listen import CannotListen, Listen
+from ottla.net.start import start
 from ottla.ports import Now, StorageFailed
 from ottla.registry.generations import DIRECTORIES
 from ottla.testing.process import BrokerProcess
@@ -62,6 +65,11 @@ def test_a_broker_that_cannot_listen_stops_in_order(tmp_path: Path) -> None:
     assert (tmp_path / CLEAN_SHUTDOWN).exists()
     assert held(tmp_path) == []
     assert threads() <= before
+
+
+def test_a_name_that_no_host_can_have_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CannotListen, match=r"Cannot listen on a\.\.b:9"):
+        ottla.Broker(str(tmp_path), host="a..b", port=9).start()
 
 
 def test_a_broker_that_cannot_start_lets_its_directory_go(tmp_path: Path) -> None:
@@ -206,3 +214,46 @@ def test_a_broker_process_has_an_address_of_ipv6_that_clients_take(tmp_path: Pat
             assert producer.send("t", b"v").result(20).offset == 0
         broker.restart()
         assert broker.address == f"[::1]:{broker.port}"
+
+
+@pytest.mark.expects_errors("met a mistake in Ottla")
+def test_a_broker_that_fails_while_it_hands_over_stops_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody calls back any more once a mistake has ended it."""
+    given = {"ottla.registry.directory": str(tmp_path / "registry"), "node.id": "1"}
+
+    async def live() -> None:
+        running = await start(str(tmp_path / "data"), [Listen("127.0.0.1", 0)], BrokerSettings.parse(given))
+        monkeypatch.setattr(running.broker, "hand_over", lambda over: None)
+        stop = asyncio.create_task(running.stop())
+        await asyncio.sleep(0)
+        running.server.door.fail(RuntimeError("planted"), "a test")
+        await asyncio.wait_for(stop, 20)
+        with pytest.raises(BrokerFailed):
+            running.check()
+
+    asyncio.run(live())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_broker_that_is_told_to_stop_while_it_starts_ends_though_signals_are_ignored(number: int) -> None:
+    """As process 1 of a container nothing ends it by default, and a recovery may take minutes."""
+    program = """
+import time
+from ottla.broker.settings import BrokerSettings
+from ottla.net import serve
+async def recover(*_):
+    print("recovering", flush=True)
+    while True:
+        time.sleep(0.01)
+serve.start = recover
+serve.serve("d", [], BrokerSettings(), print)
+"""
+    ignore = partial(signal.signal, number, signal.SIG_IGN)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, preexec_fn=ignore) as child:
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == b"recovering\n"
+            child.send_signal(number)
+            assert child.wait(20) == 128 + number
+        finally:
+            child.kill()

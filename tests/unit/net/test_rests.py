@@ -108,6 +108,28 @@ def test_a_release_before_2_has_its_client_wait_for_the_answer_instead(rests: Re
             assert raw.frame()[:4] == (7).to_bytes(4, "big")
 
 
+def test_a_release_before_2_answers_in_order_what_was_sent_together(rests: Rests) -> None:
+    """The answers wait for the disk together, and each for its client's rest; what was waited counts for the next."""
+    with ottla.Broker(release="1.1") as broker:
+        with Raw(broker.address) as raw:
+            raw.create_topic("t")
+        limited(broker)
+        records = produce_v7("t", 0, Batch((b"x" * 10_000,)).encode())
+        with Raw(broker.address) as raw:
+            raw.send(
+                b"".join(request(PRODUCE, 5, number, records) for number in (1, 2, 3)) + request(METADATA, 1, 4, metadata_v1("t"))
+            )
+            eventually(lambda: bool(rests.begun))
+            assert not is_heard(raw, broker)
+            numbers: list[int] = []
+            while rests.begun:
+                assert len(rests.begun) == 1, "one rest at a time"
+                rests.end()
+                numbers.append(int.from_bytes(raw.frame()[:4], "big"))
+            numbers += [int.from_bytes(raw.frame()[:4], "big") for _ in range(4 - len(numbers))]
+    assert numbers == [1, 2, 3, 4]
+
+
 def limited(broker: ottla.Broker) -> None:
     """Limit writers, on the broker's own thread: its release knows no request for it."""
     running = broker._running
