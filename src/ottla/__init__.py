@@ -139,7 +139,7 @@ _HOMES = {
     "ottla.net.datadir": "DataDirectoryError",
     "ottla.net.door": "BrokerFailed",
     "ottla.net.embedded": "Broker",
-    "ottla.net.start": "CannotListen",
+    "ottla.net.listen": "CannotListen",
 }
 """Where each name is defined; the imports above are the same for type checkers."""
 
