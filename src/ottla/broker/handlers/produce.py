@@ -328,7 +328,7 @@ class SlowProduce:
             if looked is not None:
                 return looked
         assert partition is not None, "what takes long is there"
-        config, refusal = partition.config, self._refusal or _name_error(name, request)
+        config, refusal = partition.config, self._refusal or (_internal_error(request) if name in INTERNAL else NONE)
         if refusal or partition.leader_error():
             return _untaken(name, data, self._partitions, refusal)
         batch, header, refused = yield from self._checks.run(_checked_slowly(partition, memoryview(data.records or b""), request))
@@ -449,7 +449,8 @@ def _look(
     name: str | None, data: PartitionData, request: Request[ProduceRequest], partitions: Partitions, refusal: int
 ) -> Looked | None:
     """Look at the records for one partition; None if that takes long. Nothing is changed but the batch."""
-    refusal = refusal or _name_error(name, request)
+    if name in INTERNAL and not refusal:
+        refusal = _internal_error(request)
     partition = None if refusal or name is None else partitions.get(name, data.index)
     records: Any = data.records
     if partition is None or records is None or partition.leader_error():
@@ -466,9 +467,9 @@ def _look(
     return _refused(data.index, refused) if refused is not None else (data.index, partition, partition.config, batch, (header,))
 
 
-def _name_error(name: str | None, request: Request[ProduceRequest]) -> int:
+def _internal_error(request: Request[ProduceRequest]) -> int:
     """Return the error of a topic that coordinators alone write to: what others append there could not be read again."""
-    return INVALID_TOPIC_EXCEPTION if name in INTERNAL and request.client_id != ADMIN_CLIENT else NONE
+    return NONE if request.client_id == ADMIN_CLIENT else INVALID_TOPIC_EXCEPTION
 
 
 def _untaken(name: str | None, data: PartitionData, partitions: Partitions, refusal: int) -> PartitionResponse:
