@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from ottla.client.errors import SettingError
+from ottla.client.replica_spread import Racks, ReplicaSpread
 from ottla.client.types import TopicPartition
 
 Placed: TypeAlias = Mapping[TopicPartition, Sequence[int]]
 """The replicas of partitions, the preferred leader first."""
-Racks: TypeAlias = Mapping[int, str | None]
-"""The brokers that may be given replicas, each with its rack."""
 Moves: TypeAlias = dict[TopicPartition, list[int]]
 """The replicas that partitions are to have: only those that change."""
 
@@ -66,50 +65,54 @@ def drained(placed: Placed, node_id: int, brokers: Racks) -> Moves:
 
 
 def spread(placed: Placed, brokers: Racks, replication_factor: int | None = None) -> Moves:
-    """Moves after which each of these brokers holds, and leads first, about as many of these partitions.
+    """Return moves after which each of these brokers holds, and leads first, as many of these partitions as others, or one more.
 
-    What is on them already stays where that is fair. `replication_factor` is that of each partition unless it is given. Raises
-    `SettingError` where there are not so many brokers.
+    As few replicas as possible move, and no partition is on fewer racks afterwards. `replication_factor` is that of each partition
+    unless it is given. Raises `SettingError` where there are not so many brokers.
     """
     sizes = {where: replication_factor or len(replicas) for where, replicas in placed.items()}
     for where, size in sizes.items():
         if size > len(brokers):
             raise _too_few(where, size, len(brokers))
-    fair = -(-sum(sizes.values()) // len(brokers)) if brokers else 0
-    held: Counter[int] = Counter()
-    kept: Moves = {}
-    for where, replicas in sorted(placed.items()):
-        kept[where] = _kept(replicas, brokers, held, sizes[where], fair)
-    load = Load(())
-    load.held = held
-    for where, some in kept.items():
-        while len(some) < sizes[where]:
-            chosen = load.lightest(brokers, some, leads=False)
-            if chosen is None:
-                raise _too_few(where, sizes[where], len(brokers))
-            some.append(chosen)
-            held[chosen] += 1
-    _lead_evenly(kept, load)
-    return {where: some for where, some in kept.items() if some != list(placed[where])}
+    spreading = ReplicaSpread(placed, brokers, sizes)
+    spreading.level()
+    _lead_evenly(spreading.now, brokers)
+    return {where: some for where, some in spreading.now.items() if some != list(placed[where])}
 
 
-def _kept(replicas: Sequence[int], brokers: Racks, held: Counter[int], size: int, fair: int) -> list[int]:
-    """The replicas that stay: those on `brokers` that have not got their share yet."""
-    kept: list[int] = []
-    for node in replicas:
-        if node in brokers and held[node] < fair and len(kept) < size:
-            kept.append(node)
-            held[node] += 1
-    return kept
+def _lead_evenly(moves: Moves, brokers: Racks) -> None:
+    """Put other replicas first until brokers lead equally many first, as far as that can be; as few leads as possible change."""
+    led: dict[int, list[TopicPartition]] = {node: [] for node in sorted(brokers)}
+    for where, replicas in moves.items():
+        led[replicas[0]].append(where)
+    while (chain := _chain(moves, led)) is not None:
+        for giving, taking, where in chain:
+            moves[where].remove(taking)
+            moves[where].insert(0, taking)
+            led[giving].remove(where)
+            led[taking].append(where)
 
 
-def _lead_evenly(moves: Moves, load: Load) -> None:
-    """Put that replica first whose broker would lead fewest; the present first one, where it is as good."""
-    for replicas in moves.values():
-        first = min(replicas, key=lambda node: load.led[node])
-        replicas.remove(first)
-        replicas.insert(0, first)
-        load.led[first] += 1
+def _chain(moves: Moves, led: Mapping[int, Sequence[TopicPartition]]) -> list[tuple[int, int, TopicPartition]] | None:
+    """Return leads that pass, each to the next broker, from one that leads much to one that leads two less at least."""
+    for start in sorted(led, key=lambda node: (-len(led[node]), node)):
+        came: dict[int, tuple[int, TopicPartition]] = {}
+        waiting = deque([start])
+        while waiting:
+            node = waiting.popleft()
+            if len(led[start]) - len(led[node]) >= 2:
+                chain = list[tuple[int, int, TopicPartition]]()
+                while node != start:
+                    giving, where = came[node]
+                    chain.insert(0, (giving, node, where))
+                    node = giving
+                return chain
+            for where in led[node]:
+                for other in moves[where][1:]:
+                    if other != start and other not in came:
+                        came[other] = node, where
+                        waiting.append(other)
+    return None
 
 
 def _too_few(where: TopicPartition, size: int, brokers: int) -> SettingError:

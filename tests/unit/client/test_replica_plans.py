@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.errors import SettingError
@@ -66,17 +67,99 @@ def test_more_replicas_are_asked_for() -> None:
 racks = st.dictionaries(st.integers(0, 9), st.sampled_from([None, "a", "b", "c"]), min_size=3)
 
 
-@given(racks, st.data())
-def test_a_spread_is_fair_and_has_each_replica_once(brokers: Mapping[int, str | None], data: st.DataObject) -> None:
-    nodes = st.lists(st.integers(0, 12), min_size=1, max_size=3, unique=True)
-    before = placed(*data.draw(st.lists(nodes, min_size=1, max_size=20)))
-    after = {**before, **spread(before, brokers)}
-    for where, replicas in after.items():
-        assert len(set(replicas)) == len(replicas) == len(before[where])
-        assert set(replicas) <= set(brokers)
+placements = st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=4, unique=True), min_size=1, max_size=7)
+
+
+def held_by(brokers: Iterable[int], after: Mapping[TopicPartition, Sequence[int]]) -> list[int]:
     counts = Counter(node for replicas in after.values() for node in replicas)
-    if all(len(replicas) == 1 for replicas in after.values()):
-        assert max(counts[node] for node in brokers) - min(counts[node] for node in brokers) <= 1
+    return [counts[node] for node in brokers]
+
+
+def moved(before: Mapping[TopicPartition, Sequence[int]], after: Mapping[TopicPartition, Sequence[int]]) -> int:
+    """How many replicas are new where they are."""
+    return sum(len(set(after[where]).difference(before[where])) for where in before)
+
+
+def fewest(before: Mapping[TopicPartition, Sequence[int]], brokers: Sequence[int], sizes: Mapping[TopicPartition, int]) -> int:
+    """How many replicas must move until brokers hold equally many or one more: a flow of least cost, one path after another."""
+    fair, left = divmod(sum(sizes.values()), len(brokers))
+    edges: list[list[Any]] = []
+    for where, size in sizes.items():
+        edges.append(["source", where, size, 0])
+        edges += [[where, node, 1, int(node not in before[where])] for node in brokers]
+    for node in brokers:
+        edges += [[node, "sink", fair, -1_000], [node, "more", 1, 0]]
+    edges.append(["more", "sink", left, 0])
+    edges += [[target, source, 0, -cost] for source, target, _, cost in edges]
+    half, total = len(edges) // 2, 0
+    for _ in range(sum(sizes.values())):
+        cost, by = dict[object, int](source=0), dict[object, int]()
+        is_nearer = True
+        while is_nearer:
+            is_nearer = False
+            for at, (source, target, room, price) in enumerate(edges):
+                if room and source in cost and cost[source] + price < cost.get(target, 1 << 30):
+                    cost[target], by[target], is_nearer = cost[source] + price, at, True
+        reached: object = "sink"
+        while reached != "source":
+            at = by[reached]
+            edges[at][2] -= 1
+            edges[(at + half) % len(edges)][2] += 1
+            reached = edges[at][0]
+        total += cost["sink"]
+    return total + 1_000 * fair * len(brokers)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sets(st.integers(0, 6), min_size=4), placements, st.none() | st.integers(1, 4))
+def test_a_spread_is_fair_and_moves_no_more_than_it_must(brokers: set[int], replicas: list[list[int]], factor: int | None) -> None:
+    before, nodes = placed(*replicas), sorted(brokers)
+    after = {**before, **spread(before, no_racks(*nodes), factor)}
+    sizes = {where: factor or len(some) for where, some in before.items()}
+    for where, some in after.items():
+        assert len(set(some)) == len(some) == sizes[where]
+        assert set(some) <= brokers
+    held = held_by(nodes, after)
+    assert max(held) - min(held) <= 1
+    assert moved(before, after) == fewest(before, nodes, sizes)
+    assert spread(after, no_racks(*nodes), factor) == {}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([None, "a", "b", "c"]), min_size=4, max_size=7), placements, st.none() | st.integers(1, 4))
+def test_a_spread_takes_no_rack_from_a_partition(
+    given_racks: list[str | None], replicas: list[list[int]], factor: int | None
+) -> None:
+    brokers = dict(enumerate(given_racks))
+    before = placed(*replicas)
+    after = {**before, **spread(before, brokers, factor)}
+    sizes = {where: factor or len(some) for where, some in before.items()}
+
+    def on_racks(nodes: Iterable[int]) -> int:
+        return len({brokers[node] or node for node in nodes if node in brokers})
+
+    for where, some in after.items():
+        assert len(set(some)) == len(some) == sizes[where]
+        assert on_racks(some) >= min(on_racks(before[where]), sizes[where])
+    assert spread(after, brokers, factor) == {}
+
+
+@pytest.mark.parametrize("count", [6, 100])
+def test_a_broker_added_to_three_gets_a_quarter_of_three_replicas_each(count: int) -> None:
+    before = placed(*([1 + (index + shift) % 3 for shift in range(3)] for index in range(count)))
+    after = {**before, **spread(before, no_racks(1, 2, 3, 4))}
+    held = held_by((1, 2, 3, 4), after)
+    assert max(held) - min(held) <= 1
+    assert moved(before, after) == held[3] == 3 * count // 4
+    led = Counter(replicas[0] for replicas in after.values())
+    assert max(led.values()) - min(led.values()) <= 1
+
+
+def test_leads_pass_in_a_chain_where_no_broker_can_give_one_directly() -> None:
+    before = placed([1, 2], [1, 2], [2, 3], [2, 3])
+    after = {**before, **spread(before, no_racks(1, 2, 3))}
+    led = Counter(replicas[0] for replicas in after.values())
+    assert sorted(led.values()) == [1, 1, 2]
 
 
 @given(racks, st.data())

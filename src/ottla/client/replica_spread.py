@@ -1,0 +1,185 @@
+"""The placement of replicas that is even over brokers and moves few of them. Knows node ids and racks only.
+
+Replicas are moved from brokers that hold many to brokers that hold few, then in chains and cycles of brokers: a placement that no
+such cycle improves is the best there is (a flow of least cost). No move puts a partition on fewer racks than it is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from ottla.client.types import TopicPartition
+
+Racks: TypeAlias = Mapping[int, str | None]
+"""The brokers that may be given replicas, each with its rack."""
+
+MOST_WORK = 2_000_000
+"""Moves that are weighed at most in search of chains and cycles: for some seconds. Larger plans may move more than they must."""
+
+UNEVEN = 1_000
+"""The weight of one step towards even brokers: no number of replicas that stay outweighs it."""
+
+
+class ReplicaStep(NamedTuple):
+    """One replica that may move to another broker, and the moves that this adds to the plan, or saves."""
+
+    cost: int
+    where: TopicPartition
+
+
+class ReplicaSpread:
+    """A placement on the way to an even one. `now` are the replicas of each partition, those that stay first, in their order."""
+
+    def __init__(self, before: Mapping[TopicPartition, Sequence[int]], brokers: Racks, sizes: Mapping[TopicPartition, int]) -> None:
+        self._before = {where: frozenset(replicas) for where, replicas in before.items()}
+        self._order = {where: list(replicas) for where, replicas in before.items()}
+        self._brokers = brokers
+        self._held: dict[int, dict[TopicPartition, None]] = {node: {} for node in sorted(brokers)}
+        self._stuck: set[tuple[int, int]] = set()
+        """Brokers of which the first can give the second no replica."""
+        self.now: dict[TopicPartition, list[int]] = {}
+        for where, replicas in sorted(before.items()):
+            self.now[where] = [node for node in replicas if node in brokers]
+            for node in self.now[where]:
+                self._held[node][where] = None
+        for where in self.now:
+            self._resize(where, sizes[where])
+
+    def level(self) -> None:
+        """Make brokers even with as few moves as possible."""
+        while self._move_directly():
+            """Each move is a step towards even brokers."""
+        brokers, replicas = len(self._brokers), sum(map(len, self.now.values()))
+        for _ in range(MOST_WORK // (brokers * replicas + brokers**3 + 1)):
+            cycle = self._cycle()
+            if not cycle or not self._go_round(cycle):
+                break
+        for where, nodes in self.now.items():
+            kept = [node for node in self._order[where] if node in nodes]
+            self.now[where] = [*kept, *sorted(set(nodes).difference(kept))]
+
+    def _go_round(self, cycle: Sequence[tuple[int, int, TopicPartition]]) -> bool:
+        """Take all steps of a cycle, or none where two of them, of one partition, would cost it a rack."""
+        for number, (source, target, where) in enumerate(cycle):
+            if not self._keeps_racks(where, source, target):
+                for back, there, moved in reversed(cycle[:number]):
+                    self._move(moved, there, back)
+                return False
+            self._move(where, source, target)
+        return True
+
+    def _resize(self, where: TopicPartition, size: int) -> None:
+        """Let a partition have so many replicas: those on full brokers go, and new ones come to other racks and empty brokers."""
+        replicas = self.now[where]
+        while len(replicas) > size:
+            racks = [self._rack(node) for node in replicas]
+            last = max(range(len(replicas)), key=lambda at: (racks.count(racks[at]) > 1, len(self._held[replicas[at]]), at))
+            del self._held[replicas.pop(last)][where]
+        while len(replicas) < size:
+            taken = {self._rack(node) for node in replicas}
+            free = [node for node in self._held if node not in replicas]
+            kept = self._before[where]
+            chosen = min(free, key=lambda node: (self._rack(node) in taken, node not in kept, len(self._held[node]), node))
+            replicas.append(chosen)
+            self._held[chosen][where] = None
+
+    def _rack(self, node: int) -> str | int:
+        """Return the rack of a broker; one without a rack is a rack of its own."""
+        rack = self._brokers[node]
+        return node if rack is None else rack
+
+    def _move_directly(self) -> bool:
+        """Move one replica from the fullest broker that can give one to the emptiest; False where none can be moved so."""
+        by_load = sorted(self._held, key=lambda node: (len(self._held[node]), node))
+        for source in reversed(by_load):
+            for target in by_load:
+                if len(self._held[source]) - len(self._held[target]) < 2:
+                    break
+                where = None if (source, target) in self._stuck else self._follower(source, target)
+                if where is not None:
+                    self._move(where, source, target)
+                    return True
+                self._stuck.add((source, target))
+        return False
+
+    def _follower(self, source: int, target: int) -> TopicPartition | None:
+        """Return a partition that may move, one that `source` does not lead first if there is such a one."""
+        found = None
+        for step in self._steps(source, target):
+            if self.now[step.where][0] != source:
+                return step.where
+            found = step.where
+        return found
+
+    def _steps(self, source: int, target: int) -> Iterator[ReplicaStep]:
+        there = self._held[target]
+        for where in self._held[source]:
+            if where not in there and self._keeps_racks(where, source, target):
+                yield ReplicaStep(self._cost(where, source, target), where)
+
+    def _cost(self, where: TopicPartition, source: int, target: int) -> int:
+        """Return by how many replicas more the plan moves with this step."""
+        before = self._before[where]
+        return (target not in before) - (source not in before)
+
+    def _keeps_racks(self, where: TopicPartition, source: int, target: int) -> bool:
+        racks = [self._rack(node) for node in self.now[where] if node != source]
+        return self._rack(target) not in racks or self._rack(source) in racks
+
+    def _move(self, where: TopicPartition, source: int, target: int) -> None:
+        replicas = self.now[where]
+        replicas.remove(source)
+        replicas.append(target)
+        del self._held[source][where]
+        self._held[target][where] = None
+        for node in replicas:
+            free = {other for other in self._held if (node, other) in self._stuck and other not in replicas}
+            self._stuck.difference_update((node, other) for other in free if self._keeps_racks(where, node, other))
+
+    # Chains and cycles
+
+    def _cycle(self) -> list[tuple[int, int, TopicPartition]]:
+        """Return steps that together make brokers more even or save moves: a cycle of negative cost (Bellman and Ford's)."""
+        edges = self._edges()
+        nodes = {node for edge in edges for node in edge}
+        distance, came_from = dict.fromkeys(nodes, 0), dict[object, object]()
+        last: object = None
+        for _ in range(len(nodes) + 1):
+            last = None
+            for (source, target), (cost, _) in edges.items():
+                if distance[source] + cost < distance[target]:
+                    distance[target] = distance[source] + cost
+                    came_from[target] = last = source
+                    last = target
+            if last is None:
+                return []
+        for _ in range(len(nodes)):  # from anywhere behind the cycle into it
+            last = came_from[last]
+        found, node = list[tuple[int, int, TopicPartition]](), last
+        while True:
+            source = came_from[node]
+            where = edges[source, node][1]
+            if where is not None and isinstance(source, int) and isinstance(node, int):
+                found.append((source, node, where))
+            node = source
+            if node == last:
+                return found
+
+    def _edges(self) -> dict[tuple[object, object], tuple[int, TopicPartition | None]]:
+        """Return the best step from each broker to each other; and the way back by which loads change, at each load (`level`)."""
+        edges: dict[tuple[object, object], tuple[int, TopicPartition | None]] = {}
+        for source in self._held:
+            for target in self._held:
+                if source != target:
+                    best = min(self._steps(source, target), key=lambda step: step.cost, default=None)
+                    if best is not None:
+                        edges[source, target] = best.cost, best.where
+        loads = {node: len(held) for node, held in self._held.items()}
+        for level in set(loads.values()):
+            for node, load in loads.items():
+                if load == level:
+                    edges[node, ("level", level)] = 0, None
+                elif load > level:
+                    edges[("level", level), node] = UNEVEN * (level + 1 - load), None
+        return edges
