@@ -158,6 +158,17 @@ def test_an_unknown_release_is_one_sentence_for_python_and_on_the_command_line(t
     assert "OLD, which is none of the listeners" in refused(tmp_path, "--set", "ottla.listener.releases=OLD:0.9.0")
 
 
+def test_releases_of_the_settings_hold_for_listeners_of_the_command_line_that_name_none(tmp_path: Path) -> None:
+    releases = {"ottla.listener.releases": "PLAINTEXT:0.9.0,OLD:0.8.2"}
+    named = ("--listen", "127.0.0.1:0,name=OLD,release=0.10.0")
+    with BrokerProcess(tmp_path / "named", releases, arguments=named) as broker:
+        assert most_session_ms(broker.address) > 31_000, "listeners of two releases"
+        with Raw(broker.address) as raw:
+            raw.send(request(18, 0, 1))
+            raw.send(request(3, 0, 2, bytes(4)))
+            assert raw.frame()[:4] == b"\0\0\0\2", "a probe is met with silence, as in 0.9"
+
+
 def refused(home: Path, *arguments: str) -> str:
     """The one line with which `ottla serve` refuses its arguments."""
     command = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(home / "d"), *arguments]

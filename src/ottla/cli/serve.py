@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.cli import processes
@@ -96,8 +97,9 @@ def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
 
     wanted = given(options.config, options.set) | _of_cluster(options)
     settings = BrokerSettings.parse(wanted)
-    listen = [Listen.parse(text) for text in options.listen or ()]
-    strangers = dict(settings.ottla_listener_releases).keys() - {listener.name for listener in settings.listeners}
+    listen = [_with_release(Listen.parse(text), settings) for text in options.listen or ()]
+    names = {where.name for where in listen} | {listener.name for listener in settings.listeners}
+    strangers = dict(settings.ottla_listener_releases).keys() - names
     if strangers:
         raise SettingError(f"ottla.listener.releases names {min(strangers)}, which is none of the listeners: add it to them.")
     listen = listen or [
@@ -108,6 +110,11 @@ def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
     if all(where.release is listen[0].release for where in listen):  # one release for all listeners brings its defaults, too
         settings = BrokerSettings.parse(listen[0].release.settings() | wanted)
     return settings, listen
+
+
+def _with_release(listen: Listen, settings: BrokerSettings) -> Listen:
+    """Return a listener of --listen with the release that it names itself, or with that of its name in the settings."""
+    return replace(listen, release=settings.release_of(listen.name)) if listen.release.is_today else listen
 
 
 def _of_cluster(options: argparse.Namespace) -> dict[str, str]:

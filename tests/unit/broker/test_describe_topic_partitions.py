@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from ottla.wire.api.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from ottla.wire.api.elect_leaders import ElectLeadersRequest
 from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest
 from ottla.wire.errors import (
     ELECTION_NOT_NEEDED,
+    INVALID_REPLICA_ASSIGNMENT,
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
+    NO_REASSIGNMENT_IN_PROGRESS,
     NONE,
     PREFERRED_LEADER_NOT_AVAILABLE,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -20,7 +23,7 @@ from ottla.wire.errors import (
 from tests.support.machine import Machine
 from tests.support.messages import request
 
-CREATE_TOPICS, ELECT_LEADERS, REASSIGNMENTS, DESCRIBE = 19, 43, 46, 75
+CREATE_TOPICS, ELECT_LEADERS, ALTER_REASSIGNMENTS, REASSIGNMENTS, DESCRIBE = 19, 43, 45, 46, 75
 COUNTS = {"a": 3, "b": 2, "c": 4}
 Page = tuple[dict[str, list[int]], tuple[str, int] | None]
 
@@ -141,3 +144,29 @@ def test_an_offline_partition_cannot_elect_a_leader() -> None:
 def test_no_reassignment_is_under_way(machine: Machine) -> None:
     answer = machine.ask(REASSIGNMENTS, 0, ListPartitionReassignmentsRequest(topics=None))
     assert (answer.error_code, answer.error_message, answer.topics) == (NONE, None, [])
+
+
+def altered(machine: Machine, name: str, index: int, replicas: list[int] | None, *, may_resize: bool = True) -> int:
+    """The error code for a partition that is wanted on these brokers."""
+    partition = AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=index, replicas=replicas)
+    topic = AlterPartitionReassignmentsRequest.ReassignableTopic(name=name, partitions=[partition])
+    body = AlterPartitionReassignmentsRequest(topics=[topic], allow_replication_factor_change=may_resize)
+    answer = machine.ask(ALTER_REASSIGNMENTS, 1, body)
+    ((result,),) = (one.partitions for one in answer.responses)
+    assert answer.error_code == NONE
+    assert (result.partition_index, result.error_code == NONE) == (index, result.error_message is None)
+    return int(result.error_code)
+
+
+def test_partitions_of_a_lone_broker_are_wanted_where_they_are_or_cannot_be_there(machine: Machine) -> None:
+    here = next(iter(machine.broker.image.brokers))
+    assert altered(machine, "a", 0, [here]) == NONE
+    assert altered(machine, "a", 0, None) == NO_REASSIGNMENT_IN_PROGRESS
+    assert altered(machine, "a", 9, [here]) == altered(machine, "x", 0, None) == UNKNOWN_TOPIC_OR_PARTITION
+    for replicas in ([], [here, here], [here, here + 1], [here + 1], [-2]):
+        for may_resize in (True, False):
+            assert altered(machine, "a", 0, replicas, may_resize=may_resize) == INVALID_REPLICA_ASSIGNMENT
+    twice = [AlterPartitionReassignmentsRequest.ReassignablePartition(partition_index=0, replicas=[here])] * 2
+    topic = AlterPartitionReassignmentsRequest.ReassignableTopic(name="a", partitions=twice)
+    body = AlterPartitionReassignmentsRequest(topics=[topic])
+    assert machine.ask(ALTER_REASSIGNMENTS, 1, body).error_code == INVALID_REQUEST
