@@ -75,6 +75,21 @@ def write(broker: Peer, topic: str, partition: int, batches: int, size: int = 10
     asyncio.run(work())
 
 
+def test_a_producer_that_is_kept_sees_a_topic_grow(broker: Peer, topic: str) -> None:
+    async def work() -> list[int]:
+        producer = await BatchProducer(ProducerSettings(bootstrap_servers=broker.address, metadata_max_age_ms=1)).start()
+        counts = [await producer.partition_count(topic)]
+        async with ottla.AsyncAdmin(broker.address) as admin:
+            await admin.create_partitions({topic: counts[0] + 3})
+        await asyncio.sleep(0.002)
+        counts.append(await producer.partition_count(topic))
+        await producer.close()
+        return counts
+
+    before, after = asyncio.run(work())
+    assert after == before + 3
+
+
 def test_a_range_is_exact_whatever_batches_it_cuts(broker: Peer, topic: str) -> None:
     write(broker, topic, 1, 20)
     settings = reading(broker)

@@ -17,10 +17,11 @@ from ottla.wire import kafka07
 
 
 class Log07:
-    """A partition: its bytes, and where they begin."""
+    """A partition: its bytes, and where they begin. What is in the `gap` is refused, as a broker of Ottla does."""
 
     def __init__(self, data: bytes = b"", start: int = 0) -> None:
         self.data, self.start = bytearray(data), start
+        self.gap = range(0)
 
     @property
     def end(self) -> int:
@@ -34,6 +35,7 @@ class Broker07:
         self.logs: dict[tuple[str, int], Log07] = {}
         self.address = ""
         self.pause_s = 0.0
+        self.fetches = 0
 
     def answer(self, request: kafka07.Request) -> kafka07.Response:
         if isinstance(request, kafka07.FetchRequest07):
@@ -46,10 +48,11 @@ class Broker07:
         return kafka07.OffsetsResponse07(0, [log.end if request.time == -1 else log.start])
 
     def _fetched(self, request: kafka07.FetchRequest07) -> kafka07.FetchResponse07:
+        self.fetches += 1
         log = self.logs.get((request.topic, request.partition))
         if log is None:
             return kafka07.FetchResponse07(kafka07.WRONG_PARTITION, b"")
-        if not log.start <= request.offset <= log.end:
+        if not log.start <= request.offset <= log.end or request.offset in log.gap:
             return kafka07.FetchResponse07(kafka07.OFFSET_OUT_OF_RANGE, b"")
         at = request.offset - log.start
         return kafka07.FetchResponse07(kafka07.NONE, bytes(log.data[at : at + request.max_bytes]))

@@ -209,15 +209,24 @@ class GroupsAlong:
         self._next_s = time.monotonic() + GROUPS_EVERY_S
 
     def translate(self) -> None:
-        """Let all groups go along now. Raises `KafkaError`."""
+        """Let all groups go along now. Raises `KafkaError`, once all were tried."""
         names = self._wanted.groups
+        failed: KafkaError | None = None
         for group in [each.group_id for each in self._source.list_groups()] if names is None else names:
-            wanted = {
-                self._copying.there(where): committed._replace(offset=offset)
-                for where, committed in self._source.list_group_offsets(group).items()
-                if where.topic in self._wanted.topics and (offset := self._offset_there(group, where, committed.offset)) is not None
-            }
-            self._commit(group, wanted)
+            try:
+                self._translate(group)
+            except KafkaError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def _translate(self, group: str) -> None:
+        wanted = {
+            self._copying.there(where): committed._replace(offset=offset)
+            for where, committed in self._source.list_group_offsets(group).items()
+            if where.topic in self._wanted.topics and (offset := self._offset_there(group, where, committed.offset)) is not None
+        }
+        self._commit(group, wanted)
 
     def _commit(self, group: str, wanted: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         there = self._target.list_group_offsets(group) if wanted else {}
@@ -246,8 +255,10 @@ class GroupsAlong:
 
     def _counted(self, where: TopicPartition, offset: int, sync: OffsetSync, last: OffsetSync) -> int:
         source, target = self._clients
+        there = self._copying.there(where)
         try:
             rows = rows_between(source, where, sync.source, offset)
+            return offset_after(target, there, sync.target, last.target, rows)
         except OffsetOutOfRange:  # they cannot be counted any more: rather a few records twice than one missed
-            return sync.target
-        return offset_after(target, self._copying.there(where), sync.target, last.target, rows)
+            with Brokers(target) as brokers:
+                return max(sync.target, brokers.earliest([there])[there])

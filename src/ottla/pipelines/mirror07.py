@@ -33,6 +33,8 @@ WAIT_MS: Final = 500
 LOOK_EVERY_S: Final = 30.0
 """How often new topics and partitions are looked for."""
 TELL_EVERY_S: Final = 1.0
+GAP_TRIES: Final = 3
+"""How often a position between a log's start and its end is refused before that counts as a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class Copying07:
         self._source, self._admin, self._writer = source, admin, writer
         self._ends: dict[TopicPartition, int] = {}
         self._look_at_s = 0.0
+        self._refused, self._refused_at = 0, dict[TopicPartition, int]()
 
     def run(self, rate: Rate, stop: threading.Event) -> None:
         self._look()
@@ -163,7 +166,8 @@ class Copying07:
         try:
             return self._source.poll(WAIT_MS, ALL)
         except OffsetOutOfRange:
-            self._check()
+            if not self._check():
+                self._wait_for_gap()
             return []
         except BrokerError as error:
             if error.code != CORRUPT_MESSAGE:
@@ -172,8 +176,27 @@ class Copying07:
                 f"{error} All before it is copied. To go on behind it, commit a later position for group {self._wanted.group}."
             ) from error
 
-    def _check(self) -> None:
-        """Go on where logs begin if what was to be read next is gone, and that is wanted. Raises `PipelineError` if not."""
+    def _wait_for_gap(self) -> None:
+        """Pause where a log has a gap, which a broker of Ottla keeps to itself. Raises `PipelineError` if it stays there."""
+        positions = {where: self._position(where) for where in self._source.assignment()}
+        self._refused = self._refused + 1 if positions == self._refused_at else 1
+        self._refused_at = positions
+        if self._refused < GAP_TRIES:
+            time.sleep(WAIT_MS / 1000)
+            return
+        ends = self._ends | self._source.end_offsets(positions)
+        gaps = [f"{_about(where)} at byte {at:,}" for where, at in sorted(positions.items()) if at < ends[where]]
+        raise PipelineError(
+            f"The source refuses to read on: {', '.join(gaps)}. What was there could not be read or was compacted away: commit a "
+            f"later position for group {self._wanted.group}, or copy from a broker of Ottla without --from 0.7."
+        )
+
+    def _check(self) -> bool:
+        """Go on where logs begin if what was to be read next is gone, and that is wanted. Raises `PipelineError` if not.
+
+        Returns whether any position has moved.
+        """
+        moved = False
         assigned = self._source.assignment()
         starts, ends = self._source.beginning_offsets(assigned), self._source.end_offsets(assigned)
         for where in sorted(assigned):
@@ -192,6 +215,8 @@ class Copying07:
                 )
             logger.warning("%s: bytes %d to %d are deleted at the source, and left out", _about(where), position, starts[where])
             self._source.seek(where, starts[where])
+            moved = True
+        return moved
 
     def _is_done(self) -> bool:
         return all(self._position(where) >= end for where, end in self._ends.items())

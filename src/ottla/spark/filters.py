@@ -102,7 +102,8 @@ class Narrowing:
     def _begin(self, time: object) -> None:
         if isinstance(time, datetime) and time.tzinfo is not None:
             from_ms = int(time.timestamp() * 1_000_000) // 1000 - 1  # a float of microseconds may be one off
-            self._from_ms = max(self._from_ms or 0, from_ms)
+            if from_ms >= 0:  # brokers take a negative time for a word, such as "latest", and records may be older than 1970
+                self._from_ms = max(self._from_ms or 0, from_ms)
 
     def apply(self, wholes: Sequence[Range], at_times: FirstAt) -> list[Range]:
         """What is left of the ranges."""

@@ -245,6 +245,23 @@ def test_what_was_deleted_at_the_source_meanwhile_is_told_and_left_out_if_wanted
     assert copied(target, topic)[0] == values("m", 10) + values("n", 10)
 
 
+def test_a_gap_in_a_log_ends_a_mirror_and_is_not_asked_for_again_and_again(
+    source: Broker07, target: BrokerProcess, unique: Unique
+) -> None:
+    topic = unique("gap")
+    source.logs[topic, 0] = Log07(in_sets(values("m", 10), ALL_KINDS))
+    assert mirror(source.address, target, topic).returncode == 0
+    log = source.logs[topic, 0]
+    log.gap = range(log.end, log.end + 50)
+    log.data += bytes(50) + in_sets(values("n", 10), ALL_KINDS)
+    source.fetches = 0
+    done = mirror(source.address, target, topic, "--skip-lost")
+    assert done.returncode == 1
+    assert f"Partition 0-0 of {topic} at byte {log.gap.start:,}. What was there could not be read" in done.stderr
+    assert source.fetches < 100
+    assert copied(target, topic)[0] == values("m", 10)
+
+
 def test_another_log_in_the_place_of_the_first_is_not_taken_for_it(source: Broker07, target: BrokerProcess, unique: Unique) -> None:
     topic = unique("another")
     source.logs[topic, 0] = Log07(in_sets(values("m", 10), ALL_KINDS))

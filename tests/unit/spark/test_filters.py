@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -88,6 +88,16 @@ def test_a_time_begins_a_range_and_ends_none(time: datetime) -> None:
     assert [tuple(each) for each in narrowing.apply(WHOLES, at_times)] == [("a", 0, 40, 100), ("a", 1, 50, 80)]
     assert len(asked) == 3
     assert all(TIME_MS - 2 <= timestamp_ms <= TIME_MS for timestamp_ms in asked.values())
+
+
+@pytest.mark.parametrize("each", [EqualTo, GreaterThan, GreaterThanOrEqual])
+@pytest.mark.parametrize(
+    "time", [datetime(1960, 1, 1, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)]
+)
+def test_a_time_before_1970_narrows_nothing(each: Callable[..., Filter], time: datetime) -> None:
+    narrowing, rest = narrowing_of([each(("timestamp",), time)])
+    assert narrowing.apply(WHOLES, lambda asked: dict.fromkeys(asked)) == WHOLES
+    assert len(rest) == 1
 
 
 def test_a_time_of_no_zone_narrows_nothing() -> None:

@@ -28,6 +28,7 @@ class BatchProducer:
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
         self._waiting = 0
+        self._asked_ms: dict[str, int] = {}
         self._error: KafkaError | None = None
         self._written: list[RecordMetadata] = []
 
@@ -46,8 +47,15 @@ class BatchProducer:
         await self._cluster.close()
 
     async def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has. One that does not exist is created, where brokers create topics by themselves."""
+        """How many partitions a topic has. One that does not exist is created, where brokers create topics by themselves.
+
+        Asked again after `metadata_max_age_ms`: a producer may be kept for long, and a topic may grow meanwhile.
+        """
         await self._cluster.ensure([topic], create=True)
+        asked_ms = self._asked_ms.setdefault(topic, now_ms())
+        if now_ms() - asked_ms >= self._settings.metadata_max_age_ms:
+            await self._cluster.retried(lambda: self._cluster.refresh([topic]))
+            self._asked_ms[topic] = now_ms()
         return self._cluster.metadata.partition_count(topic)
 
     async def send(self, batches: Iterable[tuple[TopicPartition, bytearray]]) -> None:
