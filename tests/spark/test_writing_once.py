@@ -12,6 +12,7 @@ import pytest
 
 import ottla
 from ottla.spark import write_once
+from ottla.spark.errors import OptionError
 from tests.spark.conftest import Topics
 from tests.support.peers import start_peer
 from tests.support.spark_points import FILE
@@ -90,8 +91,11 @@ def test_micro_batches_of_several_topics_are_written_once_by_name(
 
     def both(frame: Any, batch_id: int) -> None:
         write_once(frame.where("cast(value as int) % 2 = 0"), batch_id, **options, topic=evens)
+        write_once(frame.where("cast(value as int) % 2 = 0"), batch_id, **options, topic=evens)  # tried again as a whole
         if fails:
             raise RuntimeError(fails.pop())
+        with pytest.raises(OptionError, match="Two writes of batch 0 have the name"):
+            write_once(frame, batch_id, **options, topic=evens)
         write_once(frame.where("cast(value as int) % 2 = 1"), batch_id, **options, topic=odds)
 
     def start() -> Any:

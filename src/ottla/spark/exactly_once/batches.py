@@ -11,7 +11,8 @@ from ottla.spark.threads import activate
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WRITTEN: dict[tuple[str, str, str], int] = {}
+_WRITTEN: dict[tuple[str, str, str], tuple[int, int]] = {}
+"""The last batch of each name, and which rows it wrote."""
 
 
 def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, query_id: str | None = None, **options: str) -> None:
@@ -34,9 +35,11 @@ def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, quer
         )
     run = {} if run_id is None else {"runId": run_id}
     if run_id is not None:
-        if _WRITTEN.get((query_id, run_id, name)) == batch_id:
+        own = batch_id, frame.semanticHash()
+        before = _WRITTEN.setdefault((query_id, run_id, name), own)
+        if before[0] == batch_id and before != own:  # the same rows again are a body that is tried again as a whole
             raise OptionError(f"Two writes of batch {batch_id} have the name {name}: give each write_once a name of its own.")
-        _WRITTEN[query_id, run_id, name] = batch_id
+        _WRITTEN[query_id, run_id, name] = own
     given = {"jobId": f"{query_id}/{name}", "batchId": str(batch_id), **run, **options}
     activate(frame.sparkSession)
     try:
