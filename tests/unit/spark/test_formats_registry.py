@@ -15,13 +15,14 @@ import pytest
 
 from ottla.spark.errors import OptionError
 from ottla.spark.formats.choice import Format, Formats
-from ottla.spark.options import write_options
+from ottla.spark.options import read_options, write_options
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 
 codecs = importlib.import_module("ottla.spark.formats.codecs")
 registry_of = importlib.import_module("ottla.spark.formats.registry").registry_of
+loaded = importlib.import_module("ottla.spark.formats.schemas").loaded
 values_type = importlib.import_module("ottla.spark.formats.schemas").values_type
 columns_of = importlib.import_module("ottla.spark.formats.ddl").columns_of
 
@@ -112,6 +113,24 @@ def test_values_of_several_schemas_are_read_together_each_by_its_own(place: str)
     assert decoded.wrong[1] == "the registry has no schema 99, which it names"
     assert "zero byte" in decoded.wrong[2]
     assert decoded.wrong.keys() == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("by", ["the newest schema", "valueSchema"])
+def test_older_values_are_resolved_to_the_schema_that_is_asked_for(place: str, by: str) -> None:
+    old = {"type": "record", "name": "f", "fields": [{"name": "late", "type": "int"}]}
+    fields = [{"name": "delay", "type": "long", "aliases": ["late"]}, {"name": "carrier", "type": "string", "default": "AA"}]
+    new = json.dumps({**old, "fields": fields})
+    registry = registry_of(place)
+    old_id = registry.register("flights-value", "avro", json.dumps(old))
+    if by == "the newest schema":
+        registry.register("flights-value", "avro", new)
+    given = {"subscribe": "flights", "valueFormat": "avro", "schemaRegistry": place, "kafka.bootstrap.servers": "h:1"}
+    options = loaded(read_options(given | ({"valueSchema": new} if by == "valueSchema" else {}), streaming=False))
+    assert options.formats.value is not None
+    kind = pa.struct([("delay", pa.int64()), ("carrier", pa.string())])
+    values = pa.array([b"\x00" + old_id.to_bytes(4, "big") + b"\x06"], pa.binary())
+    found = codecs.decoder_of("value", options.formats.value, kind).decode(values)
+    assert (found.values.to_pylist(), found.wrong) == ([{"delay": 3, "carrier": "AA"}], {})
 
 
 def test_a_registry_that_is_none_or_has_no_schema_is_told(place: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import types
 
@@ -32,16 +32,34 @@ _TIMES: dict[str, types.DataType] = {
 TEXT_TYPES = {"int": ("date",), "long": tuple(_TIMES)[1:], "bytes": ("decimal",), "fixed": ("decimal",)}
 
 
+MEMBER = "member"
+"""A union of several types is a STRUCT with a field for each of them, as Spark's from_avro has it: member0, member1, …"""
+_WIDEST = ({"int", "long"}, "long"), ({"float", "double"}, "double")
+
+
+class FieldRules(NamedTuple):
+    """What a reader's field is where the writer has none of its name: one of these `aliases`, or its `default` if it has one."""
+
+    aliases: tuple[str, ...] = ()
+    has_default: bool = False
+    default: Any = None
+
+
 @dataclass(frozen=True, slots=True)
 class Avro:
-    """One type of a schema. Only what its `kind` has is set; `branches` are a union's, `inner` is of an array or a map."""
+    """One type of a schema. Only what its `kind` has is set; `branches` are a union's, `inner` is of an array or a map.
+
+    `rules` has one for each of the `fields`; `default_symbol` is an enum's.
+    """
 
     kind: str
     logical: str = ""
     fields: tuple[tuple[str, Avro], ...] = ()
+    rules: tuple[FieldRules, ...] = ()
     branches: tuple[Avro, ...] = ()
     inner: Avro | None = None
     symbols: tuple[str, ...] = ()
+    default_symbol: str = ""
     size: int = 0
     precision: int = 0
     scale: int = 0
@@ -52,6 +70,17 @@ class Avro:
         if self.kind != "union" or len(self.branches) != 2 or len(nulls) != 1:
             return None
         return nulls[0], self.branches[1 - nulls[0]]
+
+    def members(self) -> tuple[Avro, ...]:
+        """For a union of several types that no one column holds: these types, without null."""
+        types_left = tuple(each for each in self.branches if each.kind != "null")
+        return () if len(types_left) < 2 or _widest(types_left) else types_left
+
+
+def _widest(branches: tuple[Avro, ...]) -> str:
+    kinds = {each.kind for each in branches}
+    is_plain = not any(each.logical for each in branches)
+    return next((widest for narrow, widest in _WIDEST if is_plain and kinds == narrow), "")
 
 
 class _NoAvro(Exception):
@@ -97,13 +126,18 @@ def _named(given: dict[str, Any], named: dict[str, Avro | None], namespace: str)
     named[full] = None
     if given["type"] == "record":
         fields = tuple((str(field["name"]), _node(field["type"], named, namespace)) for field in given["fields"])
-        made = Avro("record", fields=fields)
+        rules = tuple(_rules(field) for field in given["fields"])
+        made = Avro("record", fields=fields, rules=rules)
     elif given["type"] == "enum":
-        made = Avro("enum", symbols=tuple(map(str, given["symbols"])))
+        made = Avro("enum", symbols=tuple(map(str, given["symbols"])), default_symbol=str(given.get("default", "")))
     else:
         made = _logical(Avro("fixed", size=int(given["size"])), given)
     named[full] = made
     return made
+
+
+def _rules(field: dict[str, Any]) -> FieldRules:
+    return FieldRules(tuple(map(str, field.get("aliases", ()))), "default" in field, field.get("default"))
 
 
 def _logical(plain: Avro, given: dict[str, Any]) -> Avro:
@@ -118,15 +152,14 @@ def _logical(plain: Avro, given: dict[str, Any]) -> Avro:
 
 
 def spark_type(node: Avro) -> types.DataType:
-    """The type that values have in Spark. Raises `OptionError` for a union of several types."""
+    """The type that values have in Spark. Raises `OptionError` for what is always null."""
     if node.kind == "record":
         return types.StructType([types.StructField(name, spark_type(each)) for name, each in node.fields])
     if node.kind == "union":
-        if (found := node.optional()) is None:
-            raise OptionError(
-                "A union of Avro other than of null and one type has no column in Spark: leave it out with .schema(...)."
-            )
-        return spark_type(found[1])
+        if members := node.members():
+            return types.StructType([types.StructField(f"{MEMBER}{at}", spark_type(each)) for at, each in enumerate(members)])
+        branches = tuple(each for each in node.branches if each.kind != "null")
+        return spark_type(Avro(_widest(branches)) if len(branches) > 1 else next(iter(branches), Avro("null")))
     if node.inner is not None:
         inner = spark_type(node.inner)
         return types.ArrayType(inner) if node.kind == "array" else types.MapType(types.StringType(), inner)

@@ -1,7 +1,8 @@
 """Values in Avro's binary encoding, decoded column by column: all records side by side, none becomes a Python object.
 
-Values are read by the schema that they were written with, and what the query asks for is found in it by name: fields that it does
-not name are passed, those that the schema lacks are null, and numbers become wider or narrower where they fit.
+Values are read by the schema that they were written with, and what the query asks for is found in it as Avro resolves schemas
+(`avro_resolution`): by name or alias, and what is lacking is the default, or null. Fields that the query does not name are passed,
+and numbers become wider or narrower where they fit.
 """
 
 from __future__ import annotations
@@ -10,46 +11,54 @@ from collections.abc import Callable
 
 import numpy
 import pyarrow as pa
+import pyarrow.compute as compute
 
-from ottla.spark.formats.avro_schema import Avro
+from ottla.spark.formats.avro_resolution import UNITS, branch_for, filled, names_of
+from ottla.spark.formats.avro_schema import MEMBER, Avro
 from ottla.spark.formats.bulk import Misfit
 from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, listed, scattered
 from ottla.spark.formats.decimals import LONGEST_BYTES, MOST_DIGITS, of_unscaled
 
 TOO_LARGE = "a decimal in it does not fit into its column"
-_UNITS = {
-    "timestamp-millis": pa.timestamp("ms", "UTC"),
-    "timestamp-micros": pa.timestamp("us", "UTC"),
-    "local-timestamp-millis": pa.timestamp("ms"),
-    "local-timestamp-micros": pa.timestamp("us"),
-}
 
 
 class AvroDecoder(CursorDecoder):
     """A `Decoder` of values that were all written with `written`."""
 
-    def __init__(self, kind: pa.DataType, written: Avro) -> None:
+    def __init__(self, kind: pa.DataType, written: Avro, asked: Avro | None = None) -> None:
+        """`asked` is the reader's schema, by whose names, aliases and defaults values are resolved; without it the writer's."""
         super().__init__(kind)
-        self._written = written
+        self._written, self._asked = written, asked or written
 
     def _made(self, cursors: Cursors) -> pa.Array:
-        made = _read(self._written, self._kind, cursors)
+        made = _read(self._written, self._kind, cursors, self._asked)
         cursors.check_finished()
         return made
 
 
-def _read(node: Avro, kind: pa.DataType | None, cursors: Cursors) -> pa.Array:
-    """The next value of each as an array of `kind`; None where nobody asks for it, and what comes back is of no use."""
-    if node.kind == "record":
-        return _record(node, kind, cursors)
+def _read(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
+    """The next value of each as an array of `kind`; None where nobody asks for it, and what comes back is of no use.
+
+    `asked` is what the reader's schema has there.
+    """
     if node.kind == "union":
-        return _union(node, kind, cursors)
+        return _union(node, kind, cursors, asked)
+    if asked.kind == "union":
+        return _member(node, kind, cursors, asked)
+    if node.kind == "record":
+        return _record(node, kind, cursors, asked if asked.kind == "record" else node)
     if node.inner is not None:
-        return _items(node, node.inner, kind, cursors)
+        same = asked.inner if asked.kind == node.kind else None
+        return _items(node, node.inner, kind, cursors, same or node.inner)
     if node.kind in ("bytes", "string", "fixed"):
         return _bytes(node, kind, cursors)
     found = _SCALARS[node.kind](node, cursors)
-    if kind is None or found.type == kind:
+    if kind is None or node.kind == "null":
+        return found if kind is None else pa.nulls(len(cursors), kind)
+    if node.kind == asked.kind == "enum" and asked.default_symbol:
+        known = compute.is_in(found, pa.array(asked.symbols, pa.string()))
+        found = compute.if_else(known, found, pa.scalar(asked.default_symbol))
+    if found.type == kind:
         return found
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(found.type) and (kind.tz is None) != (found.type.tz is None):
         raise Misfit(
@@ -58,18 +67,27 @@ def _read(node: Avro, kind: pa.DataType | None, cursors: Cursors) -> pa.Array:
     return found.cast(kind)
 
 
-def _record(node: Avro, kind: pa.DataType | None, cursors: Cursors) -> pa.Array:
+def _record(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
     if kind is not None and not pa.types.is_struct(kind):
         raise Misfit("a record stands where none is asked for")
     wanted = {} if kind is None else {field.name: field.type for field in kind}
-    found = {name: _read(each, wanted.get(name), cursors) for name, each in node.fields}
+    nodes, rules = dict(asked.fields), dict(zip(dict(asked.fields), asked.rules, strict=True))
+    names = names_of(node, wanted, rules)
+    found: dict[str, pa.Array] = {}
+    for name, each in node.fields:
+        own = names.get(name)
+        made = _read(each, None if own is None else wanted[own], cursors, each if own is None else nodes.get(own, each))
+        if own is not None:
+            found[own] = made
     if kind is None:
         return pa.nulls(len(cursors))
-    columns = [found[name] if name in found else pa.nulls(len(cursors), each) for name, each in wanted.items()]
+    for name in wanted.keys() - found.keys():
+        found[name] = filled(nodes.get(name), rules.get(name), wanted[name], len(cursors))
+    columns = [found[name] for name in wanted]
     return pa.StructArray.from_arrays(columns, fields=list(kind)) if columns else pa.array([{}] * len(cursors), kind)
 
 
-def _union(node: Avro, kind: pa.DataType | None, cursors: Cursors) -> pa.Array:
+def _union(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
     """Each branch is read by the rows that are in it."""
     branches = cursors.zigzags()
     if ((branches < 0) | (branches >= len(node.branches))).any():
@@ -81,19 +99,35 @@ def _union(node: Avro, kind: pa.DataType | None, cursors: Cursors) -> pa.Array:
         if not len(rows) or branch.kind == "null":
             continue
         some = cursors.of(rows)
-        made.append(_read(branch, kind, some))
+        made.append(_read(branch, kind, some, asked))
         owners.append(rows)
         cursors.moved(rows, some)
     if kind is None or not made:
         return pa.nulls(len(cursors), kind) if kind is not None else pa.nulls(len(cursors))
-    return (
-        scattered(pa.concat_arrays(made), numpy.concatenate(owners), len(cursors))
-        if len(made) > 1
-        else scattered(made[0], owners[0], len(cursors))
-    )
+    return scattered(pa.concat_arrays(made), numpy.concatenate(owners), len(cursors))
 
 
-def _items(node: Avro, inner: Avro, kind: pa.DataType | None, cursors: Cursors) -> pa.Array:
+def _member(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
+    """A value of one type, where the reader's schema has a union."""
+    members = asked.members() if kind is not None and _has_members(kind) else ()
+    place = branch_for(node, members or asked.branches)
+    if not members or kind is None:
+        return _read(node, kind, cursors, node if place is None else asked.branches[place])
+    if place is None and node.kind != "null":
+        raise Misfit(f"it has a {node.kind}, which the union asked for does not have")
+    own = {field.name: field.type for field in kind}.get(f"{MEMBER}{place}")
+    made = _read(node, own, cursors, node if place is None else members[place])
+    if node.kind == "null":
+        return pa.nulls(len(cursors), kind)
+    columns = [made if field.name == f"{MEMBER}{place}" else pa.nulls(len(cursors), field.type) for field in kind]
+    return pa.StructArray.from_arrays(columns, fields=list(kind))
+
+
+def _has_members(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and all(field.name.startswith(MEMBER) for field in kind)
+
+
+def _items(node: Avro, inner: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
     """Arrays and maps: blocks of items, until one has none. The first items of all are read together, then the second ones."""
     maps = node.kind == "map"
     if kind is not None and not (pa.types.is_map(kind) if maps else pa.types.is_list(kind)):
@@ -113,7 +147,7 @@ def _items(node: Avro, inner: Avro, kind: pa.DataType | None, cursors: Cursors) 
             some = cursors.of(own)
             if maps:
                 keys.append(some.texts())
-            items.append(_read(inner, wanted, some))
+            items.append(_read(inner, wanted, some, asked))
             owners.append(own)
             cursors.moved(own, some)
     if kind is None or wanted is None:
@@ -171,7 +205,7 @@ def _integer(node: Avro, cursors: Cursors) -> pa.Array:
     found = pa.array(cursors.zigzags())
     if node.logical == "date":
         return found.cast(pa.int32()).cast(pa.date32())
-    return found.view(_UNITS[node.logical]) if node.logical else found
+    return found.view(UNITS[node.logical]) if node.logical else found
 
 
 def _symbol(node: Avro, cursors: Cursors) -> pa.Array:

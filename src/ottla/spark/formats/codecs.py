@@ -40,26 +40,29 @@ def decoder_of(column: str, chosen: Format, kind: pa.DataType) -> Decoder:
     return JsonDecoder(kind)
 
 
-def _avro_decoder(column: str, kind: pa.DataType, text: str) -> Decoder:
+def _avro_decoder(column: str, kind: pa.DataType, text: str, asked: str | None = None) -> Decoder:
     from ottla.spark.formats import avro_schema
     from ottla.spark.formats.avro_values import AvroDecoder
 
-    return AvroDecoder(kind, avro_schema.read(text, f"{column}Schema"))
+    option = f"{column}Schema"
+    return AvroDecoder(kind, avro_schema.read(text, option), None if asked is None else avro_schema.read(asked, option))
 
 
 def _framed_decoder(column: str, chosen: Format, place: str, kind: pa.DataType) -> Decoder:
     from ottla.spark.formats.framed import FramedDecoder
     from ottla.spark.formats.registry import registry_of
+    from ottla.spark.formats.schemas import readers_schema
 
     if chosen.name == "json":
         plain = decoder_of(column, replace(chosen, registry=None), kind)
         return FramedDecoder(kind, lambda schema_id: plain)
     registry = registry_of(place)
+    asked = readers_schema(column, chosen) if chosen.name == "avro" else None
 
     def find(schema_id: int) -> Decoder | None:
         text = registry.by_id(schema_id, chosen.name)
         if text is None or chosen.name == "avro":
-            return None if text is None else _avro_decoder(column, kind, text)
+            return None if text is None else _avro_decoder(column, kind, text, asked)
         from ottla.spark.formats.protobuf_values import PlacedProtobufDecoder
 
         return PlacedProtobufDecoder(kind, base64.b64decode(text))

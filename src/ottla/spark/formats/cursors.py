@@ -113,8 +113,8 @@ class Cursors:
 
 
 def scattered(made: pa.Array, rows: Ints, count: int) -> pa.Array:
-    """`made` at its `rows` among `count`, null in all others."""
-    if len(rows) == count:
+    """`made` at its `rows` among `count`, null in all others. Rows may come in any order."""
+    if len(rows) == count and (rows[:-1] < rows[1:]).all():
         return made
     where = numpy.full(count, -1, dtype=numpy.int64)
     where[rows] = numpy.arange(len(rows))

@@ -19,7 +19,7 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats import avro_schema, json_schema, protobuf_schema
 from ottla.spark.formats.choice import Format
 from ottla.spark.formats.ddl import columns_of
-from ottla.spark.options import ReadOptions, WriteOptions
+from ottla.spark.options import ReadOptions, WriteOptions, named_topics
 
 if TYPE_CHECKING:
     from ottla.spark.formats.registry import Registered
@@ -57,8 +57,18 @@ def loaded(options: Options) -> Options:
             text = f"{_LOADED}{base64.b64encode(_file(path.strip(), option)).decode()}#{message}"
         elif text is not None and chosen.name != "protobuf":
             text = schema_text(text, option)
+        elif text is None and chosen.name == "avro" and chosen.registry is not None and isinstance(options, ReadOptions):
+            text = _newest_text(chosen.registry, column, chosen, named_topics(options.selection))
         given[column] = replace(chosen, schema=text)
     return replace(options, formats=replace(options.formats, **given)) if given else options
+
+
+def _newest_text(place: str, column: str, chosen: Format, topics: Sequence[str]) -> str | None:
+    """The newest schema of the first topic, by which older and newer values are resolved; None if the registry has none."""
+    from ottla.spark.formats.registry import registry_of, subject_of  # as in `newest`
+
+    found = registry_of(place).latest(subject_of(topics[0], column), chosen.name) if topics else None
+    return found.text if found is not None and found.text.startswith("{") else None
 
 
 def protobuf_of(column: str, chosen: Format) -> protobuf_schema.ProtobufSchema:
@@ -124,6 +134,14 @@ def _spark_schema(text: str, option: str) -> StructType | None:
         return StructType.fromJson(found) if found.get("type") == "struct" else None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise OptionError(f"Option {option} is no schema that Spark writes as JSON: {error}.") from None
+
+
+def readers_schema(column: str, chosen: Format) -> str | None:
+    """The schema of Avro by which values of a registry are resolved; None where the query names columns alone."""
+    if chosen.schema is None:
+        return None
+    text = schema_text(chosen.schema, f"{column}Schema")
+    return text if text.startswith("{") and _spark_schema(text, f"{column}Schema") is None else None
 
 
 def written_schema(column: str, chosen: Format, kind: DataType) -> str:

@@ -1,0 +1,89 @@
+"""How a reader's schema of Avro goes with a writer's: names, aliases, defaults, and which branch of a union takes a type. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Any, Final
+
+import numpy
+import pyarrow as pa
+
+from ottla.spark.formats.avro_schema import MEMBER, Avro, FieldRules
+from ottla.spark.formats.bulk import Misfit
+from ottla.spark.formats.decimals import of_unscaled
+
+UNITS: Final = {
+    "timestamp-millis": pa.timestamp("ms", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "local-timestamp-millis": pa.timestamp("ms"),
+    "local-timestamp-micros": pa.timestamp("us"),
+}
+_WIDER: Final[Mapping[str, Sequence[str]]] = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+"""What a reader may have in the place of a writer's type, the nearest first."""
+
+
+def names_of(written: Avro, wanted: Iterable[str], rules: Mapping[str, FieldRules]) -> dict[str, str]:
+    """Return the name that is wanted for each field of the writer's: its own, or one of which it is an alias."""
+    there = {name for name, _ in written.fields}
+    found = {name: name for name in wanted if name in there}
+    for name in wanted:
+        if name not in there and name in rules:
+            alias = next((each for each in rules[name].aliases if each in there and each not in found), None)
+            if alias is not None:
+                found[alias] = name
+    return found
+
+
+def branch_for(node: Avro, branches: Sequence[Avro]) -> int | None:
+    """Return the place of the branch that takes values of a type: one of the same, or else the nearest that is wider."""
+    kinds = [each.kind for each in branches]
+    same = next((at for at, each in enumerate(branches) if (each.kind, each.logical) == (node.kind, node.logical)), None)
+    if same is not None:
+        return same
+    return next((kinds.index(kind) for kind in (node.kind, *_WIDER.get(node.kind, ())) if kind in kinds), None)
+
+
+def filled(node: Avro | None, rules: FieldRules | None, kind: pa.DataType, count: int) -> pa.Array:
+    """Return the default of a field that the writer does not have, so many times; nulls where it has none. Raises `Misfit`."""
+    if node is None or rules is None or not rules.has_default:
+        return pa.nulls(count, kind)
+    try:
+        one = pa.array([_default(node, rules.default, kind)], kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise Misfit("the default of a field in the schema asked for does not fit its type") from error
+    return one.take(pa.array(numpy.zeros(count, dtype=numpy.int64)))
+
+
+def _default(node: Avro, given: Any, kind: pa.DataType) -> Any:
+    """A default as Python has it. That of a union is of its first branch."""
+    if node.kind == "union":
+        made = _default(node.branches[0], given, kind.field(0).type if node.members() else kind)
+        return {f"{MEMBER}0": made} if node.members() and node.branches[0].kind != "null" else made
+    if node.kind == "record":
+        rules = dict(zip(dict(node.fields), node.rules, strict=True))
+        nodes = {name: each for name, each in node.fields if name in {field.name for field in kind}}
+        values = {name: given.get(name, rules[name].default) for name in nodes}
+        return {name: _default(each, values[name], kind.field(name).type) for name, each in nodes.items()}
+    if node.inner is not None and node.kind == "array":
+        return [_default(node.inner, each, kind.value_type) for each in given]
+    if node.inner is not None:
+        return [(name, _default(node.inner, each, kind.item_type)) for name, each in given.items()]
+    return None if given is None else _scalar(node, given)
+
+
+def _scalar(node: Avro, given: Any) -> Any:
+    if node.kind in ("bytes", "fixed"):
+        raw = str(given).encode("latin-1")  # so Avro writes bytes in JSON
+        return of_unscaled(int.from_bytes(raw, "big", signed=True), node.scale) if node.logical == "decimal" else raw
+    if node.logical == "date":
+        return date(1970, 1, 1) + timedelta(days=given)
+    if node.logical in UNITS:
+        return pa.array([given], pa.int64()).cast(UNITS[node.logical])[0].as_py()
+    return given
