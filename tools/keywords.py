@@ -6,12 +6,14 @@ Type checkers and editors need them spelled out as a `TypedDict` (PEP 692). A te
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterable
 from dataclasses import Field, fields
 from pathlib import Path
 
 import ottla
 from ottla.broker.settings import BrokerSettings
+from ottla.client.checks import OneOf
 from ottla.client.settings import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
 
 SOURCE = Path(__file__).parents[1] / "src/ottla"
@@ -23,7 +25,7 @@ HEAD = '''"""{} Written by `tools/keywords.py`: change the declarations, not thi
 
 from __future__ import annotations
 
-{}from typing import TypedDict
+{}from typing import {}TypedDict
 '''
 
 
@@ -35,7 +37,7 @@ def client_page() -> str:
         for kind in (ProducerSettings, ConsumerSettings, AdminSettings)
     }
     own[ConsumerSettings][SERVERS] = common.pop(SERVERS)
-    lines = [HEAD.format("The settings of clients as keyword arguments.", "from collections.abc import Iterable\n")]
+    lines = [HEAD.format("The settings of clients as keyword arguments.", "from collections.abc import Iterable\n", "Literal, ")]
     lines += _class("ClientKeywords", "TypedDict", "Settings of every client.", map(_client_setting, common.values()))
     for kind, declared in own.items():
         name = kind.__name__.removesuffix("Settings")
@@ -45,7 +47,11 @@ def client_page() -> str:
 
 
 def _client_setting(declared: Field[object]) -> str:
-    return f'    {declared.name}: {declared.metadata["given"] or declared.type}\n    """{declared.metadata["sentence"]}"""'
+    check = declared.metadata["check"]
+    kind = declared.metadata["given"] or declared.type
+    if kind == "str" and isinstance(check, OneOf):
+        kind = f"Literal[{', '.join(json.dumps(word) for word in check.choices)}]"
+    return f'    {declared.name}: {kind}\n    """{declared.metadata["sentence"]}"""'
 
 
 def broker_page() -> str:
@@ -59,7 +65,7 @@ def broker_page() -> str:
     sentence = "Settings of a broker that have an effect; docs/settings.md describes them. Others of Kafka's are accepted too."
     return "\n".join(
         [
-            HEAD.format("The settings of a broker as keyword arguments.", ""),
+            HEAD.format("The settings of a broker as keyword arguments.", "", ""),
             *_class("BrokerKeywords", "TypedDict", sentence, declared),
         ]
     )

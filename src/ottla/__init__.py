@@ -10,6 +10,7 @@ from ottla.version import VERSION
 TYPE_CHECKING = False  # as type checkers know it, without the time that importing typing takes
 
 if TYPE_CHECKING:
+    from ottla.client.acl_admin import AclRule
     from ottla.client.admin import ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic
     from ottla.client.errors import (
         AuthenticationFailed,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
     from ottla.client.feature_admin import ClusterFeatures, FeatureDescription
     from ottla.client.metadata import PartitionInfo, TopicInfo
+    from ottla.client.quota_admin import ClientQuota, QuotaOf
     from ottla.client.replica_admin import LogDir, PartitionReassignment, ReplicaOnDisk
     from ottla.client.transaction_admin import (
         ActiveProducer,
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "AclRule",
     "ActiveProducer",
     "Admin",
     "AsyncAdmin",
@@ -72,6 +75,7 @@ __all__ = [
     "BrokerError",
     "BrokerFailed",
     "CannotListen",
+    "ClientQuota",
     "Closed",
     "ClusterDescription",
     "ClusterFeatures",
@@ -103,6 +107,7 @@ __all__ = [
     "PartitionReassignment",
     "Producer",
     "ProducerFenced",
+    "QuotaOf",
     "RecordMetadata",
     "ReplicaOnDisk",
     "SettingError",
@@ -119,10 +124,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ottla.client.acl_admin": "AclRule",
     "ottla.client.admin": "ConfigEntry ConfigResource GroupDescription GroupListing GroupMember NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed NotSupported "
     "OffsetOutOfRange ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",
     "ottla.client.feature_admin": "ClusterFeatures FeatureDescription",
+    "ottla.client.quota_admin": "ClientQuota QuotaOf",
     "ottla.client.replica_admin": "LogDir PartitionReassignment ReplicaOnDisk",
     "ottla.client.metadata": "PartitionInfo TopicInfo",
     "ottla.client.transaction_admin": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",

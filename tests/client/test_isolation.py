@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 from confluent_kafka import Producer
@@ -13,6 +14,8 @@ from ottla.client.settings import ConsumerSettings
 from ottla.spark.brokers import Brokers
 from tests.client.test_producer_consumer import reader
 from tests.support.peers import Peer
+
+Level = Literal["read_committed", "read_uncommitted"]
 
 
 @pytest.fixture
@@ -33,7 +36,8 @@ def test_the_end_is_the_last_stable_offset_only_for_who_reads_what_is_committed(
     broker: Peer, open_transaction: ottla.TopicPartition
 ) -> None:
     where = open_transaction
-    for level, end in (("read_committed", 1), ("read_uncommitted", 2)):
+    levels: list[tuple[Level, int]] = [("read_committed", 1), ("read_uncommitted", 2)]
+    for level, end in levels:
         with reader(broker, isolation_level=level) as consumer:
             assert consumer.end_offsets([where]) == {where: end}
         with Brokers(ConsumerSettings(bootstrap_servers=broker.address, isolation_level=level)) as brokers:

@@ -61,9 +61,21 @@ def test_the_status_counts_what_is_there(run: Run, topic: str) -> None:
 def test_brokers_tell_what_they_lead_and_hold(run: Run, topic: str, broker: Peer) -> None:
     [row] = map(json.loads, run("brokers", "--json")[1].splitlines())
     assert f"{row['host']}:{row['port']}" == broker.address
-    assert (row["is_controller"], row["out_of_sync"]) == ("yes", 0)
+    assert (row["is_controller"], row["out_of_sync"]) == (True, 0)
     assert row["leads"] == row["replicas"] >= 3
     assert "IS CONTROLLER" in run("brokers")[1]
+
+
+def test_a_broker_that_is_not_there_cannot_be_drained(run: Run) -> None:
+    code, out, err = run("drain", "77")
+    assert (code, out) == (2, "")
+    assert err.startswith("ottla: Broker 77 is not up and has no replica: the brokers that are up are ")
+
+
+def test_a_property_that_no_client_has_is_refused(run: Run) -> None:
+    code, out, err = run("status", "--command-property", "foo=bar")
+    assert (code, out) == (2, "")
+    assert err == "ottla: --command-property: a command's client has no setting foo; leave it out.\n"
 
 
 def test_partitions_are_filtered_by_what_is_wrong_with_them(run: Run, topic: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from typing import Literal
 
 import pytest
 
@@ -18,6 +19,9 @@ Unique = Callable[[str], str]
 WAIT_S = 30
 
 
+Level = Literal["read_committed", "read_uncommitted"]
+
+
 @pytest.fixture(params=["implicit", "explicit", "oldest"])
 def named(request: pytest.FixtureRequest, broker: Peer) -> Callable[[str], ottla.Producer]:
     """Makes a producer with a transactional id: of transaction.version 2, of 1, and of the first release with transactions."""
@@ -29,7 +33,7 @@ def unique_id() -> str:
     return f"client-{uuid.uuid4().hex}"
 
 
-def values(broker: Peer, topic: str, level: str = "read_committed") -> list[bytes | None]:
+def values(broker: Peer, topic: str, level: Level = "read_committed") -> list[bytes | None]:
     """All that a reader sees up to the end, sorted."""
     with reader(broker, isolation_level=level) as consumer:
         partitions = consumer.partitions_for(topic)
@@ -272,7 +276,8 @@ def test_ends_and_lag_are_those_of_what_is_committed(broker: Peer, topic: str) -
             producer.send(topic, b"committed", partition=0)
         producer.begin_transaction()
         producer.send(topic, b"open", partition=0).result(WAIT_S)
-        for level, end in (("read_committed", 2), ("read_uncommitted", 3)):
+        levels: list[tuple[Level, int]] = [("read_committed", 2), ("read_uncommitted", 3)]
+        for level, end in levels:
             with reader(broker, isolation_level=level) as consumer:
                 consumer.assign([where])
                 assert consumer.current_lag(where) in (None, end)  # before or after the answer to the first fetch

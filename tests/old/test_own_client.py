@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def written(count: int = COUNT) -> list[tuple[int, bytes, bytes]]:
     return [(i, f"k{i}".encode(), f"v{i}".encode()) for i in range(count)]
 
 
-def produce(address: str, release: str | None, topic: str, codec: str = "none") -> None:
+def produce(address: str, release: str | None, topic: str, codec: Any = "none") -> None:
     with ottla.Producer(address, api_version=release, compression_type=codec, linger_ms=20) as producer:
         sent = [producer.send(topic, value, key=key, partition=0) for _, key, value in written()]
         producer.flush()

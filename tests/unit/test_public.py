@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
+import re
 
 import pytest
 
 import ottla
+from tests.tree.source import ROOT
 
 TWINS = [(ottla.Producer, ottla.AsyncProducer), (ottla.Consumer, ottla.AsyncConsumer), (ottla.Admin, ottla.AsyncAdmin)]
 
@@ -35,3 +38,18 @@ def test_every_public_method_is_described(kind: type) -> None:
 @pytest.mark.parametrize("kind", [asynchronous for _, asynchronous in TWINS])
 def test_a_client_has_no_public_attributes(kind: type) -> None:
     assert not [name for name in vars(kind(bootstrap_servers="localhost:1")) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", sorted(name for name in vars(ottla.Admin) if name[0] != "_" and name != "close"))
+def test_every_method_of_an_admin_is_in_its_table(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs/clients.md").read_text()
+
+
+OTHERS = {"Iterable", "Mapping", "Sequence", "Self", "Place", "Users", "ConfigValue", "TracebackType", "Unpack", "AdminKeywords"}
+"""Names of the standard library, and aliases of types."""
+
+
+def test_what_an_admin_takes_and_returns_is_exported() -> None:
+    annotated = (getattr(method, "__annotations__", {}).values() for method in vars(ottla.Admin).values())
+    words = {word for some in annotated for text in some for word in re.findall(r"\b[A-Z][A-Za-z]+\b", str(text))}
+    assert not {word for word in words if not hasattr(builtins, word)} - {*ottla.__all__} - OTHERS

@@ -46,18 +46,26 @@ def client_texts(options: argparse.Namespace) -> dict[str, str]:
     """The client settings of a command line as texts, by Kafka's names. Raises `SettingError` with a sentence."""
     found = read_config(options.command_config)
     for pair in options.command_property:
-        name, equals, value = pair.partition("=")
+        name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals:
             raise SettingError(f"{name!r} sets nothing: write --command-property NAME=VALUE.")
-        found[name.strip()] = value.strip()
+        if name not in _known_names():
+            raise SettingError(f"--command-property: a command's client has no setting {name}; leave it out.")
+        found[name] = value
     return found
+
+
+def _known_names() -> set[str]:
+    """Return the settings of a command's client; where it begins is an option of its own."""
+    from ottla.client.properties import names_of
+    from ottla.client.settings import AdminSettings
+
+    return names_of(AdminSettings).keys() - {"bootstrap.servers"}
 
 
 def read_config(path: str | None) -> dict[str, str]:
     """The client settings of a file. Those that mean nothing here are named on standard error. Raises `SettingError`."""
     from ottla.broker.settings import parse_properties
-    from ottla.client.properties import names_of
-    from ottla.client.settings import AdminSettings
 
     if path is None:
         return {}
@@ -68,7 +76,7 @@ def read_config(path: str | None) -> dict[str, str]:
         raise SettingError(f"Cannot read {path}: {why}; name a readable properties file.") from None
     except SettingError as error:
         raise SettingError(f"{path}, {error}") from None
-    known = names_of(AdminSettings).keys() - {"bootstrap.servers"}
+    known = _known_names()
     if idle := sorted(found.keys() - known):
         print(f"ottla: of no effect in {path}, and ignored: {', '.join(idle)}", file=sys.stderr)
     return {name: text for name, text in found.items() if name in known}

@@ -113,7 +113,9 @@ def _brokers(admin: Admin, options: argparse.Namespace) -> int:
     rows = []
     for node in cluster.nodes:
         counts = (led[node.node_id], held[node.node_id], behind[node.node_id])
-        is_controller = "yes" if node.node_id == cluster.controller_id else "no"
+        is_controller: Cell = node.node_id == cluster.controller_id
+        if not options.json:
+            is_controller = "yes" if is_controller else "no"
         rows.append((*node, is_controller, *counts, *_room(directories.get(node.node_id, ()), as_json=options.json)))
     _print(_told(BROKER_COLUMNS, rows, as_json=options.json))
     return 0

@@ -116,6 +116,10 @@ def _reassign(admin: Admin, options: argparse.Namespace) -> int:
 def _drain(admin: Admin, options: argparse.Namespace) -> int:
     """Round after round: while one lasts, new topics may be placed on the broker."""
     left = _left_on(admin, options.node_id)
+    up = sorted(node.node_id for node in admin.describe_cluster().nodes)
+    if not left and options.node_id not in up:
+        there_are = ", ".join(map(str, up))
+        raise SettingError(f"Broker {options.node_id} is not up and has no replica: the brokers that are up are {there_are}.")
     while True:
         code = _move(admin, options, left)
         if not left or options.dry_run or options.no_wait:

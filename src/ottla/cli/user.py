@@ -46,6 +46,8 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def _add(options: argparse.Namespace) -> int:
     password = _password(options.name)
+    if password is None and not sys.stdin.isatty():
+        return fail("standard input is empty: its first line has to be the password.", MISUSED)
     if password is None:
         return fail("the two passwords differ, or there is none: try again.", MISUSED)
     return asking_or_changing(options, lambda admin: _set(admin, options, password))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, Final, TypeVar
 
@@ -97,6 +97,12 @@ def places(partitions: object) -> list[TopicPartition]:
 def by_place(name: str, given: object, value: Callable[[Any], Name]) -> dict[TopicPartition, Name]:
     """Return a mapping by partition, with its values checked by `value`. Raises `TypeError`, `SettingError`."""
     return {place(where): value(each) for where, each in mapping(name, given).items()}
+
+
+def listed(partitions: Sequence[TopicPartition], most: int = 10) -> str:
+    """Return partitions as text for people, the first of them where there are many."""
+    text = ", ".join(f"{where.topic}-{where.partition}" for where in sorted(partitions)[:most])
+    return text if len(partitions) <= most else f"{text} and {len(partitions) - most} more"
 
 
 def mapping(name: str, given: object) -> Mapping[Any, Any]:

@@ -65,15 +65,16 @@ def named(name: str, value: object) -> str | None:
     return text(name, value)
 
 
-def one_of(choices: Iterable[str]) -> Check[str]:
-    allowed = list(choices)
+class OneOf:
+    """A check for a word out of a few, which type checkers know as a `Literal`."""
 
-    def check(name: str, value: object) -> str:
-        if str(value) not in allowed:
-            raise SettingError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+    def __init__(self, choices: Iterable[str]) -> None:
+        self.choices = tuple(choices)
+
+    def __call__(self, name: str, value: object) -> str:
+        if str(value) not in self.choices:
+            raise SettingError(f"{name} must be one of {', '.join(self.choices)}, not {value!r}.")
         return str(value)
-
-    return check
 
 
 def words(name: str, value: object) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 
 class ClientKeywords(TypedDict, total=False):
     """Settings of every client."""
 
-    security_protocol: str
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     """How connections are secured: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
     ssl_truststore_location: str | None
     """The file of certificates to trust, PEM or PKCS#12; without one, the system's are trusted."""
@@ -39,7 +39,7 @@ class ClientKeywords(TypedDict, total=False):
     """The ciphers of TLS 1.2 to offer, by Java's or OpenSSL's names."""
     ssl_context: object | None
     """An `ssl.SSLContext` of one's own in place of all other ssl_* settings."""
-    sasl_mechanism: str
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
     """How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI."""
     sasl_username: str | None
     """The name of the user, for PLAIN and SCRAM."""
@@ -84,7 +84,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     """Where brokers of Kafka 0.7 are registered, as host:2181,host:2181/path; it needs api_version=0.7."""
     zookeeper_session_timeout_ms: int
     """How long ZooKeeper may not hear of this client before its partitions are free for others."""
-    acks: str | int
+    acks: Literal["all", "0", "1", "-1", 0, 1, -1]
     """Who must have a record before it counts as written: all, 1 (the leader), 0 (nobody)."""
     enable_idempotence: bool
     """Write each batch once even if it is sent twice; needs acks=all."""
@@ -96,7 +96,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     """The bytes of unsent records beyond which send() waits."""
     max_block_ms: int
     """How long send() may wait for metadata or for memory, and a step of a transaction for brokers."""
-    compression_type: str
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
     """The codec of batches: none, gzip, snappy, lz4 or zstd."""
     max_request_size: int
     """The largest record and the largest request."""
@@ -121,13 +121,13 @@ class ConsumerKeywords(ClientKeywords, total=False):
     """The group whose members share the topics' partitions; without one, all partitions are read."""
     group_instance_id: str | None
     """A name that survives restarts: makes this a static member (KIP-345)."""
-    auto_offset_reset: str
+    auto_offset_reset: Literal["earliest", "latest", "none"]
     """Where to start without a valid committed offset: earliest, latest, or none (an error)."""
     enable_auto_commit: bool
     """Commit the offsets of processed records periodically and on close."""
     auto_commit_interval_ms: int
     """How often offsets are committed automatically."""
-    isolation_level: str
+    isolation_level: Literal["read_uncommitted", "read_committed"]
     """read_committed hides records of open and aborted transactions; read_uncommitted shows them."""
     check_crcs: bool
     """Verify the checksum of each batch."""

@@ -40,7 +40,7 @@ def _algorithm(name: str, value: object) -> str:
 def _protocols(name: str, value: object) -> tuple[str, ...]:
     found = checks.words(name, value)
     for word in found:
-        checks.one_of(["TLSv1.2", "TLSv1.3"])(name, word)
+        checks.OneOf(["TLSv1.2", "TLSv1.3"])(name, word)
     return found
 
 
@@ -49,7 +49,7 @@ class SecureSettings:
     """What secures a client's connections. Without `security_protocol` nothing does."""
 
     security_protocol: str = setting(
-        PLAINTEXT, checks.one_of(PROTOCOLS), f"How connections are secured: {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}."
+        PLAINTEXT, checks.OneOf(PROTOCOLS), f"How connections are secured: {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}."
     )
     ssl_truststore_location: str | None = setting(
         None, checks.text, "The file of certificates to trust, PEM or PKCS#12; without one, the system's are trusted."
@@ -77,7 +77,7 @@ class SecureSettings:
     ssl_context: object | None = setting(
         None, checks.anything, "An `ssl.SSLContext` of one's own in place of all other ssl_* settings."
     )
-    sasl_mechanism: str = setting(GSSAPI, checks.one_of(MECHANISMS), f"How to log in: {', '.join(MECHANISMS)}.")
+    sasl_mechanism: str = setting(GSSAPI, checks.OneOf(MECHANISMS), f"How to log in: {', '.join(MECHANISMS)}.")
     sasl_username: str | None = setting(None, checks.named, "The name of the user, for PLAIN and SCRAM.")
     sasl_password: str | None = setting(None, checks.secret, "The user's password.", secret=True)
     sasl_jaas_config: str | None = setting(

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from ottla.client.addresses import parse_servers
 from ottla.client.assignors import STRATEGIES
-from ottla.client.checks import at_least, flag, named, one_of, setting, text, words
+from ottla.client.checks import OneOf, at_least, flag, named, setting, text, words
 from ottla.client.errors import SettingError
 from ottla.client.security import SecureSettings
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -54,7 +54,7 @@ Settings = TypeVar("Settings", bound="ClientSettings")
 def _strategies(name: str, value: object) -> tuple[str, ...]:
     names = words(name, value)
     for word in names:
-        one_of(STRATEGIES)(name, word)
+        OneOf(STRATEGIES)(name, word)
     if not names:
         raise SettingError(f"{name} is empty: name at least one of {', '.join(STRATEGIES)}.")
     return names
@@ -139,9 +139,9 @@ class ProducerSettings(DiscoverySettings):
 
     acks: str = setting(
         "all",
-        one_of(ACKS),
+        OneOf(ACKS),
         "Who must have a record before it counts as written: all, 1 (the leader), 0 (nobody).",
-        given="str | int",
+        given='Literal["all", "0", "1", "-1", 0, 1, -1]',
     )
     enable_idempotence: bool = setting(True, flag, "Write each batch once even if it is sent twice; needs acks=all.")
     linger_ms: int = setting(5, at_least(0), "How long a batch waits for more records.")
@@ -150,7 +150,7 @@ class ProducerSettings(DiscoverySettings):
     max_block_ms: int = setting(
         60_000, at_least(0), "How long send() may wait for metadata or for memory, and a step of a transaction for brokers."
     )
-    compression_type: str = setting("none", one_of(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
+    compression_type: str = setting("none", OneOf(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
     max_request_size: int = setting(1_048_576, at_least(1), "The largest record and the largest request.")
     max_in_flight_requests_per_connection: int = setting(
         5, at_least(1), "How many requests to one broker may be unanswered; at most 5 with idempotence."
@@ -200,14 +200,14 @@ class ConsumerSettings(DiscoverySettings):
     group_instance_id: str | None = setting(None, text, "A name that survives restarts: makes this a static member (KIP-345).")
     auto_offset_reset: str = setting(
         "latest",
-        one_of(["earliest", "latest", "none"]),
+        OneOf(["earliest", "latest", "none"]),
         "Where to start without a valid committed offset: earliest, latest, or none (an error).",
     )
     enable_auto_commit: bool = setting(True, flag, "Commit the offsets of processed records periodically and on close.")
     auto_commit_interval_ms: int = setting(5_000, at_least(1), "How often offsets are committed automatically.")
     isolation_level: str = setting(
         "read_uncommitted",
-        one_of(["read_uncommitted", "read_committed"]),
+        OneOf(["read_uncommitted", "read_committed"]),
         "read_committed hides records of open and aborted transactions; read_uncommitted shows them.",
     )
     check_crcs: bool = setting(True, flag, "Verify the checksum of each batch.")

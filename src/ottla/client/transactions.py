@@ -7,7 +7,7 @@ older ones it is told to the coordinator before, and only a gap in the sequences
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final, Protocol
 
@@ -82,6 +82,8 @@ class ProducerTransactions:
         self.phase = TransactionPhase.UNINITIALIZED
         self.identity: Identity | None = None
         self.failure: TransactionAbortable | TransactionFailed | None = None
+        self.when_failed: Callable[[TransactionError], None] = lambda error: None
+        """Called once with why a transaction, or the producer, cannot go on."""
         self.implicit = False
         self.wanted: set[TopicPartition] = set()
         self._timeout_ms = timeout_ms
@@ -236,9 +238,12 @@ class ProducerTransactions:
         elif (error.code in _FATAL and not self._is_gone(error, by_coordinator)) or ends:
             self.failure = TransactionFailed(f"The producer with {name} cannot go on: close it.", error)
         if isinstance(self.failure, TransactionFailed):
+            self.when_failed(self.failure)
             return self.failure
         judged = self._abortable(error)
-        self.failure = self.failure or judged
+        if self.failure is None:
+            self.failure = judged
+            self.when_failed(judged)
         return judged
 
     def _is_gone(self, error: KafkaError, by_coordinator: bool) -> bool:

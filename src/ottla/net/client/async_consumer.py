@@ -197,6 +197,7 @@ class AsyncConsumer:
 
     async def _adopt(self, partitions: list[TopicPartition]) -> None:
         fetcher = self._reader.fetcher
+        self._log_change("reads", partitions)
         fetcher.add(partitions)
         committed = await self._member.committed(partitions) if self._member is not None else {}
         for where in partitions:
@@ -235,11 +236,17 @@ class AsyncConsumer:
         await self._lose(partitions)
 
     async def _lose(self, partitions: list[TopicPartition]) -> None:
+        self._log_change("no longer reads", partitions)
         try:
             await self._call(self._on_revoked, partitions)
         finally:
             self._progress.drop(partitions)
             self._reader.fetcher.remove(partitions)
+
+    def _log_change(self, what: str, partitions: list[TopicPartition]) -> None:
+        if partitions:
+            group = f"group {self._settings.group_id}" if self._settings.group_id else "a consumer without a group"
+            log.info("%s: this consumer %s %s", group, what, arguments.listed(partitions))
 
     async def _call(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
         """Call a listener, unless the consumer broke, perhaps by a listener's own exception."""
@@ -251,6 +258,7 @@ class AsyncConsumer:
 
     def _fail(self, error: KafkaError) -> None:
         """The group refused this consumer: every poll raises the error until it subscribes again."""
+        log.warning("group %s: this consumer is out until it subscribes again: %s", self._settings.group_id, error)
         self._error = error
         self._reader.nudge()
 

@@ -26,6 +26,7 @@ from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
 from ottla.client.settings import ClientSettings
 from ottla.client.types import TopicPartition
 from ottla.client.versions import METADATA
+from ottla.net.client.connection_log import ConnectionLog
 from ottla.net.client.failures import none_reached
 from ottla.net.client.link import Link
 from ottla.net.client.security import Security
@@ -67,6 +68,7 @@ class ClusterLinks:
         self._whole_tries = whole_tries
         self._refreshing: asyncio.Task[None] | None = None
         self._wanted: set[str] = set()
+        self._log = ConnectionLog(settings.client_id)
         self._closed = False
 
     async def close(self) -> None:
@@ -101,8 +103,25 @@ class ClusterLinks:
         pause = self._backoff.get(key, 0)
         self._backoff[key] = min(max(settings.reconnect_backoff_ms, pause * 2), settings.reconnect_backoff_max_ms)
         await asyncio.sleep(pause / 1000)
-        link = await self._link_to(node.host, node.port)
+        link = await self._logged(node.host, node.port)
         self._backoff.pop(key, None)
+        return link
+
+    async def _logged(self, host: str, port: int) -> Link:
+        """Open a link, and log what becomes of it."""
+        where = f"{host}:{port}"
+
+        def lost(error: BaseException) -> None:
+            if not self._closed:
+                self._log.lost(where, error, now_ms())
+
+        try:
+            link = await self._link_to(host, port)
+        except KafkaError as error:
+            lost(error)
+            raise
+        self._log.reached(where, now_ms())
+        link.when_broken = lost
         return link
 
     def _check_open(self) -> None:
@@ -134,7 +153,7 @@ class ClusterLinks:
             if f"{host}:{port}" in self._unhelpful:
                 continue
             try:
-                return await self._link_to(host, port)
+                return await self._logged(host, port)
             except AuthenticationFailed:
                 raise
             except KafkaError as error:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -18,7 +19,10 @@ from ottla.net.client.session import Session
 from ottla.net.collector import let_go
 from ottla.net.outbox import Outbox
 from ottla.ports import Buffer, Part
+from ottla.wire.apis import API
 from ottla.wire.schema import Message
+
+log = logging.getLogger("ottla.client")
 
 
 class Link(asyncio.BufferedProtocol):
@@ -27,6 +31,8 @@ class Link(asyncio.BufferedProtocol):
     def __init__(self, where: str, connection: ClientConnection) -> None:
         self.where = where
         self.closed = False
+        self.when_broken: Callable[[BaseException], None] | None = None
+        """Called with the reason when an open link breaks, but not when it is closed here."""
         self._connection = connection
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
@@ -34,6 +40,7 @@ class Link(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._security: Security | None = None
         self._session: Session | None = None
+        self._is_closing = False
 
     @classmethod
     async def open(
@@ -143,7 +150,21 @@ class Link(asyncio.BufferedProtocol):
     def _send_now(self, api_key: int, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
         answer: asyncio.Future[AnswerBody] = self._loop.create_future()
         self._write(self._connection.send(api_key, body, answer, most=most))
+        if log.isEnabledFor(logging.DEBUG):
+            self._log_request(api_key, answer)
         return answer
+
+    def _log_request(self, api_key: int, answer: asyncio.Future[AnswerBody]) -> None:
+        """Log a request, and later how long its answer took: never what is in them."""
+        name, version, asked = _name(api_key), self.version(api_key), self._loop.time()
+        log.debug("%s: %s v%d", self.where, name, version)
+
+        def answered(answer: asyncio.Future[AnswerBody]) -> None:
+            took_ms = (self._loop.time() - asked) * 1000
+            how = "was given up" if answer.cancelled() else "failed" if answer.exception() is not None else "was answered"
+            log.debug("%s: %s v%d %s after %.1f ms", self.where, name, version, how, took_ms)
+
+        answer.add_done_callback(answered)
 
     def _send_later(self, api_key: int, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
         """As `_send_now`, for a request that had to wait."""
@@ -249,6 +270,8 @@ class Link(asyncio.BufferedProtocol):
             return
         self.closed = True
         self._writable.set()
+        if self.when_broken is not None and not self._is_closing:
+            self.when_broken(error)
         for sent in self._connection.unanswered:
             answer = cast("asyncio.Future[AnswerBody]", sent.token)
             if not answer.done():
@@ -260,7 +283,12 @@ class Link(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close at once; unanswered requests end with `ConnectionFailed`."""
+        self._is_closing = True
         self._fail(ConnectionFailed(f"The connection to {self.where} was closed here."))
         if self._transport is not None:
             with suppress(RuntimeError):
                 self._transport.abort()
+
+
+def _name(api_key: int) -> str:
+    return API[api_key].name if api_key in API else f"API {api_key}"

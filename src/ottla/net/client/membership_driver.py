@@ -89,6 +89,12 @@ class MembershipDriver:
         try:
             while True:
                 if self._user_is_late():
+                    log.warning(
+                        "group %s: this consumer leaves: it was not asked for records for max_poll_interval_ms=%d; "
+                        "raise that, or lower max_poll_records",
+                        self.group_id,
+                        self._settings.max_poll_interval_ms,
+                    )
                     await self._leave_group()
                     await self._wait_for_change(None)
                 else:
@@ -118,7 +124,9 @@ class MembershipDriver:
         elif isinstance(step, Lead):
             await self._share_out(step.topics)
         elif isinstance(step, Assign):
-            self.machine.assigned(now_ms())
+            machine = self.machine
+            log.info("group %s: member %s is in generation %d", self.group_id, machine.member_id, machine.generation_id)
+            machine.assigned(now_ms())
             await self._adopt(step.partitions)
         elif isinstance(step, Revoke):
             await self._until_free(step.partitions)
@@ -165,6 +173,7 @@ class MembershipDriver:
         """The node id of the group's coordinator. Raises `KafkaError`."""
         if (self._coordinator is None or self.machine.coordinator_lost) and not await self._any_coordinates():
             self._coordinator = await find_coordinator(self._cluster, self.group_id, GROUP)
+            log.debug("group %s: broker %d coordinates", self.group_id, self._coordinator)
             self.machine.coordinator_lost = False
         assert self._coordinator is not None
         return self._coordinator

@@ -63,6 +63,10 @@ class TransactionDriver:
         self._adding: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
         """Steps of the transaction that several threads ask for come one after the other."""
+        machine.when_failed = self._log_failure
+
+    def _log_failure(self, error: TransactionError) -> None:
+        log.warning("transactional id %s: %s", self._machine.transactional_id, error)
 
     async def _retried(self, call: Callable[[], Awaitable[Result]]) -> Result:
         return await self._cluster.retried(call, timeout_ms=self._settings.max_block_ms)
@@ -92,7 +96,9 @@ class TransactionDriver:
             await self._retried(ask)
         except KafkaError as error:
             raise self._judged(error) from error
-        self._begins_with(self._identity())
+        identity = self._identity()
+        log.info("transactional id %s: producer id %d, epoch %d", self._machine.transactional_id, *identity)
+        self._begins_with(identity)
 
     async def begin(self) -> None:
         """Open a transaction; the first call initializes. Raises `TransactionError`, or another `KafkaError`."""

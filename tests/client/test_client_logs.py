@@ -1,0 +1,74 @@
+"""What clients log: each change of their state once at INFO, requests at DEBUG, and nothing each second."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.testing.process import BrokerProcess
+from tests.support.peers import Peer
+from tests.support.waiting import eventually
+
+
+def test_a_broker_that_is_lost_is_logged_once_though_it_is_tried_again_and_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.client")
+    with BrokerProcess(tmp_path / "data") as process:
+        with ottla.Producer(process.address, delivery_timeout_ms=1_500, reconnect_backoff_max_ms=50, client_id="me") as producer:
+            producer.send("t", b"0").result(20)
+            process.kill()
+            with pytest.raises(ottla.TimedOut):
+                producer.send("t", b"1").result(20)
+        lines = [line for line in caplog.messages if line.startswith("me: ")]
+    assert lines[0] == f"me: connected to {process.address}"
+    assert len(lines) == 2
+    assert lines[1].endswith("; it is tried again")
+
+
+def test_a_rebalance_is_logged_by_those_whom_it_concerns(
+    broker: Peer, topic: str, unique: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ottla.client")
+    group = unique("group")
+    with ottla.Consumer(topic, bootstrap_servers=broker.address, group_id=group) as consumer:
+        eventually(lambda: consumer.poll(50) is not None and consumer.assignment(), what="an assignment")
+    for text in (f"group {group}: member ", f"reads {topic}-0, {topic}-1, {topic}-2", f"no longer reads {topic}-0"):
+        assert [line for line in caplog.messages if text in line]
+
+
+def test_a_consumer_that_is_not_polled_says_why_it_leaves(
+    broker: Peer, topic: str, unique: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"group_id": unique("group"), "max_poll_interval_ms": 300, "heartbeat_interval_ms": 50}
+    with ottla.Consumer(topic, bootstrap_servers=broker.address, **settings) as consumer:  # type: ignore[arg-type]  # a dict
+        eventually(lambda: consumer.poll(50) is not None and consumer.assignment(), what="an assignment")
+        eventually(lambda: [line for line in caplog.messages if "max_poll_interval_ms=300" in line], what="the warning")
+
+
+def test_a_fence_is_logged(broker: Peer, topic: str, unique: Callable[[str], str], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ottla.client")
+    name = unique("transactional")
+    with (
+        ottla.Producer(broker.address, transactional_id=name) as old,
+        ottla.Producer(broker.address, transactional_id=name) as new,
+    ):
+        old.begin_transaction()
+        old.send(topic, b"v").result(20)
+        new.init_transactions()
+        with pytest.raises(ottla.ProducerFenced):
+            old.commit_transaction()
+    assert len([line for line in caplog.messages if line.startswith(f"transactional id {name}: producer id")]) == 2
+    assert [record.levelname for record in caplog.records if "Another producer" in record.message] == ["WARNING"]
+
+
+def test_requests_are_logged_for_those_who_debug(broker: Peer, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "ottla.client")
+    with ottla.Producer(broker.address) as producer:
+        producer.send(topic, b"secret").result(20)
+    assert [line for line in caplog.messages if line.startswith(f"{broker.address}: Produce v") and " was answered after " in line]
+    assert "secret" not in caplog.text
