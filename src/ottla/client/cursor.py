@@ -17,10 +17,11 @@ from ottla.records.columns import Columns
 class Cursor:
     """A chunk being handed out. `taken` records were handed out; the last `in_hand` of them are not processed yet.
 
-    All of it is about the part of the chunk that is open; once that is processed, `settle` turns to the next one.
+    All of it is about the part of the chunk that is open; once that is processed, `settle` turns to the next one. A blocking
+    consumer's user runs `each` while the loop commits and drops: both counts change in one assignment.
     """
 
-    __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_whole", "in_hand", "records", "taken", "where")
+    __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_whole", "counts", "records", "where")
 
     def __init__(self, chunk: Chunk) -> None:
         self.where = chunk.where
@@ -29,11 +30,16 @@ class Cursor:
 
     def _begin(self, chunk: Chunk) -> None:
         self.records: list[ConsumerRecord] | None = None
-        self.taken = self.in_hand = 0
+        self.counts = (0, 0)
+        """How many records were handed out, and how many of these are in hand."""
         self._chunk = chunk
         self._rest: Chunk | None = None
         self._stop = chunk.next_offset
         self._whole = False
+
+    @property
+    def taken(self) -> int:
+        return self.counts[0]
 
     @property
     def exhausted(self) -> bool:
@@ -52,15 +58,16 @@ class Cursor:
     def open(self) -> list[ConsumerRecord]:
         """The records, as objects. Raises `BrokerError` (CORRUPT_MESSAGE)."""
         if self.records is None:
-            opened = [record for columns in self._opened() for record in columns.records(self.where)]
-            self.records = [] if self._dropped else opened
+            self.records = [record for columns in self._opened() for record in columns.records(self.where)]
+            if self._dropped:  # also by another thread that saw no records yet
+                del self.records[self.taken :]
         return self.records
 
     def take(self, count: int) -> Sequence[ConsumerRecord]:
         """Hand out the next `count` records at once."""
-        part = self.open()[self.taken : self.taken + count]
-        self.taken += len(part)
-        self.in_hand += len(part)
+        taken, in_hand = self.counts
+        part = self.open()[taken : taken + count]
+        self.counts = (taken + len(part), in_hand + len(part))
         return part
 
     def take_columns(self) -> list[Columns]:
@@ -75,23 +82,23 @@ class Cursor:
         """Hand out the rest one by one; asking for the next marks the one before as processed."""
         records = self.open()
         while True:
+            taken = self.taken
             try:
-                record = records[self.taken]
+                record = records[taken]
             except IndexError:  # the end, or another thread dropped what was left
                 break
-            self.taken += 1
-            self.in_hand = 1
+            self.counts = (taken + 1, 1)
             yield record
-        self.in_hand = 0
+        self.counts = (self.taken, 0)
 
     @property
     def held(self) -> bool:
         """Whether something that was handed out is not processed yet."""
-        return self.in_hand > 0 or self._whole
+        return self.counts[1] > 0 or self._whole
 
     def settle(self) -> None:
         """Everything handed out is processed."""
-        self.in_hand = 0
+        self.counts = (self.taken, 0)
         if self._rest is not None and self._has_ended():
             self._begin(self._rest)
 
@@ -110,7 +117,8 @@ class Cursor:
 
     def done(self) -> int:
         """The offset of the first record that is not processed yet."""
-        return self._offset(self.taken - self.in_hand)
+        taken, in_hand = self.counts
+        return self._offset(taken - in_hand)
 
     def _offset(self, index: int) -> int:
         if self.records is None:

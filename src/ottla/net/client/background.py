@@ -20,10 +20,17 @@ class BackgroundLoop:
     A forked child has no such thread: there, `run` raises and `stop` leaves everything to the parent.
     """
 
+    _count = 0
+    """How many forks lie between this process and the first one. Compared for each record, which `os.getpid` is too slow for."""
+
+    @classmethod
+    def _note_fork(cls) -> None:
+        cls._count += 1
+
     def __init__(self, name: str) -> None:
         self._lock = threading.Lock()
         self._stopped = False
-        self._process = os.getpid()
+        self._forks = BackgroundLoop._count
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
@@ -60,6 +67,15 @@ class BackgroundLoop:
             running.cancel()
             raise
 
+    def check_process(self) -> None:
+        """Raise `Closed` in a forked child, before anything is locked: a lock may have been held when it was forked."""
+        if self.is_forked:
+            raise self._elsewhere()
+
+    @staticmethod
+    def _elsewhere() -> Closed:
+        return Closed("The client belongs to the process that made it: make another one in a forked child.")
+
     def check_thread(self) -> None:
         """Raise `KafkaError` on the loop's own thread, which would wait for itself for ever."""
         if not self.is_forked and threading.current_thread() is self._thread:
@@ -71,7 +87,7 @@ class BackgroundLoop:
 
     def _refusal(self) -> KafkaError | None:
         if self.is_forked:
-            return Closed("The client belongs to the process that made it: make another one in a forked child.")
+            return self._elsewhere()
         if threading.current_thread() is self._thread:
             return self._own_thread()
         return None
@@ -79,7 +95,7 @@ class BackgroundLoop:
     @property
     def is_forked(self) -> bool:
         """Whether this is a child of the process that made the loop."""
-        return os.getpid() != self._process
+        return self._forks != BackgroundLoop._count
 
     @staticmethod
     def _closed() -> Closed:
@@ -111,6 +127,9 @@ class BackgroundLoop:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+os.register_at_fork(after_in_child=BackgroundLoop._note_fork)
 
 
 async def _cancel_other_tasks() -> None:

@@ -197,8 +197,8 @@ class Link(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await sent
-        except TimeoutError:
-            if self.closed:
+        except TimeoutError as error:
+            if isinstance(error, KafkaError):  # of another request, which closed the connection
                 raise
             late = TimedOut(f"{self.where} gave no answer within {timeout_ms} ms.")
             asked = next((each for each in self._connection.unanswered if each.token is sent), None)

@@ -74,6 +74,7 @@ class Producer:
         `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and `TransactionError` outside of a transaction.
         """
         accumulator = self._accumulator
+        self._background.check_process()
         if accumulator.pending_bytes > self._buffer_memory:
             self._background.run(self._driver.wait_for_room())
         while (delivery := self._driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:

@@ -1,0 +1,87 @@
+"""What counts as processed while one thread takes records and another commits, at each step of either."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from ottla.client.cursor import Cursor
+from ottla.client.fetcher import Chunk
+from ottla.client.types import TopicPartition
+from ottla.records.build import build
+
+WHERE = TopicPartition("t", 0)
+COUNT = 4
+
+
+def cursor() -> Cursor:
+    data = build(None, [b"%d" % number for number in range(COUNT)], [0] * COUNT, None)
+    return Cursor(Chunk(WHERE, [memoryview(data)], 0, COUNT))
+
+
+def at_each_step_of(method: Callable[..., object], look: Callable[[], object], run: Callable[[], object]) -> None:
+    """Call `look` before each instruction of `method`, as another thread may run there."""
+    code: Any = method.__code__
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        if frame.f_code is not code:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            look()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+
+
+def test_a_record_counts_as_processed_only_once_the_next_one_is_asked_for() -> None:
+    one = cursor()
+    given: list[int] = []
+    done: list[tuple[int, int]] = []
+
+    def take_all() -> None:
+        given.extend(record.offset for record in one.each())
+
+    at_each_step_of(Cursor.each, lambda: done.append((len(given), one.done())), take_all)
+    assert given == list(range(COUNT))
+    assert all(offset <= count for count, offset in done)
+    assert one.done() == COUNT
+
+
+def test_records_that_are_dropped_while_they_are_opened_are_not_handed_out() -> None:
+    def handed_out(drop_at: int) -> tuple[list[int], int]:
+        one, steps = cursor(), itertools.count()
+        at_each_step_of(Cursor.open, lambda: one.drop() if next(steps) == drop_at else None, one.open)
+        return [record.offset for record in one.each()], next(steps)
+
+    everything, steps = handed_out(-1)
+    assert everything == list(range(COUNT))
+    assert steps > COUNT
+    assert [handed_out(step)[0] for step in range(steps)] == [[]] * steps
+
+
+def test_what_was_not_handed_out_before_a_drop_is_read_from_there() -> None:
+    def handed_out_and_stop(drop_at: int) -> tuple[int, int, int]:
+        one, steps, stops = cursor(), itertools.count(), list[int]()
+        given: list[int] = []
+
+        def look() -> None:
+            if next(steps) == drop_at:
+                stops.append(one.drop())
+
+        at_each_step_of(Cursor.each, look, lambda: given.extend(record.offset for record in one.each()))
+        assert given == list(range(len(given)))
+        return len(given), stops[0] if stops else COUNT, next(steps)
+
+    _, _, steps = handed_out_and_stop(-1)
+    for step in range(steps):
+        count, stop, _ = handed_out_and_stop(step)
+        assert stop <= count <= stop + 1  # at most the one that is handed out just then is read again
