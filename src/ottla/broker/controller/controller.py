@@ -189,7 +189,9 @@ class Controller:
     def _elect(self) -> Steps[None]:
         if not self._is_candidate:
             return
-        elected = yield from self._election.held(None if self._reign is None else self._reign.term.elected)
+        reign = self._reign
+        held = partial(self._election.held, None if reign is None else reign.term.elected)
+        elected = yield from (held() if reign is None else reign.term.patience.read(held))
         if self._reign is not None and self._reign.term.elected != elected:
             log.info("this broker is not the controller any more")
             self._resign()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
+from ottla.broker.controller.patience import RegistryPatience
 from ottla.broker.scheduler import Steps
 from ottla.cluster import features, layout
 from ottla.cluster.controller import entries
@@ -31,12 +33,13 @@ Changed = Callable[[str], None]
 class ControllerReader:
     """Reads what the controller has to know. `changed` of its methods are watches on what is read."""
 
-    def __init__(self, registry: SharedRegistry) -> None:
+    def __init__(self, registry: SharedRegistry, patience: RegistryPatience) -> None:
         self._registry = registry
+        self._patience = patience
 
     def value(self, path: str, changed: Changed | None = None) -> Steps[bytes | None]:
         """What an entry says; None if it is not there."""
-        (entry,) = yield from self._registry.read([path], changed=changed)
+        (entry,) = yield from self._patience.read(lambda: self._registry.read([path], changed=changed))
         return None if entry is None else entry.value
 
     def finalized(self) -> Steps[dict[str, int]]:
@@ -47,7 +50,7 @@ class ControllerReader:
 
     def names(self, path: str, changed: Changed | None = None) -> Steps[list[str]]:
         """The children of an entry; none if it is not there."""
-        (names,) = yield from self._registry.list([path], changed=changed)
+        (names,) = yield from self._patience.read(lambda: self._registry.list([path], changed=changed))
         return names or []
 
     def brokers(self, changed: Changed | None = None, *, each: Changed | None = None) -> Steps[dict[int, LiveBroker]]:
@@ -92,7 +95,7 @@ class ControllerReader:
     ) -> Steps[None]:
         for first in range(0, len(paths), AT_ONCE):
             some = paths[first : first + AT_ONCE]
-            read = yield from self._registry.read(some, changed=changed)
+            read = yield from self._patience.read(partial(self._registry.read, some, changed=changed))
             for _ in _in_pieces(zip(some, keys[first : first + AT_ONCE], read, strict=True), take):
                 yield None
 

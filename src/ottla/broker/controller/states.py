@@ -1,7 +1,7 @@
 """Who leads partitions, written into the registry: many in one commit, each only if nobody else wrote it meanwhile.
 
 Nothing is written once another broker was elected. Where a leader has written a state meanwhile, it is read again and asked about
-again. Knows no requests.
+again. Where the registry goes before it answers, the states say whether it had taken them. Knows no requests.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.broker.controller.events import ControllerMoved
+from ottla.broker.controller.patience import RegistryPatience
 from ottla.broker.controller.pieces import in_pieces
 from ottla.broker.controller.reading import ControllerReader
 from ottla.broker.failures import CONFLICTS, MOST_RACES
@@ -18,7 +19,7 @@ from ottla.broker.scheduler import Steps
 from ottla.cluster import layout
 from ottla.cluster.controller import entries
 from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
-from ottla.ports import NEW, Change, Condition, SharedRegistry
+from ottla.ports import NEW, Change, Condition, RegistryAway, SharedRegistry
 
 log = logging.getLogger("ottla.broker")
 
@@ -32,7 +33,10 @@ Choose = Callable[[ControllerContext, TopicPartition], LeaderAndIsr | None]
 class PartitionStates:
     """Writes for one election. What the registry took is in the context when the steps are over."""
 
-    def __init__(self, registry: SharedRegistry, reader: ControllerReader, context: ControllerContext) -> None:
+    def __init__(
+        self, registry: SharedRegistry, reader: ControllerReader, context: ControllerContext, patience: RegistryPatience
+    ) -> None:
+        self._patience = patience
         self._registry = registry
         self._reader = reader
         self._context = context
@@ -63,18 +67,27 @@ class PartitionStates:
             yield None
             if not wanted:
                 continue
-            try:
-                yield from self.commit([self._change(one, state) for one, state in wanted.items()])
-            except CONFLICTS:
-                yield from self.read_again(list(wanted))
-                if races == MOST_RACES:
-                    log.error("the states of %s and %d more change all the time: they stay as they are", some[0], len(some) - 1)
-                else:
-                    left.extend((half, races + 1) for half in _halves(list(wanted)))
-                continue
-            self._take_in(wanted)
-            changed += wanted
+            missed = yield from self._missed(wanted)
+            changed += (one for one in wanted if one not in missed)
+            if missed and races == MOST_RACES:
+                log.error("the states of %s and %d more change all the time: they stay as they are", missed[0], len(missed) - 1)
+            elif missed:
+                left.extend((half, races + 1) for half in _halves(missed))
         return changed
+
+    def _missed(self, wanted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[list[TopicPartition]]:
+        """Write these states; returns the partitions that have others all the same, which are read again then."""
+        written = {one: self._written(one, state) for one, state in wanted.items()}
+        try:
+            yield from self.commit([self._change(one, state) for one, state in wanted.items()])
+        except CONFLICTS:
+            yield from self.read_again(list(wanted))
+        except RegistryAway as failure:
+            yield from self._patience.rest(failure)
+            yield from self.read_again(list(wanted))
+        else:
+            self._context.leaders.update(written)
+        return [one for one, state in written.items() if self._context.leaders.get(one) != state]
 
     def read_again(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
         """Let the context say what the registry says of these. Raises `ControllerMoved` where a later controller wrote one."""
@@ -92,11 +105,10 @@ class PartitionStates:
         expected = NEW if partition not in self._context.leaders else state.partition_epoch
         return Change(layout.state_path(*partition), entries.state_value(written), expected)
 
-    def _take_in(self, written: Mapping[TopicPartition, LeaderAndIsr]) -> None:
-        context = self._context
-        for partition, state in written.items():
-            epoch = 0 if partition not in context.leaders else state.partition_epoch + 1
-            context.leaders[partition] = state._replace(controller_epoch=context.epoch, partition_epoch=epoch)
+    def _written(self, partition: TopicPartition, state: LeaderAndIsr) -> LeaderAndIsr:
+        """Return a state as the registry has it once it is written."""
+        epoch = 0 if partition not in self._context.leaders else state.partition_epoch + 1
+        return state._replace(controller_epoch=self._context.epoch, partition_epoch=epoch)
 
 
 def _pieces(partitions: Sequence[TopicPartition]) -> list[Sequence[TopicPartition]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla.broker.controller.channels import ControllerChannel
 from ottla.broker.controller.election import Elected
+from ottla.broker.controller.patience import RegistryPatience
 from ottla.broker.controller.reading import ControllerReader
 from ottla.broker.controller.states import PartitionStates
 from ottla.broker.interbroker.channels import Channels
@@ -44,8 +45,9 @@ class ControllerTerm:
         self.elected = elected
         self.node_id = node_id
         self.context = ControllerContext(elected.epoch, elected.epoch_version)
-        self.reader = ControllerReader(registry)
-        self.states = PartitionStates(registry, self.reader, self.context)
+        self.patience = RegistryPatience(registry, scheduler)
+        self.reader = ControllerReader(registry, self.patience)
+        self.states = PartitionStates(registry, self.reader, self.context, self.patience)
         self.deletions = TopicDeletions(self.context)
         self.requests = ControlRequests(self.context, node_id, _versions(settings.value))
         self._settings = settings
@@ -89,6 +91,7 @@ class ControllerTerm:
 
     def close(self) -> None:
         """Another broker may be the controller: nothing more is sent."""
+        self.patience.is_over = True
         for node_id in list(self._ways):
             self.close_way(node_id)
 

@@ -1,0 +1,50 @@
+"""A controller's registry that is not reached for a moment: its entries are read again while the session certainly lives.
+
+Kafka's controller goes on until its session ends as well. Knows the registry's time, and no question.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from ottla.broker.repeats import Repeats
+from ottla.broker.scheduler import Scheduler, Steps
+from ottla.ports import RegistryAway, SharedRegistry
+
+log = logging.getLogger("ottla.broker")
+
+T = TypeVar("T")
+
+FIRST_MS: Final = 50
+MOST_MS: Final = 500
+
+
+class RegistryPatience:
+    """The patience of one term."""
+
+    def __init__(self, registry: SharedRegistry, scheduler: Scheduler) -> None:
+        self._registry = registry
+        self._scheduler = scheduler
+        self._repeats = Repeats(FIRST_MS, MOST_MS)
+        self.is_over = False
+        """Whether the term is over: nobody waits any more."""
+
+    def read(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
+        """Take steps that only read, again where the registry was away. Raises `RegistryAway` if the session may have ended."""
+        while True:
+            try:
+                found = yield from steps()
+            except RegistryAway as failure:
+                yield from self.rest(failure)
+            else:
+                self._repeats.over()
+                return found
+
+    def rest(self, failure: RegistryAway) -> Steps[None]:
+        """Wait a little for the registry. Raises the failure if the session may have ended, or the term is over."""
+        if self.is_over or self._scheduler.now().mono_ms >= self._registry.lives_until_ms():
+            raise failure
+        self._repeats.tell(log, logging.INFO, "the controller waits for the registry: %s", failure)
+        yield self._scheduler.rest(self._repeats.pause_ms())
