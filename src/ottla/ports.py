@@ -1,7 +1,7 @@
-"""The ports: everything the world can do to Ottla, and Ottla to the world.
+"""The ports: protocols for the clock, the disk, threads, the registry and connections, and the values that pass through them.
 
-Pure packages take these as arguments and have no other way out. `ottla.net` implements them with the real clock, disk and registry,
-`ottla.sim` with seeded faults. This module knows nothing else of the project.
+Pure packages take these as arguments and reach the outside in no other way. `ottla.net` implements them with the real clock, disk
+and registry, `ottla.sim` with seeded faults. This module imports nothing else of the project.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ T = TypeVar("T")
 class Now(NamedTuple):
     """One reading of the clock.
 
-    `wall_ms` (Unix epoch) goes into records and replies, and may jump. `mono_ms` never goes back: deadlines rest on it alone.
+    `wall_ms`, in milliseconds since 1970, goes into records and replies, and may jump. `mono_ms` never goes back: every deadline is
+    in its milliseconds.
     """
 
     wall_ms: int
@@ -27,13 +28,16 @@ class Now(NamedTuple):
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """The source of time."""
 
     def now(self) -> Now: ...
 
 
 class StorageFailed(Exception):
-    """The disk refused. `path` is relative to the data directory; `reason` is the system's own message, such as "No space left"."""
+    """A call to the disk failed.
+
+    `path` is relative to the data directory. `reason` is the message of the operating system, such as "No space left".
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}")
@@ -42,29 +46,32 @@ class StorageFailed(Exception):
 
 
 class TryAgain(StorageFailed):
-    """The system is short of something for now, such as file handles. Nothing was done or lost: the call can be repeated."""
+    """The operating system lacks a resource for now, such as file handles. Nothing was done or lost: the call can be repeated."""
 
 
 class SyncFailed(StorageFailed):
-    """A sync was begun and failed: what of it is on stable storage is not known, and no later sync of it can tell.
+    """A sync began and failed: which of its data is on stable storage is unknown, and no later sync can find out.
 
-    The system reports such a failure once, and may have dropped what it could not write. So everything that relies on this file or
-    directory is uncertain until another process has looked at what the disk holds.
+    The operating system reports such a failure once, and may have dropped the pages that it could not write. Everything that relies
+    on this file or directory is uncertain until another process has read what the disk holds.
     """
 
 
 class Syncable(Protocol):
-    """Something to make durable: the contents of a file, or the names in a directory."""
+    """An object that can be made durable: the contents of a file, or the names in a directory."""
 
     @property
     def path(self) -> str: ...
 
     def sync(self) -> None:
-        """Return once it is durable. Raises `SyncFailed`, from then on each time, and `StorageFailed` where it could not begin."""
+        """Return once the contents are durable.
+
+        Raises `SyncFailed` if the sync failed, and again on every later call, and `StorageFailed` if it could not begin.
+        """
 
 
 class Readable(Protocol):
-    """A file that is read. `path` is relative to the data directory. Errors are `StorageFailed`."""
+    """A file open for reading. `path` is relative to the data directory. Every method raises `StorageFailed`."""
 
     @property
     def path(self) -> str: ...
@@ -76,32 +83,37 @@ class Readable(Protocol):
 
 
 class File(Syncable, Readable, Protocol):
-    """A file. Positions and sizes are bytes. Every method raises `StorageFailed` where the system raises OSError.
+    """A file open for reading and writing. Positions and sizes are bytes.
 
-    A closed file is opened again when it is used. After its name was removed or given to another file, it can be read until it is
-    closed; everything else is refused, except a sync asked for before.
+    Every method raises `StorageFailed` where the operating system raises OSError. A closed file is opened again on its next use.
+    After its name was removed or given to another file, it can be read until it is closed. Every other call on it fails then,
+    except a sync that was requested earlier.
     """
 
     @property
     def size(self) -> int: ...
 
     def append(self, buffers: Sequence[Buffer]) -> int:
-        """Write all buffers at the end, in order; returns where they start. A failed append leaves the size unchanged."""
+        """Write all buffers at the end, in order, and return the position of the first.
+
+        A failed append leaves the size unchanged.
+        """
 
     def write(self, position: int, data: Buffer) -> None: ...
 
     def truncate(self, size: int) -> None: ...
 
     def reserve(self, size: int) -> None:
-        """Extend the file on disk to `size` bytes, padded with zeros; `truncate` gives them back.
+        """Extend the file on disk to `size` bytes with zeros; `truncate` frees them again.
 
-        The `size` of this object stays the same, so appends go where they went before. Whoever opens the file anew sees the zeros.
+        `size` of this object stays the same, so the next append goes where it would have gone before. A file object opened later
+        counts the zeros as contents.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """`size` bytes of `file` from `position`, which the network sends with sendfile: they are never copied in Python."""
+    """`size` bytes of `file` from `position`. The network sends them with sendfile: they are never copied in Python."""
 
     file: File
     position: int
@@ -115,98 +127,101 @@ class FileSlice:
 
 
 Part = Buffer | FileSlice
-"""One piece of a reply on its way out."""
+"""One piece of a reply that is to be sent."""
 
 
 class Disk(Protocol):
-    """A directory tree. Paths are relative to the data directory and use "/". Errors are `StorageFailed`."""
+    """A directory tree. Paths are relative to the data directory and use "/". Every method raises `StorageFailed`."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory has this name. Raises `StorageFailed` if the disk does not say."""
+        """Return whether a file or directory has this name. Raises `StorageFailed` if the disk does not answer."""
 
     def list(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none if it does not exist."""
+        """Return the names in a directory, sorted; an empty list if it does not exist."""
 
     def size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int:
-        """Return when a file was last written, in milliseconds since 1970."""
+        """Return the time of a file's last write, in milliseconds since 1970."""
 
     def make_dir(self, path: str) -> None:
-        """Make a directory and its parents. They become durable with the first sync of something in them."""
+        """Make a directory and its missing parents. They become durable with the first sync of an entry in them."""
 
     def rename(self, path: str, to: str, *, sync: bool = True) -> None:
-        """Rename atomically, replacing what has the name `to`. Durable on return; without `sync`, once the directory was synced."""
+        """Rename atomically, and replace any file named `to`.
+
+        The new name is durable on return; without `sync`, once the directory was synced.
+        """
 
     def remove(self, path: str) -> None: ...
 
     def remove_soon(self, path: str) -> None:
-        """Remove a file in the background. What a stop or a crash leaves of it is still there at the next start."""
+        """Remove a file in the background. A file that a stop or a crash leaves undeleted is still there at the next start."""
 
     def remove_tree(self, path: str) -> None: ...
 
     def remove_tree_soon(self, path: str) -> None:
-        """Remove a directory in the background: large files take long.
+        """Remove a directory in the background, because large files take long.
 
-        What a stop or a crash leaves of it is still there at the next start.
+        Files that a stop or a crash leaves undeleted are still there at the next start.
         """
 
     def read_file(self, path: str) -> bytes: ...
 
     def write_file(self, path: str, data: Buffer, *, sync: bool = True) -> None:
-        """Replace a whole small file atomically (temporary file, sync, rename)."""
+        """Replace a small file as a whole and atomically: write a temporary file, sync it, rename it."""
 
     def sync_dir(self, path: str) -> None:
-        """Return once the names in a directory are durable. Raises `SyncFailed`, from then on each time."""
+        """Return once the names in a directory are durable. Raises `SyncFailed` if that failed, and again on every later call."""
 
     def directory(self, path: str) -> Syncable:
-        """Return a directory's names as something for `sync_soon`, which does not block as `sync_dir` does."""
+        """Return a directory as an argument for `sync_soon`, which unlike `sync_dir` does not block."""
 
     def room(self) -> tuple[int, int]:
-        """Return (bytes of the file system in all, bytes that can still be written)."""
+        """Return (the size of the file system in bytes, the bytes that can still be written)."""
 
     def sync_soon(self, files: Iterable[Syncable], done: Callable[[StorageFailed | None], None]) -> None:
-        """Ask for a sync of everything written to `files` so far, whatever happens to their names meanwhile.
+        """Start a sync of everything written to `files` up to now, even if they are renamed or removed before it ends.
 
         `done` is called later on the broker's thread, never from within this call, with None or with the failure. Raises
-        `StorageFailed` where the sync cannot begin, and `TryAgain` where it can be asked for again; nothing was synced then, and
-        `done` is not called. Raises TypeError for anything this disk did not give out.
+        `StorageFailed` if the sync cannot begin, and `TryAgain` if it can be requested again. Nothing was synced in either case,
+        and `done` is not called. Raises TypeError for an object that does not come from this disk.
         """
 
 
 class Workers(Protocol):
-    """Threads for work that takes the processor and nothing else."""
+    """Threads for work that needs only the processor."""
 
     def run(self, work: Callable[[], None], done: Callable[[StorageFailed | None], None], *, is_large: bool) -> None:
-        """Have `work` done by another thread. It must touch nothing that others change meanwhile, and raise nothing.
+        """Run `work` on another thread. It must touch no state that other threads change meanwhile, and must raise nothing.
 
-        `done(None)` is called later on the broker's thread, never from within this call. Work is done in the order in which it was
-        asked for; but nothing waits for large work except large work.
+        `done(None)` is called later on the broker's thread, never from within this call. Work runs in the order of these calls,
+        except that small work does not wait for large work (`is_large`).
         """
 
 
 class EntryExists(Exception):
-    """A registry entry that was to be created exists."""
+    """The registry entry that a commit was to create exists."""
 
 
 class NoEntry(Exception):
-    """A registry entry does not exist."""
+    """The registry entry does not exist."""
 
 
 class VersionConflict(Exception):
-    """A compare-and-set found another version than expected."""
+    """A compare-and-set found a version other than the expected one."""
 
 
 class RegistryDamaged(Exception):
-    """The registry, or one of its entries, can't be used: one sentence that says which, and what to do."""
+    """The registry or one of its entries can't be used: one sentence that names the part and says what to do."""
 
 
 class Entry(NamedTuple):
-    """A registry's value at a path. `version` starts at 0 and grows by one with every change.
+    """The value of the registry at one path. `version` starts at 0 and grows by one with every change.
 
-    `created` is the number of the transaction that made the entry: it grows over the whole of a registry that brokers share.
+    `created` is the number of the transaction that made the entry. These numbers grow over the whole of a shared registry.
     """
 
     value: bytes
@@ -215,15 +230,15 @@ class Entry(NamedTuple):
 
 
 NEW = -1
-"""The version of an entry that must not exist yet."""
+"""The version, in a `Change` or a `Condition`, of an entry that must not exist yet."""
 
 
 class Change(NamedTuple):
-    """One change of a registry entry: its new value, or None to remove it and everything below it.
+    """One change of a registry entry: its new value, or None to remove the entry and everything below it.
 
-    `version` is the one that the entry must have: a number from `Entry.version`, `NEW`, or None for any. An `ephemeral` entry, if
-    this change creates it, is removed when the session ends. The path of a `sequential` one is a prefix to which a registry that
-    brokers share adds ten digits, so that it is always new.
+    `version` is the version that the entry must have: a number from `Entry.version`, `NEW`, or None for any. An `ephemeral` entry
+    is removed when the session that created it ends. The path of a `sequential` change is a prefix. A shared registry adds ten
+    digits to it, so that the path is always new.
     """
 
     path: str
@@ -234,132 +249,139 @@ class Change(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A condition of a commit: an entry that is not changed has this version, or with `NEW` is not there."""
+    """A condition of a commit on an entry that the commit does not change: its `version`, or `NEW` if it must not exist."""
 
     path: str
     version: int
 
 
 class Entries(Protocol):
-    """What can be read of a registry. Paths are absolute and use "/", as in ZooKeeper."""
+    """The reading methods of a registry. Paths are absolute and use "/", as in ZooKeeper."""
 
     def get(self, path: str) -> Entry | None:
-        """Return None if there is no such entry."""
+        """Return the entry at a path, or None if it does not exist."""
 
     def children(self, path: str) -> list[str]:
-        """Return the names of the direct children, sorted; none if the entry does not exist."""
+        """Return the names of the direct children, sorted; an empty list if the entry does not exist."""
 
 
 RegistrySteps: TypeAlias = Generator[Callable[[Callable[[StorageFailed | None], None]], None] | None, StorageFailed | None, T]
-"""Work of a registry that is under way, and what it comes to. After None it goes on when others had their turn; a callable starts
-what it waits for, and it is resumed with what that came to."""
+"""Work of a registry as a generator: its return value is the result.
+
+After it yields None, resume it once other work had its turn. After it yields a callable, call that with a callback, and resume the
+generator with the argument of the callback.
+"""
 
 CommitSteps: TypeAlias = RegistrySteps[None]
-"""A commit under way. One that is not resumed has been made or not, as after a crash; the next commit finds out."""
+"""A commit in progress. One that is never resumed may or may not have been made, as after a crash; the next commit finds out."""
 
 
 class Registry(Entries, Protocol):
-    """What one broker agrees on with its own next life: a tree of small values with versions and compare-and-set."""
+    """The durable state of a lone broker, kept over restarts: a tree of small values with versions and compare-and-set."""
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Make all changes or none, durable on return. Parents are created as needed.
+        """Make all changes or none, durable on return. Missing parents are created.
 
         Raises `EntryExists`, `NoEntry`, `VersionConflict` and `StorageFailed`.
         """
 
     def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
-        """The same without waiting for the disk on the caller's thread: durable when the steps are over.
+        """Commit as `commit` does, but never wait for the disk on the caller's thread: durable when the generator ends.
 
-        Whoever reads meanwhile may see the changes already. Another commit waits for this one, `commit` on the caller's thread.
+        Readers may see the changes before they are durable. The next commit finishes this one first; `commit` blocks its caller for
+        that.
         """
 
     def close(self) -> None: ...
 
 
 class RegistryAway(StorageFailed):
-    """A registry that brokers share is not reached now, or the session has ended. Whether a commit was made is unknown."""
+    """A shared registry cannot be reached now, or the session has ended. Whether a commit was made is unknown."""
 
 
 class SessionEvent(Enum):
-    """What became of a broker's session with the registry that brokers share."""
+    """A change in a broker's session with the shared registry."""
 
     BEGUN = "begun"
-    """A session began, the first or another one: ephemeral entries and watches of an earlier one are gone."""
+    """A session began, the first or a later one. Ephemeral entries and watches of an earlier session are gone."""
 
     AWAY = "away"
-    """The registry is not reached. The session may live on; watches may have missed something."""
+    """The connection to the registry is lost. The session may still be alive; watches may have missed a change."""
 
     BACK = "back"
-    """The registry is reached again, and the session lived on."""
+    """The connection is back, and the session survived."""
 
     ENDED = "ended"
-    """The session is over. Another one begins by itself once the registry is reached."""
+    """The session is over. A new one begins without a call once the registry can be reached."""
 
 
 class SharedRegistry(Protocol):
-    """What brokers agree on: a tree of small values with versions, compare-and-set, ephemeral entries and watches.
+    """The state that brokers share: a tree of small values with versions, compare-and-set, ephemeral entries and watches.
 
-    It is reached over a network, so nothing here blocks, and whatever is called back is called later, on the broker's thread. All
-    steps raise `RegistryAway` while it is not reached, and `StorageFailed` where it refuses (rights, sizes).
+    It is reached over a network, so no method but `close` blocks, and every callback is called later, on the broker's thread. All
+    steps raise `RegistryAway` while the registry cannot be reached, and `StorageFailed` if it refuses a call (rights, sizes).
     """
 
     @property
     def timeout_ms(self) -> int:
-        """How long a session lives on unheard, as agreed with the registry."""
+        """Return the session timeout in milliseconds, as negotiated with the registry."""
 
     def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[Entry | None]]:
-        """Return the current entries, None where there is none.
+        """Return the current entries in the order of `paths`, None for each that does not exist.
 
-        With `changed` each path leaves a watch: `changed(path)` is called once, when the entry is made, changed or removed, or when
-        the connection broke so that this may have been missed. Each path and function is called once, however often it was read.
+        With `changed`, each path gets a watch. `changed(path)` is called once: when the entry is made, changed or removed, or when
+        the connection broke so that a change may have been missed. A path read twice with the same function gets one call.
         """
 
     def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[list[str] | None]]:
-        """Return the sorted names of each entry's children, None where there is no such entry.
+        """Return for each path the sorted names of the entry's children, or None if it does not exist.
 
-        The watch of `changed` tells, once, of children that come and go, and that the entry itself is removed. Where there is no
-        entry, it tells that it is made.
+        With `changed`, each path gets a watch: `changed(path)` is called once, when a child is made or removed or the entry itself
+        is removed. If the entry does not exist, it is called when the entry is made.
         """
 
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
-        """Make all changes or none. Parents are created as needed.
+        """Make all changes or none. Missing parents are created.
 
-        Raises `EntryExists`, `NoEntry` and `VersionConflict`, and `RegistryAway` where it is unknown whether the changes were made.
+        Raises `EntryExists`, `NoEntry` and `VersionConflict`, and `RegistryAway` if it is unknown whether the changes were made.
         """
 
     def lives_until_ms(self) -> int:
-        """The monotonic time until which this session cannot have ended elsewhere; 0 while there is none."""
+        """Return the monotonic time in ms until which the registry cannot have ended this session; 0 while there is no session."""
 
     def on_session(self, told: Callable[[SessionEvent], None]) -> None:
-        """Have `told` called with what becomes of the session, from its beginning on."""
+        """Register a callback for every later `SessionEvent`, from the beginning of the first session on."""
 
     def close(self) -> None:
-        """End the session now: its ephemeral entries are gone when this returns, if the registry is reached."""
+        """End the session now, and block until its ephemeral entries are gone, if the registry can be reached."""
 
 
 class BrokerLink(Protocol):
-    """Requests to one broker, in order, over a connection that is made when it is needed, and made anew after it broke."""
+    """Requests to one broker, in order, over a connection that is opened on first use and reopened after it broke."""
 
     def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Callable[[memoryview | None], None]) -> None:
-        """Send the parts of one request's frame, its length included.
+        """Send one request: the parts of its frame, including the length.
 
-        `answered` is called later with the response's frame, without its length. None: the connection broke, was refused, or
-        nothing came in time, and nothing is known of what became of the request.
+        `answered` is called later with the response's frame, without its length. It is called with None if the connection broke or
+        was refused, or no response came within `timeout_ms`; whether the broker handled the request is unknown then.
         """
 
     def close(self) -> None:
-        """Close the connection; whoever waits is answered None."""
+        """Close the connection, and call `answered(None)` for every pending request."""
 
 
 class Links(Protocol):
-    """How this broker reaches others. Whoever implements it knows the security of the listener between brokers."""
+    """Connections from this broker to others, with the security protocol of the inter-broker listener."""
 
     def open(self, host: str, port: int, receive_buffer_bytes: int) -> BrokerLink:
-        """Return a link; nothing is connected yet. The system sizes the receive buffer of its socket where that is below 1."""
+        """Return a link that connects on first use.
+
+        The operating system sizes its receive buffer if `receive_buffer_bytes` is below 1.
+        """
 
 
 class ClusterPorts(NamedTuple):
-    """What a broker of a cluster has that a lone one has not."""
+    """The ports that only a broker of a cluster has."""
 
     registry: SharedRegistry
     links: Links

@@ -1,4 +1,4 @@
-"""SASL: one module for each mechanism, with a server's and a client's machine. Knows bytes, never a socket, a broker or a client.
+"""SASL: one module for each mechanism, with state machines for server and client. They work on bytes and import no sockets.
 
-`mechanism` says what all of them have in common. Nonces, credentials and the time come in as arguments.
+`mechanism` has the protocols that all of them implement. Nonces, credentials and the time are arguments.
 """

@@ -1,7 +1,7 @@
-"""What a JSON Web Token (RFC 7519) says, and the rules that decide whether it is good. Knows no keys and checks no signatures.
+"""JSON Web Tokens (RFC 7519): a parser, and the rules that decide whether the claims are valid. Signatures are checked elsewhere.
 
-The rules are those of Kafka's validators (KIP-768, KIP-1139): an end, a time of issue and a user are required, and a token for an
-audience is refused where none is expected.
+The rules are those of Kafka's validators (KIP-768, KIP-1139): an expiry, an issue time and a user are required. A token with an
+audience is refused if none is expected.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ottla.sasl.oauthbearer import INSUFFICIENT, BadToken, BearerToken
 Claims = Mapping[str, Any]
 NO_SIGNATURE: Final = "none"
 LARGEST_SECONDS: Final = 1 << 43
-"""No time in milliseconds is beyond 64 bits."""
+"""Seconds below which a time in milliseconds fits in 64 bits."""
 
 
 class Parts(NamedTuple):
-    """A token in its compact form, taken apart: nothing of it is trusted."""
+    """A token in its compact form, split and decoded but not verified."""
 
     header: Claims
     claims: Claims
@@ -32,10 +32,10 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BearerRules:
-    """What a token has to say to be good.
+    """The claims that a valid token has.
 
-    With no `audiences` it must not be meant for one, unless for `any_audience`; with no `issuer` anybody may have made it whose
-    key is known. All the `required_scopes` must be in it.
+    With no `audiences` a token with an audience is refused, unless `any_audience` is set. With no `issuer` every issuer is accepted
+    whose key verifies the signature. A token must have all `required_scopes`.
     """
 
     audiences: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class BearerRules:
     any_audience: bool = False
 
     def judge(self, claims: Claims, wall_ms: int) -> BearerToken | BadToken:
-        """What a token is worth that says this. That it was signed is another's to know."""
+        """Return the token that these claims describe at `wall_ms`, or why it is bad. The caller has checked the signature."""
         try:
             expires_ms = self._check_times(claims, wall_ms)
             self._check_origin(claims)
@@ -100,7 +100,7 @@ class BearerRules:
 
 
 def take_apart(token: str) -> Parts:
-    """Raises `ValueError` if it is not a JWT of three parts whose header and claims are JSON objects."""
+    """Split and decode a token. Raises `ValueError` if it is not three parts whose header and claims are JSON objects."""
     parts = token.split(".")
     if len(parts) != 3:
         raise ValueError("it is not made of three parts")
@@ -111,7 +111,7 @@ def take_apart(token: str) -> Parts:
 
 
 def judge_unsecured(rules: BearerRules, token: str, wall_ms: int) -> BearerToken | BadToken:
-    """What a token without a signature is worth, which anybody can make: for tests, where somebody asked for it."""
+    """Judge a token without a signature, which any client can make: for tests, and only where the configuration allows it."""
     try:
         header, claims, signature = take_apart(token)
     except ValueError as malformed:
@@ -122,7 +122,7 @@ def judge_unsecured(rules: BearerRules, token: str, wall_ms: int) -> BearerToken
 
 
 def expiry_ms(token: str) -> int | None:
-    """When a token says that it ends; None if it does not say, or is none that can be read."""
+    """Return the expiry of a token in milliseconds since 1970; None if it has none or cannot be parsed."""
     try:
         return _time_ms(take_apart(token).claims, "exp")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Which mechanisms a client with a name and a password can use, by the names of `sasl.mechanism`."""
+"""The mechanisms for clients with a name and a password, by the values of `sasl.mechanism`."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ CLIENTS: Final[dict[str, Callable[[str, str, Random, bool], ClientMechanism]]] =
 
 
 def client_mechanism(name: str, username: str, password: str, random_bytes: Random, *, token: bool = False) -> ClientMechanism:
-    """Return the machine of one login. With `token`, username and password are a delegation token's id and HMAC (SCRAM only).
+    """Return the state machine of one login. With `token`, username and password are a delegation token's id and HMAC (SCRAM only).
 
-    Raises `SaslFailed` for a mechanism that takes no name and password, and for names and passwords that it can't send.
+    Raises `SaslFailed` for a mechanism without names and passwords, and for a name or password that the mechanism cannot send.
     """
     if name not in CLIENTS:
         *others, last = CLIENTS

@@ -1,6 +1,6 @@
-"""GSSAPI (RFC 4752), which is Kerberos: a context is made, then both sides agree that TLS is what protects the rest.
+"""GSSAPI (RFC 4752), which is Kerberos: both sides establish a context, then agree to leave the protection of messages to TLS.
 
-Knows no library: the context of either side comes in, and what it does may take long.
+It imports no Kerberos library: each side gets its context as an argument, and calls on it may take long.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected, S
 
 NAME: Final = "GSSAPI"
 NO_LAYER: Final = 1
-"""The bit of the layer that protects nothing, which is the only one spoken here, as in Kafka."""
+"""The bit for "no security layer" in the offer and the answer, the only layer supported here, as in Kafka."""
 OFFER: Final = bytes([NO_LAYER, 0, 0, 0])
 OFFER_BYTES: Final = 4
 
 
 class SecurityFailed(Exception):
-    """The library of Kerberos refused: one sentence for the log, or for the person whose client it is."""
+    """The Kerberos library refused: one sentence, for the broker's log or for the client's user."""
 
 
 class SecurityContext(Protocol):
-    """One side of a context. Each call may raise `SecurityFailed`."""
+    """One side of a security context. Each call may raise `SecurityFailed`."""
 
     def step(self, token: bytes) -> bytes:
-        """Take the other side's token (none at first, for who begins) and return what to send, which may be nothing."""
+        """Process the peer's token (empty for the initiator's first step) and return the token to send, which may be empty."""
 
     @property
     def is_complete(self) -> bool: ...
 
     @property
     def initiator(self) -> str:
-        """Who began, as name/host@REALM."""
+        """Return the principal of the initiator, as name/host@REALM."""
 
     def wrap(self, message: bytes) -> bytes: ...
 
@@ -40,7 +40,10 @@ class SecurityContext(Protocol):
 
 
 class GssapiServer:
-    """`accept` makes a context of one's own side. `short_name` makes a user's name of a principal's; None: no rule knows him."""
+    """The server's side. `accept` returns a new acceptor's context.
+
+    `short_name` returns the user's name for a Kerberos principal, or None if no rule matches.
+    """
 
     def __init__(self, accept: Callable[[], SecurityContext], short_name: Callable[[str], str | None]) -> None:
         self._accept = accept
@@ -73,9 +76,10 @@ class GssapiServer:
         return Challenge(context.wrap(OFFER))
 
     def _answered(self, answer: bytes, principal: str) -> Authenticated | Rejected:
-        """What becomes of the client's choice of a layer.
+        """Return the outcome of the client's choice of a security layer.
 
-        Behind it stands whom it asks to act as. As in Kafka nobody acts as another: kafka-python says the broker's name there.
+        The bytes after the choice, an authorization id, are ignored: as in Kafka no client acts as another user. kafka-python sends
+        the broker's name there.
         """
         if len(answer) < OFFER_BYTES or answer[0] != NO_LAYER:
             return Rejected("it asked for a layer of protection that was not offered")
@@ -86,14 +90,14 @@ class GssapiServer:
 
 
 class GssapiClient:
-    """`context` is the client's own side, for the service that it wants to reach."""
+    """The client's side. `context` is the initiator's context for the service that the client connects to."""
 
     def __init__(self, context: SecurityContext) -> None:
         self._context = context
         self._has_chosen = False
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Blocks while tickets are fetched. Raises `SaslFailed`."""
+        """Process the server's message; blocks while tickets are fetched. Raises `SaslFailed`."""
         try:
             return self._taken(challenge)
         except SecurityFailed as failure:

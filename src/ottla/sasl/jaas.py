@@ -1,8 +1,8 @@
-"""The text of `sasl.jaas.config`: one login module of Java with its options, which hold names and passwords.
+"""A parser for `sasl.jaas.config`: one Java login module with its options, which contain names and passwords.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";
 
-Knows the syntax, not what options mean. No error repeats a value.
+It parses the syntax and gives options no meaning. No error repeats a value.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """The class that Java would load, and its options."""
+    """The name of the Java class and its options."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
 
 
 def parse(text: str) -> LoginModule:
-    """Raises `ValueError`: what follows the name of the setting in a sentence."""
+    """Parse the value of the setting. Raises `ValueError`: the rest of a sentence that begins with the setting's name."""
     tokens = list(_tokens(text))
     if len(tokens) < 3 or tokens[-1] != END:
         raise ValueError(f"does not end with a semicolon behind a login module and its options, as in {EXAMPLE}")
@@ -48,7 +48,7 @@ def parse(text: str) -> LoginModule:
 
 
 def _tokens(text: str) -> Iterator[tuple[bool, str]]:
-    """Each word or sign, and whether it is a sign."""
+    """Yield (whether it is a sign, the text) for each word or sign. Raises `ValueError`."""
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)

@@ -1,6 +1,6 @@
-"""What every mechanism has in common: a machine on either side, which takes the other's bytes and gives its own (RFC 4422).
+"""The protocol of all mechanisms: a state machine on each side that takes the peer's bytes and returns its own (RFC 4422).
 
-Knows nothing of frames. Who runs a server's machine says to the client no more than what is in the step: why somebody was refused
+Frames are the caller's business. The caller sends the client only the bytes and the sentence of a step: the cause of a rejection
 is for the broker's log alone.
 """
 
@@ -13,17 +13,18 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The exchange goes on: these bytes go to the client, and its answer is the next step."""
+    """The exchange goes on: `data` goes to the client, and the client's answer is the input of the next step."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The client is who it says; `data` is the last it hears.
+    """The client is authenticated; `data` is the last message to it.
 
-    `name` is the user's, so that the principal is User:name. `expires_ms` (Unix epoch) is when what proved it ends, None if it does
-    not. `extensions` are what the client said beside its proof (KIP-342). `by_token`: it came with a delegation token (KIP-48).
+    `name` is the user's name, so the principal is User:name. `expires_ms` (ms since 1970) is the expiry of the token or other
+    proof, None if it has none. `extensions` are those that the client sent with its token (KIP-342). `by_token` is set for a
+    delegation token (KIP-48).
     """
 
     name: str
@@ -35,10 +36,10 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The client is not let in. `cause` is for the broker's log.
+    """The login is refused. `cause` is for the broker's log.
 
-    `sentence` is for the client; without one it hears the same as everybody with wrong credentials. It must not tell whether a user
-    exists.
+    `sentence` is for the client, and must not reveal whether a user exists. With None the client gets the sentence that all wrong
+    credentials get.
     """
 
     cause: str
@@ -47,31 +48,34 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """The step takes the processor for long: `work` returns it. It may be called on another thread, and nothing else meanwhile."""
+    """The step needs the processor for milliseconds or more. `work` returns the step, and may run on another thread.
+
+    The machine must not be called again before `work` has returned.
+    """
 
     work: Callable[[], Challenge | Authenticated | Rejected]
 
 
 Step = Challenge | Authenticated | Rejected | Computed
-"""What comes of a client's bytes."""
+"""The result of a server's step."""
 
 
 class ServerMechanism(Protocol):
-    """A server's side of one exchange. It is used once: a new exchange needs a new machine."""
+    """The server's side of one exchange. A machine is used once: a new exchange needs a new machine."""
 
     def step(self, data: bytes, wall_ms: int) -> Step:
-        """Take the client's next bytes, at a time of the Unix epoch. After anything but a challenge there is no next step."""
+        """Process the client's next message at `wall_ms` (ms since 1970). Only after a `Challenge` is there a next step."""
 
 
 class ClientMechanism(Protocol):
-    """A client's side of one exchange. It is used once: a new exchange needs a new machine."""
+    """The client's side of one exchange. A machine is used once: a new exchange needs a new machine."""
 
     def step(self, challenge: bytes) -> bytes | None:
-        """Take the server's bytes (none at first) and return what to send; None: nothing more, the client is satisfied.
+        """Process the server's message (empty at first) and return the message to send, or None once the server is authenticated.
 
-        It may take the processor for some milliseconds. Raises `SaslFailed`.
+        A call may use the processor for some milliseconds. Raises `SaslFailed`.
         """
 
 
 class SaslFailed(Exception):
-    """The server did not prove who it is, or does not speak the mechanism: one sentence that says what to do."""
+    """The server did not prove its identity, or does not support the mechanism: one sentence that says what to do."""

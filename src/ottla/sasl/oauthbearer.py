@@ -1,6 +1,6 @@
-"""OAUTHBEARER (RFC 7628; KIP-255, KIP-342): the client shows a token that somebody else has signed. Knows no signatures.
+"""OAUTHBEARER (RFC 7628; KIP-255, KIP-342): the client presents a token that an identity provider has issued.
 
-What a token is worth is told by `validate`; `ottla.sasl.bearer` has the rules about what it says.
+A `Validate` callback judges the token and its signature; `ottla.sasl.bearer` has the rules for its claims.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TOKEN: Final = re.compile("[-_~+/.a-zA-Z0-9]+=*")
 
 @dataclass(frozen=True, slots=True)
 class BearerToken:
-    """A token that is good. `expires_ms` (Unix epoch) is when it ends."""
+    """A valid token of the user `name`. `expires_ms` is its expiry, in milliseconds since 1970."""
 
     name: str
     expires_ms: int
@@ -35,7 +35,7 @@ class BearerToken:
 
 @dataclass(frozen=True, slots=True)
 class BadToken:
-    """A token that is not. `cause` is for the broker's log; `status` and `scope` go to the client, as RFC 7628 has them."""
+    """An invalid token. `cause` is for the broker's log; `status` and `scope` go to the client, as RFC 7628 defines them."""
 
     cause: str
     status: str = INVALID
@@ -43,12 +43,12 @@ class BadToken:
 
 
 Validate = Callable[[str, int], BearerToken | BadToken]
-"""What a token is worth at a time of the Unix epoch in milliseconds."""
+"""Judges a token at a time in milliseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a client's first message has in it."""
+    """The contents of a client's first message: the token, the authorization id and the SASL extensions."""
 
     token: str
     acts_as: str = ""
@@ -56,7 +56,7 @@ class Shown:
 
 
 class OAuthBearerServer:
-    """Asks `validate` about the one token that it is shown."""
+    """The server's side, which calls `validate` for the client's one token."""
 
     def __init__(self, validate: Validate) -> None:
         self._validate = validate
@@ -80,7 +80,7 @@ class OAuthBearerServer:
 
 
 class OAuthBearerClient:
-    """Shows a token, with `extensions` for those who decide about it. Raises `SaslFailed` for what cannot be sent."""
+    """The client's side, which sends a token and SASL extensions. The constructor raises `SaslFailed` if they cannot be encoded."""
 
     def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
         pairs = dict(extensions or {})
@@ -95,7 +95,7 @@ class OAuthBearerClient:
         self._message: bytes | None = f"n,,{END}{said}{END}".encode()
 
     def step(self, challenge: bytes) -> bytes | None:
-        """A challenge is a refusal here; the answer to it has the broker say so."""
+        """Return the token, and for a challenge, which means a refusal here, the answer that makes the broker end the exchange."""
         if self._message is not None:
             message, self._message = self._message, None
             return message
@@ -103,7 +103,7 @@ class OAuthBearerClient:
 
 
 def read(data: bytes) -> Shown:
-    """A client's first message. Raises `ValueError` with what is wrong with it, which quotes nothing of it."""
+    """Parse a client's first message. Raises `ValueError` with a cause that quotes none of the message."""
     text = data.decode()
     header, mark, rest = text.partition(END)
     binding, comma, acts_as = header.partition(",")
@@ -137,7 +137,7 @@ def _name(text: str) -> str:
 
 
 def _fault(extensions: Mapping[str, str]) -> str:
-    """What is wrong with extensions; empty if nothing is."""
+    """Return what is wrong with the extensions, or an empty text."""
     for name, value in extensions.items():
         if name == AUTH or not _KEY.fullmatch(name):
             return "the name of an extension is not made of letters, or is 'auth'"

@@ -1,4 +1,4 @@
-"""PLAIN (RFC 4616): a name and a password in the clear, which is why it belongs on connections with TLS."""
+"""PLAIN (RFC 4616): a name and a password in clear text, so it needs connections with TLS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAME = "PLAIN"
 
 
 class PlainServer:
-    """`verify` tells whether a password is that of a name, and takes as long for names that nobody has."""
+    """The server's side. `verify(name, password)` returns whether they match, and takes as long for names that do not exist."""
 
     def __init__(self, verify: Callable[[str, str], bool]) -> None:
         self._verify = verify
@@ -34,7 +34,7 @@ class PlainServer:
 
 
 class PlainClient:
-    """Sends a name and a password. Raises `SaslFailed` if a zero byte is in one of them, or one is empty."""
+    """The client's side. The constructor raises `SaslFailed` if the name or password is empty or contains a zero byte."""
 
     def __init__(self, username: str, password: str) -> None:
         if not username or not password or "\0" in username + password:

@@ -1,6 +1,6 @@
-"""SASLprep (RFC 4013): which names and passwords are the same bytes to everybody.
+"""SASLprep (RFC 4013), which shows whether a name or password has the same bytes for every client.
 
-Some clients prepare passwords and some do not (Kafka's do not), so what is new should be left as it is by it.
+Some clients prepare passwords and some do not (Kafka's do not). A new name or password should equal its own prepared form.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORBIDDEN = (
 
 
 def saslprep(text: str) -> str | None:
-    """Return the prepared form of a text; None if it has letters that none may have."""
+    """Return the prepared form of a text; None if it contains a forbidden character or mixes directions."""
     mapped = "".join(" " if stringprep.in_table_c12(c) else c for c in text if not stringprep.in_table_b1(c))
     prepared = unicodedata.ucd_3_2_0.normalize("NFKC", mapped)
     if any(within(c) for c in prepared for within in FORBIDDEN) or not _reads_one_way(prepared):
@@ -32,7 +32,7 @@ def saslprep(text: str) -> str | None:
 
 
 def _reads_one_way(text: str) -> bool:
-    """Whether a text is written from right to left throughout, or nowhere (RFC 3454, section 6)."""
+    """Return whether a text is right-to-left throughout or nowhere (RFC 3454, section 6)."""
     if not any(map(stringprep.in_table_d1, text)):
         return True
     return stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1]) and not any(map(stringprep.in_table_d2, text))

@@ -1,6 +1,6 @@
-"""SCRAM (RFC 5802, RFC 7677; KIP-84): what both sides of it reckon, and how its messages are written.
+"""SCRAM (RFC 5802, RFC 7677; KIP-84): the computations and the message format that both sides share.
 
-Passwords are taken as their UTF-8 bytes, as all of Kafka's clients do: `saslprep` tells which of them are the same to everybody.
+Passwords are used as their UTF-8 bytes, as in all of Kafka's clients. `saslprep` finds those that other clients encode differently.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from string import ascii_letters, ascii_lowercase, digits
 from typing import Final
 
 HEADER = "n,,"
-"""The start of a client's first message: no channel binding, and nobody to act as."""
+"""The GS2 header of a client's first message: no channel binding and no authorization id."""
 NONCE_LETTERS: Final = digits + ascii_lowercase
 NONCE_BYTES: Final = 17
 PRINTABLE: Final = frozenset(map(chr, range(0x21, 0x7F))) - {","}
@@ -23,7 +23,10 @@ PRINTABLE: Final = frozenset(map(chr, range(0x21, 0x7F))) - {","}
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """One of Kafka's two kinds of SCRAM. `number` is the one on the wire (KIP-554), `hash_name` that of hashlib."""
+    """One of Kafka's two SCRAM mechanisms.
+
+    `number` is its number on the wire (KIP-554), `hash_name` the name of its hash in hashlib.
+    """
 
     name: str
     number: int
@@ -37,7 +40,7 @@ class Algorithm:
         return hashlib.new(self.hash_name, data).digest()
 
     def salted(self, password: str, salt: bytes, iterations: int) -> bytes:
-        """The password made slow to guess: some milliseconds of work."""
+        """Return the salted password (PBKDF2): some milliseconds of work, to slow down guessing."""
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
 
 
@@ -49,7 +52,7 @@ LEAST_ITERATIONS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a server keeps of a password: enough to check one, not enough to log in with. No `repr` shows a secret."""
+    """The stored form of a password: enough to verify a login, not enough to log in. No `repr` shows a secret."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -58,7 +61,7 @@ class Credential:
 
 
 def credential_of(algorithm: Algorithm, salted: bytes, salt: bytes, iterations: int) -> Credential:
-    """Return what to keep of a salted password."""
+    """Return the stored form of a salted password."""
     client_key = algorithm.hmac(salted, b"Client Key")
     return Credential(salt, algorithm.hash(client_key), algorithm.hmac(salted, b"Server Key"), iterations)
 
@@ -73,7 +76,7 @@ def nonce(random_bytes: Callable[[int], bytes]) -> str:
 
 
 def letters(data: bytes) -> str:
-    """Write bytes as a number to the base of 36, as long for all of one size."""
+    """Return the bytes as a number in base 36, padded so that inputs of one size have outputs of one length."""
     number, text = int.from_bytes(data, "big"), ""
     for _ in range(len(data) * 26 // NONCE_BYTES):
         number, digit = divmod(number, len(NONCE_LETTERS))
@@ -82,11 +85,11 @@ def letters(data: bytes) -> str:
 
 
 class NotScram(ValueError):
-    """A message is none of SCRAM's: what is wrong with it, without any of its bytes."""
+    """A message is not valid SCRAM: what is wrong, without any of its bytes."""
 
 
 def attributes(message: str) -> list[tuple[str, str]]:
-    """Split a message into its attributes. Raises `NotScram`."""
+    """Split a message into (key, value) pairs. Raises `NotScram`."""
     pairs = []
     for part in message.split(","):
         key, equals, value = part.partition("=")
@@ -97,14 +100,14 @@ def attributes(message: str) -> list[tuple[str, str]]:
 
 
 def expect(pairs: list[tuple[str, str]], *keys: str) -> list[str]:
-    """Return the values of the first attributes, which must be these, in this order. Raises `NotScram`."""
+    """Return the values of the first attributes, whose keys must be `keys` in this order. Raises `NotScram`."""
     if [key for key, _ in pairs[: len(keys)]] != list(keys):
         raise NotScram(f"its attributes are not {', '.join(keys)}")
     return [value for _, value in pairs[: len(keys)]]
 
 
 def text_of(data: bytes) -> str:
-    """Return a message's text. Raises `NotScram`."""
+    """Decode a message as UTF-8. Raises `NotScram`."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -118,7 +121,7 @@ def checked_nonce(value: str) -> str:
 
 
 def decoded(value: str) -> bytes:
-    """Return the bytes of Base64. Raises `NotScram`."""
+    """Decode Base64. Raises `NotScram`."""
     try:
         return b64decode(value, validate=True)
     except (binascii.Error, ValueError):
@@ -130,12 +133,12 @@ def encoded(data: bytes) -> str:
 
 
 def escaped(name: str) -> str:
-    """Return a user's name as it stands in a message."""
+    """Return a user's name escaped for a message."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
 def unescaped(name: str) -> str:
-    """Return the name that stands in a message. Raises `NotScram`."""
+    """Return the user's name that is escaped in a message. Raises `NotScram`."""
     if not name or "=" in name.replace("=2C", "").replace("=3D", ""):
         raise NotScram("its name is empty, or has an equals sign that is none of =2C and =3D")
     return name.replace("=2C", ",").replace("=3D", "=")

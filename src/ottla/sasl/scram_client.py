@@ -1,4 +1,4 @@
-"""The client's side of SCRAM (RFC 5802; KIP-84): it proves that it knows the password, and has the server prove the same."""
+"""The client's side of SCRAM (RFC 5802; KIP-84): each side proves to the other that it has the password or its stored form."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ottla.sasl.scram import (
 )
 
 MOST_ITERATIONS = 1_000_000
-"""No server needs more, and one that asks for more wants to keep the client busy."""
+"""The most iterations that a server may require. No server needs more: a higher number only keeps the client busy."""
 UNTRUSTED = "The server did not prove that it knows the password: check who answers at this address before you trust it."
 
 
 class ScramClient:
-    """`client_nonce` is what `nonce` returns.
+    """The client's side of one login. `client_nonce` comes from `nonce`.
 
-    With `token`, name and password are the id and the HMAC of a delegation token (KIP-48).
+    With `token`, username and password are the id and the HMAC of a delegation token (KIP-48).
     """
 
     def __init__(self, algorithm: Algorithm, username: str, password: str, client_nonce: str, *, token: bool = False) -> None:

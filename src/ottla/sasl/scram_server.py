@@ -1,6 +1,6 @@
 """The server's side of SCRAM (RFC 5802; KIP-84, and KIP-48 for delegation tokens).
 
-Somebody who does not exist is led through the whole exchange: with a salt of his own, the same each time, and refused at its end.
+A user that does not exist goes through the whole exchange, with a salt that stays the same for his name, and is refused at its end.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ottla.sasl.scram import (
 )
 
 TOKEN: str = "tokenauth"
-"""The extension of a client that logs in with a delegation token."""
+"""The SCRAM extension of a client that logs in with a delegation token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who has a credential. `name` is that of the user, which is not what he logged in with if it was a token's id."""
+    """A user with a credential. `name` is the user's name; the login name differs from it if it is the id of a delegation token."""
 
     name: str
     credential: Credential
@@ -42,13 +42,13 @@ class Account:
 
 
 Lookup = Callable[[str, bool], Account | Callable[[], Account] | None]
-"""Finds an account by name, or by a token's id if the flag is set. What takes long to compute comes as a callable."""
+"""Finds an account by name, or by a delegation token's id if the flag is set. A slow lookup returns a callable."""
 
 
 def credential_of_nobody(algorithm: Algorithm, secret: bytes, name: str, like: Credential | None = None) -> Credential:
-    """Return a credential that no password fits, of a salt and iterations such as those of a real one.
+    """Return a credential that no password matches, with a salt and iterations like those of a real one.
 
-    The salt is made of `secret` and the name, so that it stays the same for as long as the secret does.
+    The salt is derived from `secret` and the name, so it stays the same as long as the secret does.
     """
     seed = hmac.digest(secret, f"{algorithm.name},{name}".encode(), "sha512")
     size, salt = algorithm.size, letters(seed[:NONCE_BYTES]).encode()
@@ -59,12 +59,12 @@ def credential_of_nobody(algorithm: Algorithm, secret: bytes, name: str, like: C
 
 
 class ScramServer:
-    """`server_nonce` is what `nonce` returns.
+    """The server's side of one login. `server_nonce` comes from `nonce`.
 
-    A client may answer with its own nonce once more before the one that it was given, as librdkafka before 2.6.1 does: the proof is
-    made over the challenge itself, and so fits no other.
+    A client may answer with its own nonce once more before the combined nonce, as librdkafka before 2.6.1 does. That is safe: the
+    proof covers the challenge itself, and so matches no other.
 
-    `nobody` returns, for an unknown name, a credential that no password fits: the same for all exchanges.
+    `nobody` returns a credential that no password matches, for a name that does not exist: the same in every exchange.
     """
 
     def __init__(self, algorithm: Algorithm, lookup: Lookup, server_nonce: str, nobody: Callable[[str], Credential]) -> None:
