@@ -181,11 +181,11 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "a flipped bit in meta.properties": (lambda at: flip(at / "meta.properties", 30), "is not as it was written: restore it"),
     "both halves of the registry gone": (
         lambda at: list(map(remove, (at / name for name in REGISTRY))),
-        "there is no journal in registry and registry.copy, though registry.commits tells of ",
+        "there is no journal in registry and registry.copy, but registry.commits counts ",
     ),
     "both halves of the registry shorter": (
         lambda at: list(map(zero_last_line, (at / name / JOURNAL for name in REGISTRY))),
-        ", though registry.commits tells of ",
+        ", but registry.commits counts ",
     ),
     "no registry": (
         lambda at: list(map(remove, (at / name for name in (*REGISTRY, "registry.commits")))),

@@ -1,1 +1,4 @@
-"""The registry of one broker, kept twice on its own disk so that damage of either is found and mended. Knows the disk port only."""
+"""The registry of a lone broker, kept twice on its own disk so that damage to either copy is found and repaired.
+
+Uses only the disk port.
+"""

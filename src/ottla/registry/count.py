@@ -1,7 +1,7 @@
-"""How many commits a registry has had, kept beside its two directories: journals that end before that have lost some.
+"""The count of commits of a registry, in a file beside its two directories: journals that end at a lower commit have lost some.
 
-The number is written when its commit is on stable storage, and synced with the copy. So what a power cut leaves may be older, and
-is never too high. Knows the disk port and lines; knows no journals.
+The count is written when its commit is on stable storage, and synced together with the copy. After a power cut it may be too low,
+and is never too high. This module uses the disk port and the format of journal lines, and reads no journals.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ UNKNOWN = -1
 
 
 def counted(disk: Disk) -> int:
-    """The number of the last commit; `UNKNOWN` if there is no such file or it is damaged. Raises `StorageFailed`."""
+    """Return the number of the last commit, or `UNKNOWN` if the file is missing or damaged. Raises `StorageFailed`."""
     return _number(disk.read_file(COUNT)) if disk.exists(COUNT) else UNKNOWN
 
 
 def is_damaged(disk: Disk) -> bool:
-    """Whether the file is there and is not as it was written. Raises `StorageFailed`."""
+    """Return whether the file exists and its contents are damaged. Raises `StorageFailed`."""
     return disk.exists(COUNT) and counted(disk) == UNKNOWN
 
 
 def forget(disk: Disk) -> None:
-    """Have nothing known, on stable storage: before journals with fewer commits are put back. Raises `StorageFailed`."""
+    """Remove the file durably, before journals with fewer commits are restored. Raises `StorageFailed`."""
     if disk.exists(COUNT):
         disk.remove(COUNT)
         disk.sync_dir("")
 
 
 class CommitCount:
-    """The number of the last commit, in its file. One that can't be written stays older, which is true as well."""
+    """The file with the number of the last commit. After a failed write the number stays lower, which is harmless."""
 
     def __init__(self, disk: Disk) -> None:
-        """Raises `StorageFailed`."""
+        """Open the file, if it exists and is whole. Raises `StorageFailed`."""
         self._disk = disk
         self._known = counted(disk)
         if is_damaged(disk):
-            log.warning("%s was damaged: it is written anew from what the journals have", COUNT)
+            log.warning("%s was damaged: it is written anew from the journals", COUNT)
         self.file: File | None = None if self._known == UNKNOWN else disk.open(COUNT)
 
     def says(self, commits: int) -> bool:
         return self._known == commits
 
     def note(self, commits: int) -> None:
-        """So many commits are on stable storage."""
+        """Write the count: all commits up to this number are on stable storage. A failure is only logged."""
         try:
             if self.file is None:
                 self._disk.write_file(COUNT, _content(commits))
@@ -68,12 +68,12 @@ class CommitCount:
 
 
 def _content(commits: int) -> bytes:
-    """32 bytes, whatever the number: a line as of a journal, in one sector."""
+    """Return 32 bytes for any number: a line in the journal's format, which fits in one sector."""
     return lines.write(f"{commits:0{DIGITS}d}", 0)[0]
 
 
 def _number(data: bytes) -> int:
-    """Raises nothing: what is not as it was written is `UNKNOWN`."""
+    """Return the number in these bytes, or `UNKNOWN` if they are damaged. Raises nothing."""
     digits = data[lines.DIGITS + 2 : -2]
     number = int(digits) if digits.isdigit() and len(digits) == DIGITS else UNKNOWN
     return number if number != UNKNOWN and data == _content(number) else UNKNOWN

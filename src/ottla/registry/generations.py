@@ -1,8 +1,8 @@
-"""The two directories of a registry: which journals they hold, which is the newest, and what two of one name prove together.
+"""The two directories of a registry: their journals, which one is the newest, and what its two files together prove.
 
-A commit is acknowledged when it is on stable storage in the first directory and written in the other, in this order. So the last
-commit of the first may be torn, never acknowledged, where the other ends before it; any other fault is damage, and is mended from
-the other directory as long as that is whole. The count of commits shows what both have lost. Knows the disk port and lines.
+A commit is acknowledged once it is on stable storage in the first directory and then written in the other. If the other ends
+before the last commit of the first, that commit may be torn and was never acknowledged. Any other fault is damage, and is repaired
+from the other directory if that is whole. The count of commits reveals commits that both have lost. Uses the disk port and `lines`.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ DIRECTORIES = (FIRST, COPY)
 JOURNAL = ".journal"
 DIGITS = 20
 ROOM_BYTES = 1 << 16
-"""By how much a journal is extended with zeros."""
+"""The zeros that extend a journal, in bytes."""
 
 SPARE_BYTES = 1 << 15
-"""How much of these is left to what a full disk must not refuse."""
+"""The zeros, in bytes, that are reserved for changes which a full disk must not refuse."""
 
-REMEDY = "`ottla registry check` tells more, and `ottla registry restore` puts back the best copy there is"
+REMEDY = "run `ottla registry check` for the details, and `ottla registry restore` to put back the best copy there is"
 
 
 def journal_name(commits: int) -> str:
-    """`00000000000000000042.journal`: begins with what 42 commits left."""
+    """Return the name of the journal that begins with the state after `commits` commits: `00000000000000000042.journal`."""
     return f"{commits:0{DIGITS}d}{JOURNAL}"
 
 
 def numbers(disk: Disk, directory: str) -> list[int]:
-    """After how many commits each journal in a directory begins, sorted. Raises `StorageFailed`."""
+    """Return the number of commits before each journal in a directory, sorted. Raises `StorageFailed`."""
     names = (name.removesuffix(JOURNAL) for name in disk.list(directory) if name.endswith(JOURNAL))
     return sorted(int(name) for name in names if len(name) == DIGITS and name.isascii() and name.isdigit())
 
 
 def is_begun(disk: Disk) -> bool:
-    """Whether there is any journal. Raises `StorageFailed`."""
+    """Return whether there is any journal. Raises `StorageFailed`."""
     return any(numbers(disk, directory) for directory in DIRECTORIES)
 
 
 def read_journal(disk: Disk, path: str) -> JournalReading:
-    """Read a journal; one that is missing holds nothing. Raises `StorageFailed` if it can't be read."""
+    """Read a journal; a missing one is an empty reading. Raises `StorageFailed` if it can't be read."""
     if not disk.exists(path):
         return JournalReading(path, fault=0, is_there=False)
     return lines.read(path, disk.read_file(path))
@@ -57,7 +57,7 @@ def read_journal(disk: Disk, path: str) -> JournalReading:
 
 @dataclass(slots=True)
 class Found:
-    """The newest journal: `best` is what counts, `others` differ from it and have to be made like it."""
+    """The newest journal: `best` is the reading to use, `others` are the readings that differ from it and must be repaired."""
 
     number: int
     best: JournalReading
@@ -65,11 +65,11 @@ class Found:
 
 
 def find(disk: Disk) -> Found | None:
-    """Read the newest journal in both directories; None if there never was any. Raises `RegistryDamaged` and `StorageFailed`."""
+    """Read the newest journal in both directories; None if there never was one. Raises `RegistryDamaged` and `StorageFailed`."""
     present = {number for directory in DIRECTORIES for number in numbers(disk, directory)}
     count = counted(disk)
     if not present and count >= 0:
-        raise RegistryDamaged(f"there is no journal in {FIRST} and {COPY}, though {COUNT} tells of {count} commits: {REMEDY}")
+        raise RegistryDamaged(f"there is no journal in {FIRST} and {COPY}, but {COUNT} counts {count} commits: {REMEDY}")
     if not present:
         return None
     number = max(present)
@@ -85,18 +85,16 @@ def find(disk: Disk) -> Found | None:
 
 
 def _newest(reading: JournalReading, count: int) -> JournalReading:
-    """The same reading, if it holds all that there were. Raises `RegistryDamaged`."""
+    """Return the reading if it is the newest journal and has all `count` commits. Raises `RegistryDamaged`."""
     if reading.continued:
         raise RegistryDamaged(f"{reading.path} is not the newest journal of the registry, and the newest is missing: {REMEDY}")
     if reading.commits < count:
-        raise RegistryDamaged(
-            f"{reading.path} and its copy end at commit {reading.commits}, though {COUNT} tells of {count}: {REMEDY}"
-        )
+        raise RegistryDamaged(f"{reading.path} and its copy end at commit {reading.commits}, but {COUNT} counts {count}: {REMEDY}")
     return reading
 
 
 def choose(first: JournalReading, copy: JournalReading) -> JournalReading:
-    """Return the one that holds every acknowledged commit. Raises `RegistryDamaged` if neither can be trusted to."""
+    """Return the reading that has every acknowledged commit. Raises `RegistryDamaged` if neither provably has."""
     for one in (first, copy):
         if one.newer_format:
             sentence = f"{one.path} has format {one.newer_format}, newer than {lines.FORMAT}: start the newer version that wrote it"
@@ -105,8 +103,9 @@ def choose(first: JournalReading, copy: JournalReading) -> JournalReading:
     if best.commits < 0:
         raise _damaged_twice(first, copy)
     if other.commits >= 0 and other.data[: other.end] != best.data[: other.end]:
-        raise RegistryDamaged(f"{first.path} and {copy.path} tell different stories: {REMEDY}")
-    # What the copy lacks was lost in a power cut. A journal that was cut is not torn: its room was there before the commit.
+        raise RegistryDamaged(f"{first.path} and {copy.path} contain different commits: {REMEDY}")
+    # A copy that ends earlier lost lines in a power cut. The first may then be torn, but not truncated: the zeros that a commit
+    # overwrites were durable before it.
     is_torn = best is first and 0 <= copy.commits < first.commits and first.fault < len(first.data)
     if not (best.is_whole or is_torn) or best.reaches_beyond(best) or other.reaches_beyond(best):
         raise _damaged_twice(first, copy)
@@ -122,7 +121,7 @@ def _faults(*readings: JournalReading) -> str:
 
 
 def fault(reading: JournalReading) -> str:
-    """What is wrong with a journal, in words that follow its name."""
+    """Return what is wrong with a journal, in words that follow its path."""
     if not reading.is_there:
         return "is missing"
     if reading.fault == len(reading.data):
@@ -133,7 +132,7 @@ def fault(reading: JournalReading) -> str:
 
 
 def mend(disk: Disk, found: Found) -> None:
-    """Make the others like the best, and tell of it. Raises `StorageFailed`."""
+    """Make the other readings' files equal to the best, and log each repair. Raises `StorageFailed`."""
     best = found.best
     for one in found.others:
         if one is best:
@@ -150,7 +149,7 @@ def mend(disk: Disk, found: Found) -> None:
 
 
 def _write_on(disk: Disk, one: JournalReading, best: JournalReading) -> None:
-    """Write what is missing behind the last whole line, so that no other byte is touched."""
+    """Write the missing lines after the last whole line, and leave every byte before them untouched."""
     file = disk.open(one.path)
     rest = best.data[one.end : best.end]
     file.write(one.end, rest + bytes(max(ROOM_BYTES, file.size - one.end - len(rest))))
@@ -162,7 +161,7 @@ def with_room(content: bytes) -> bytes:
 
 
 def compose(tree: Tree, commits: int) -> tuple[bytes, int]:
-    """(the bytes of a new journal that holds this, the checksum of its last line)."""
+    """Return (the bytes of a new journal with these entries, the checksum of its last line)."""
     text, chain = lines.write(lines.head(commits, len(tree)), 0)
     parts = [text]
     for path, node in tree.entries():
@@ -172,7 +171,7 @@ def compose(tree: Tree, commits: int) -> tuple[bytes, int]:
 
 
 def begin(disk: Disk, tree: Tree, commits: int, directories: Iterable[str] = DIRECTORIES) -> tuple[int, int]:
-    """Write a new journal twice, durable on return; returns (its end, its last checksum). Raises `StorageFailed`."""
+    """Write a new journal to each directory, durable on return; return (its end, its last checksum). Raises `StorageFailed`."""
     content, chain = compose(tree, commits)
     for directory in directories:
         disk.make_dir(directory)
@@ -181,7 +180,7 @@ def begin(disk: Disk, tree: Tree, commits: int, directories: Iterable[str] = DIR
 
 
 def remove_unfinished(disk: Disk) -> None:
-    """Remove what a broker that ended left half written. Raises `StorageFailed`."""
+    """Remove temporary files that an ended broker left half written. Raises `StorageFailed`."""
     for directory in DIRECTORIES:
         for name in disk.list(directory):
             if name.endswith(".tmp"):
@@ -189,7 +188,7 @@ def remove_unfinished(disk: Disk) -> None:
 
 
 def forget(disk: Disk, kept: int) -> None:
-    """Remove all but the newest `kept` journals. What the disk refuses is removed next time."""
+    """Remove all but the newest `kept` journals. A file that the disk refuses to remove is left for the next call."""
     for directory in DIRECTORIES:
         for number in numbers(disk, directory)[:-kept]:
             try:

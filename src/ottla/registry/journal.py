@@ -1,8 +1,8 @@
-"""A registry kept twice on a disk: two directories that hold the same journal. Knows the disk port; decides nothing about entries.
+"""A registry kept twice on a disk: two directories that hold the same journal. It uses the disk port, and gives entries no meaning.
 
-A commit is one sync of the first journal, on an idle SSD 0.2 ms in the median, on the caller's thread or beside it. It is written
-once the one before is durable or was given up. The copy is synced behind it. A journal that has grown to a multiple of what it
-tells is begun anew, a little with each commit.
+A commit is one sync of the first journal, on an idle SSD 0.2 ms in the median, on the caller's thread or in the background. It is
+written once the previous commit is durable or was undone. The copy is synced afterwards. A journal that has grown to a multiple of
+its entries is rewritten, a little with each commit.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from ottla.registry.tree import Tree, Undo, removals
 log = logging.getLogger("ottla.registry")
 
 KEPT = 2
-"""Journals that are kept in each directory: the one in use, and the one before."""
+"""The number of journals kept in each directory: the current one and its predecessor."""
 
 
 class JournalRegistry:
     """Implements `ottla.ports.Registry` on a disk; every change is durable when its call returns.
 
-    One process owns the disk (the data directory's lock sees to it) and is its session: ephemeral entries are removed when the
+    One process owns the disk (the lock of the data directory ensures it) and is its session. Ephemeral entries are removed when the
     registry is closed, and those left by a killed process when it is opened.
 
-    After a failed sync everything but reading raises `StorageFailed`, as nobody knows what is durable: until the next start.
+    After a sync that failed and could not be undone, every commit raises `StorageFailed` until the next start: what is durable is
+    unknown. Reading still works.
     """
 
     def __init__(self, disk: Disk, tree: Tree, number: int, commits: int, end: int, chain: int, base: int) -> None:
@@ -59,10 +60,10 @@ class JournalRegistry:
 
     @classmethod
     def open(cls, disk: Disk, given: Tree | None = None) -> JournalRegistry:
-        """Open the registry on this disk, or begin one, with these entries if any.
+        """Open the registry on this disk, or create one with the `given` entries.
 
-        What a crash left torn and what is damaged in one of the directories is mended, and logged. Raises `StorageFailed`, and
-        `RegistryDamaged` if it might be that acknowledged changes are lost; nothing is changed then.
+        A line torn by a crash and damage in one of the directories are repaired, and logged. Raises `StorageFailed`, and
+        `RegistryDamaged` if acknowledged changes might be lost; nothing is changed then.
         """
         found = find(disk)
         if found is None:
@@ -102,7 +103,7 @@ class JournalRegistry:
         yield from self._tree.let_go(written.undo)
 
     def close(self) -> None:
-        """End the session; nothing may be asked afterwards."""
+        """End the session; no method may be called afterwards."""
         self._renewal.stop()
         try:
             self._finish_first()
@@ -114,7 +115,7 @@ class JournalRegistry:
         self.commit(removals(self._tree.ephemeral()))
 
     def _write(self, changes: Sequence[Change]) -> _Written:
-        """Make the changes in memory and write them to the first journal: to be synced. What is under way is finished before."""
+        """Apply the changes in memory and write them to the first journal, unsynced. A commit in progress is finished first."""
         self._finish_first()
         number = self._commits + 1
         undo = self._tree.commit(changes)
@@ -128,14 +129,14 @@ class JournalRegistry:
         return _Written(number, chain, changes, line, undo)
 
     def _finish_first(self) -> None:
-        """Wait for what is under way, on the caller's thread. A failure is told to whoever began it."""
+        """Finish a commit in progress on the caller's thread. Its failure is raised to the caller of `commit_slowly`."""
         written, self._under_way = self._under_way, None
         if written is not None:
             with suppress(StorageFailed):
                 self._finish(written, _outcome(self._pair.first.sync))
 
     def _finish(self, written: _Written, failure: StorageFailed | None) -> None:
-        """It is on stable storage in the first journal, or that failed. Raises `StorageFailed`, and then it was not made."""
+        """Complete a commit after the sync of the first journal. Raises `StorageFailed` if the commit was not made."""
         try:
             self._pair.finish(written.line, written.number, failure)
         except StorageFailed as refused:
@@ -148,14 +149,14 @@ class JournalRegistry:
             self._change_over(ready)
 
     def _change_over(self, new: NewJournal) -> None:
-        """Use the new journal from now on, if the disk lets us."""
+        """Make the new journal the current one, if the disk allows it."""
         try:
             new.publish(self._disk)
             pair = _Pair(self._disk, new.number, new.end, self._count)
         except StorageFailed as failure:
             self._renewal.gave_up(failure)
             if new.is_published:
-                self._pair.fail(failure)  # the next start reads the new one, so that nothing may go to the old one any more
+                self._pair.fail(failure)  # the next start reads the new journal, so nothing may be written to the old one
             return
         old, self._pair = self._pair, pair
         chain, self._chain = self._chain, new.chain
@@ -166,7 +167,7 @@ class JournalRegistry:
 
 @dataclass(slots=True)
 class _Written:
-    """A commit that is written and not yet finished; `failure` is why it was not made."""
+    """A commit that is written and not yet finished; `failure` is why it was not made, or None."""
 
     number: int
     chain: int
@@ -185,7 +186,7 @@ def _outcome(sync: Callable[[], None]) -> StorageFailed | None:
 
 
 class _Pair:
-    """The journal in use, twice."""
+    """The two files of the current journal."""
 
     def __init__(self, disk: Disk, number: int, end: int, count: CommitCount) -> None:
         self._disk = disk
@@ -194,22 +195,22 @@ class _Pair:
         self._count = count
         self._end = end
         self._room = min(self.first.size, self._copy.size)
-        """As far as both files reach on stable storage."""
+        """The size of the shorter file on stable storage, in bytes."""
         self._failure: StorageFailed | None = None
         self._is_syncing = False
         self._is_behind = False
         self._is_closed = False
 
     def count_up_to(self, commits: int) -> None:
-        """Let the count say what the journals hold: a killed process may have left some of it in memory. Raises `StorageFailed`."""
+        """Set the count to what the journals contain: a killed process may have left commits unsynced. Raises `StorageFailed`."""
         if not self._count.says(commits):
             self.first.sync()
             self._count.note(commits)
 
     def write(self, line: bytes, *, may_use_spare: bool) -> None:
-        """Write a commit to the first, which is to be synced before `finish`. Raises `StorageFailed`, and then it is in neither."""
+        """Write a commit to the first journal, to be synced before `finish`. Raises `StorageFailed` if it is in neither."""
         if self._failure is not None:
-            sentence = f"a change failed before ({self._failure.reason}), and nobody knows what is on the disk: restart the broker"
+            sentence = f"a change failed before ({self._failure.reason}), and what is on the disk is unknown: restart the broker"
             raise StorageFailed(self.first.path, sentence)
         self._make_room(len(line), may_use_spare=may_use_spare)
         try:
@@ -219,9 +220,9 @@ class _Pair:
             raise
 
     def finish(self, line: bytes, number: int, failure: StorageFailed | None) -> None:
-        """The first was synced, or that failed: commit `number` is durable and written in the copy on return.
+        """Write commit `number` to the copy and the count, after the sync of the first journal, which may have ended in `failure`.
 
-        Raises `StorageFailed`, and then it is in neither.
+        Raises `StorageFailed` if the commit is in neither journal.
         """
         try:
             if failure is not None:
@@ -235,7 +236,7 @@ class _Pair:
         self._sync_copy()
 
     def fail(self, failure: StorageFailed) -> None:
-        """Take nothing any more."""
+        """Refuse every later commit."""
         self._failure = failure
 
     def close(self) -> None:
@@ -248,7 +249,7 @@ class _Pair:
             self._count.close()
 
     def retire(self, line: bytes) -> None:
-        """Say that a newer journal follows, as far as there is room for that, and close."""
+        """Append a line that says that a newer journal follows, if there is room for it, and close the files."""
         try:
             for file in (self.first, self._copy):
                 if file.size >= self._end + len(line):
@@ -263,7 +264,7 @@ class _Pair:
         self._copy.close()
 
     def make_room_slowly(self, size: int) -> CommitSteps:
-        """Keep room ahead. What the disk refuses is refused again when the room is needed."""
+        """Extend the files ahead of need. A refusal of the disk is ignored: `write` fails when the room is needed."""
         if self._room < self._end + size + SPARE_BYTES:
             with suppress(StorageFailed):
                 sizes = self._extend(size)
@@ -271,21 +272,24 @@ class _Pair:
                     self._room = max(self._room, sizes)
 
     def _make_room(self, size: int, *, may_use_spare: bool) -> None:
-        """Keep room ahead. A full disk refuses what makes the registry larger, and goes on with what removes entries or begins a
-        session."""
+        """Extend the files ahead of need.
+
+        A full disk refuses changes that make the registry larger, but not changes that remove entries or begin a session: those may
+        use the spare room. Raises `StorageFailed`.
+        """
         if self._room >= self._end + size + SPARE_BYTES:
             return
         try:
             sizes = self._extend(size)
             for file in (self.first, self._copy):
-                file.sync()  # a journal without room is taken for one that was cut
+                file.sync()  # a journal without zeros at its end counts as truncated
             self._room = sizes
         except StorageFailed:
             if not may_use_spare or self._room <= self._end + size:
                 raise
 
     def _extend(self, size: int) -> int:
-        """Have both files extended with zeros, which are to be synced; returns how large both are at least."""
+        """Extend both files with zeros, not yet synced; return the size of the shorter one."""
         wanted = self._end + size + SPARE_BYTES + ROOM_BYTES
         for file in (self.first, self._copy):
             if file.size < wanted:
@@ -301,7 +305,7 @@ class _Pair:
             self._failure = failure
 
     def _behind(self) -> list[File]:
-        """What is synced behind a commit."""
+        """Return the files that are synced in the background after a commit."""
         return [self._copy] if self._count.file is None else [self._copy, self._count.file]
 
     def _sync_copy(self) -> None:
@@ -319,7 +323,7 @@ class _Pair:
         behind, self._is_behind = self._is_behind, False
         if failure is not None:
             log.warning(
-                "the registry's copy and count could not be synced: %s; the next start looks at them",
+                "the registry's copy and count could not be synced: %s; the next start checks and repairs them",
                 failure,
                 extra={"cause": "copy"},
             )

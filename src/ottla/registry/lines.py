@@ -1,10 +1,11 @@
-"""What a journal of the registry is made of: lines with checksums. Knows the tree of entries; opens no files.
+"""The format of a journal of the registry: lines with checksums. It uses the tree of entries, and opens no files.
 
-The first line says which format it is, how many commits came before, and how many entries these left; then comes a line for each
-entry, then a line for each commit. What follows is zeros: room that is the journal's already, so that a full disk cannot refuse it,
-and at least one of them, so that a journal that was cut is known by it.
-A line is eight hexadecimal digits, a space and JSON. The digits are the CRC-32 of the JSON, begun with that of the line before, so
-that no line can change, be missing, come twice or come from another journal unnoticed. Values are bytes, written as Latin-1.
+The first line has the format's number, the number of earlier commits, and the number of entries that these left. A line for each
+entry follows, then a line for each commit. Zeros fill the rest: room that the journal already owns, so that a full disk cannot
+refuse it. There is at least one zero, so that a truncated journal is recognized.
+
+A line is eight hexadecimal digits, a space and JSON. The digits are the CRC-32 of the JSON, seeded with that of the previous line.
+So a line that was changed, lost, repeated or taken from another journal is detected. Values are bytes, written as Latin-1.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ DIGITS = 8
 
 
 def write(value: object, chain: int) -> tuple[bytes, int]:
-    """(the line, its checksum) where the line before has the checksum `chain`; 0 for the first."""
+    """Return (the line, its checksum), where `chain` is the checksum of the previous line; 0 for the first line."""
     text = dumps(value, separators=(",", ":")).encode() + b"\n"
     chain = crc32(text, chain)
     return b"%08x %b" % (chain, text), chain
@@ -42,12 +43,12 @@ def commit(number: int, changes: Sequence[Change]) -> object:
 
 
 def most_bytes(changes: Sequence[Change]) -> int:
-    """About how many bytes the line of a commit takes, rather more than less: JSON has a second byte for each quotation mark."""
+    """Return an upper estimate of the bytes of a commit's line: JSON has a second byte for each quotation mark."""
     return 64 + sum(32 + len(change.path) + 2 * len(change.value or b"") for change in changes)
 
 
 def continued(commits: int) -> object:
-    """The last line of a journal after which another one was begun, so that nobody takes it for the newest."""
+    """Return the last line of a journal that has a successor, so that it is never mistaken for the newest."""
     return {"continued": commits}
 
 
@@ -60,10 +61,10 @@ def _change(change: Change) -> list[object]:
 
 @dataclass(slots=True)
 class JournalReading:
-    """What a journal holds, as far as it is whole.
+    """The contents of a journal, up to the first line that is not whole.
 
-    `commits` counts all that ever were; it is -1 where the entries at the beginning are not whole. `end` is the byte behind the
-    last whole line and `chain` that line's checksum. `fault` is the first byte that belongs to no whole line, or -1.
+    `commits` counts from the beginning of the registry; it is -1 if the entries are not whole. `end` is the position after the last
+    whole line and `chain` that line's checksum. `fault` is the position of the first byte that is in no whole line, or -1.
     """
 
     path: str
@@ -74,27 +75,27 @@ class JournalReading:
     chain: int = 0
     fault: int = -1
     base: int = 0
-    """How many bytes the entries take."""
+    """The number of bytes that the first line and the entries take."""
     continued: bool = False
     newer_format: int = 0
     is_there: bool = True
 
     @property
     def is_whole(self) -> bool:
-        """Whether it can be read to its end."""
+        """Return whether the journal can be read to its end."""
         return self.fault < 0
 
     def reaches_beyond(self, best: JournalReading) -> bool:
-        """Whether there is more than one line behind the end of `best`, that is not repeated from it.
+        """Return whether more than one line, not repeated from `best`, follows the end of `best` in this journal.
 
-        A commit is written once the one before is on stable storage, so that no crash leaves more than one torn line.
+        A commit is written once the previous one is on stable storage, so no crash leaves more than one torn line.
         """
         rest = self.data[best.end :].strip(b"\0")
         return b"\n" in rest[:-1] and rest not in best.data[: best.end]
 
 
 def read(path: str, data: bytes) -> JournalReading:
-    """Read a journal as far as it is whole."""
+    """Read a journal up to the first line that is not whole."""
     reading = JournalReading(path, data)
     try:
         _read_lines(reading)
@@ -104,7 +105,7 @@ def read(path: str, data: bytes) -> JournalReading:
 
 
 def _read_lines(reading: JournalReading) -> None:
-    """Raises `ValueError`, or another error of a value that is not what it should be, at the line that begins at `reading.end`."""
+    """Read the lines into `reading`. Raises `ValueError`, or another error of a bad value, for the line at `reading.end`."""
     header = _read_header(reading)
     for _ in range(header["entries"]):
         text, chain = _next(reading)
@@ -125,7 +126,7 @@ def _read_lines(reading: JournalReading) -> None:
 
 
 def _is_room(data: bytes, position: int) -> bool:
-    """Whether nothing but zeros follows, of which there is always one: a journal without was cut."""
+    """Return whether only zeros follow, at least one: a journal without zeros was truncated."""
     return data[position : position + 1] == b"\0" and data.count(b"\0", position) == len(data) - position
 
 
@@ -151,7 +152,7 @@ def _read_change(path: str, value: str | None = None, ephemeral: int = 0) -> Cha
 
 
 def _next(reading: JournalReading) -> tuple[bytes, int]:
-    """(the JSON of the next line with its end, its checksum). Raises `ValueError` if the line is not whole."""
+    """Return (the JSON of the next line with its newline, its checksum). Raises `ValueError` if the line is not whole."""
     begin = reading.end + DIGITS + 1
     text = reading.data[begin : reading.data.index(b"\n", begin) + 1]
     chain = crc32(text, reading.chain)

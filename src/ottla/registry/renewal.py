@@ -1,8 +1,8 @@
-"""Beginning a journal anew when most of it tells of what is no more, a little with each commit. Knows the disk port and lines.
+"""The rewriting of a journal that consists mostly of outdated commits, a little with each commit. Uses the disk port and `lines`.
 
-The new journal is written beside the one in use, under names that end with `.tmp`, from the entries as they were when it was begun.
-The commits made since follow. When all but the last few of these are on stable storage it gets its name: first in the first
-directory.
+The new journal is written beside the current one, in files whose names end with `.tmp`, from the entries at the time when it was
+begun. The commits made since follow. Once all but the last few of these are on stable storage, the files get their final names: the
+one in the first directory first.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ottla.registry.tree import Tree
 log = logging.getLogger("ottla.registry")
 
 LEAST_BYTES = 1 << 20
-"""Commits that a journal may always hold before it is begun anew."""
+"""The bytes of commits that a journal may always contain before it is rewritten."""
 
 STEP_ENTRIES = 128
-"""Entries that go into the new journal with each commit."""
+"""The number of entries that go into the new journal with each commit."""
 
 STEP_COMMITS = 4
-"""Commits that follow them with each."""
+"""The number of older commits that go into the new journal with each commit, once all entries are written."""
 
 
 class NewJournal:
-    """A journal that is being written. `number` is how many commits came before its entries were taken."""
+    """A journal that is being written. `number` is the number of commits before its entries were copied."""
 
     def __init__(self, disk: Disk, number: int, tree: Tree) -> None:
-        """`tree` must not be changed by anybody."""
+        """Open the files and write the first line. `tree` must not change afterwards. Raises `StorageFailed`."""
         self.number = number
         self.chain = 0
         self.end = 0
@@ -54,7 +54,7 @@ class NewJournal:
         return self._files
 
     def step(self) -> bool:
-        """Write some entries, or when all are written some of the commits; True if none is left. Raises `StorageFailed`."""
+        """Write some entries, or if all are written some of the commits; return whether none is left. Raises `StorageFailed`."""
         if self._has_entries:
             self._add([lines.commit(*self.commits.popleft()) for _ in range(min(STEP_COMMITS, len(self.commits)))])
             return not self.commits
@@ -65,18 +65,18 @@ class NewJournal:
         return False
 
     def publish(self, disk: Disk) -> None:
-        """Add the last commits, and let this be the newest journal. Raises `StorageFailed`."""
+        """Append the last commits and the zeros, sync, and rename the files to be the newest journal. Raises `StorageFailed`."""
         self._add([lines.commit(number, changes) for number, changes in self.commits])
         for file in self._files:
             file.append([bytes(ROOM_BYTES)])
             file.sync()
             file.close()
-        self.is_published = True  # perhaps: a rename that could not be synced may have been made
+        self.is_published = True  # perhaps: a rename whose sync fails may have been made
         for directory in DIRECTORIES:
             disk.rename(f"{directory}/{self.name}.tmp", f"{directory}/{self.name}")
 
     def discard(self, disk: Disk) -> None:
-        """Remove it. What the disk refuses is removed by the next start."""
+        """Remove the files. A file that the disk refuses to remove is removed by the next start."""
         for file in self._files:
             file.close()
         for directory in DIRECTORIES:
@@ -99,7 +99,10 @@ class NewJournal:
 
 
 class Renewal:
-    """When a journal is begun anew, and how far that is. `base` bytes of the journal in use are entries, `end` all it has."""
+    """The decision when to rewrite a journal, and the progress of that.
+
+    Of the current journal's `end` bytes, `base` are entries.
+    """
 
     def __init__(self, disk: Disk, tree: Tree, base: int, end: int) -> None:
         self._disk = disk
@@ -111,7 +114,10 @@ class Renewal:
         self._is_synced = False
 
     def go_on(self, number: int, changes: Sequence[Change], size: int) -> NewJournal | None:
-        """A commit was made: do a little. Returns the new journal when it can be published; from then on it is the one in use."""
+        """Write a little of a new journal after commit `number`, which took `size` bytes.
+
+        Return the new journal when it can be published; from then on it is the current one.
+        """
         self._end += size
         try:
             return self._go_on(number, changes)
@@ -120,13 +126,13 @@ class Renewal:
             return None
 
     def gave_up(self, failure: StorageFailed) -> None:
-        """Try again when the journal has grown by as much again."""
-        log.warning("the registry's journal could not be begun anew: %s; it grows on until it can", failure)
+        """Discard the new journal, and try again when the current one has grown by another `LEAST_BYTES`."""
+        log.warning("the registry's journal could not be rewritten: %s; it grows until the next attempt", failure)
         self._limit = self._end + LEAST_BYTES
         self.stop()
 
     def stop(self) -> None:
-        """Give up what is unfinished."""
+        """Discard an unfinished new journal."""
         new, self._new = self._new, None
         if new is not None and not new.is_published:
             new.discard(self._disk)

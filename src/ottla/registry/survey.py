@@ -1,4 +1,4 @@
-"""Looking at all copies of a registry there are, and putting one back. Knows the disk port and lines; knows no topics."""
+"""A survey of all copies of a registry, and the restoration of one. Uses the disk port and `lines`; topics are unknown here."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.registry.tree import Tree
 NEW = ".new"
 DAMAGED = ".damaged"
 BEFORE = ".before"
-"""How what was there is kept, if it was whole, and is of another time."""
+"""The suffix of directories that were whole but hold an earlier or later state than the restored one."""
 
 
 def survey(disk: Disk) -> list[JournalReading]:
-    """Read every journal in both directories, the newest first; one that its twin has and that is missing, too."""
+    """Read every journal in both directories, the newest first; a journal missing in one directory is read as an empty one."""
     present = {number for directory in DIRECTORIES for number in numbers(disk, directory)}
     return [
         read_journal(disk, f"{directory}/{journal_name(number)}")
@@ -25,12 +25,12 @@ def survey(disk: Disk) -> list[JournalReading]:
 
 
 def best_of(readings: list[JournalReading]) -> JournalReading | None:
-    """The one that holds most, as far as it is whole; None if nothing can be read of any."""
+    """Return the reading with the most commits that can be read; None if none can be."""
     return max((one for one in readings if one.commits >= 0), key=lambda one: (one.commits, one.is_whole), default=None)
 
 
 def finish(disk: Disk) -> bool:
-    """Go on where an earlier `put_back` ended half-way; True if one did. Raises `StorageFailed`."""
+    """Complete a `put_back` that was interrupted half-way, and return whether there was one. Raises `StorageFailed`."""
     new = FIRST + NEW
     if disk.exists(FIRST) or not disk.exists(new):
         return False
@@ -39,7 +39,7 @@ def finish(disk: Disk) -> bool:
 
 
 def put_back(disk: Disk, tree: Tree, commits: int, kept_as: str = DAMAGED) -> list[str]:
-    """Let the registry hold this, after so many commits, and keep what was there; returns under which names.
+    """Make a registry of these entries, after `commits` commits, and keep the old directories; return their new names.
 
     Nothing is renamed before the new journals are on stable storage. Raises `StorageFailed`.
     """
@@ -48,7 +48,7 @@ def put_back(disk: Disk, tree: Tree, commits: int, kept_as: str = DAMAGED) -> li
         if disk.exists(directory):
             disk.remove_tree(directory)
     begin(disk, tree, commits, fresh)
-    count.forget(disk)  # it may tell of commits that are lost
+    count.forget(disk)  # it may count commits that are lost
     kept = []
     for directory, new in zip((FIRST, COPY), fresh, strict=True):
         if disk.exists(directory):

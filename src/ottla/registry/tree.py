@@ -1,7 +1,7 @@
-"""The entries of a registry in memory, and what one commit does to them. Knows no files.
+"""The entries of a registry in memory, and the effect of a commit on them. It touches no files.
 
-An entry holds those directly below it, so that removing ten thousand of them with the one above is a single step. Two trees may
-share entries: each changes only those that it owns, and makes others its own first.
+An entry holds its direct children, so that removing ten thousand of them with their parent is a single step. Two trees may share
+entries. Each tree changes only the entries that it owns, and copies a shared entry before changing it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, VersionConflic
 
 
 class StoredEntry(NamedTuple):
-    """What is kept of an entry."""
+    """The stored state of an entry."""
 
     value: bytes
     version: int
@@ -22,17 +22,17 @@ class StoredEntry(NamedTuple):
 
 FREED_AT_ONCE = 500
 BETWEEN = StoredEntry(b"", 0, False)
-"""What stands above an entry that was made without the entries on its way."""
+"""The state of a parent that was created implicitly."""
 
 
 class _Owner:
-    """Who may change an entry: one tree, until it is forked."""
+    """The identity of the tree that may change an entry, until the tree is forked."""
 
     __slots__ = ()
 
 
 class _Branch:
-    """An entry with all below it; `size` is how many these are, with itself."""
+    """An entry with its descendants; `size` is their number, this entry included."""
 
     __slots__ = ("below", "entry", "owner", "size")
 
@@ -43,7 +43,7 @@ class _Branch:
         self.below: dict[str, _Branch] | None = None
 
     def own(self, owner: _Owner) -> _Branch:
-        """This one if it is that owner's, or a copy that is; what is below it is still shared."""
+        """Return this branch if `owner` owns it, else a copy that `owner` owns; its children remain shared."""
         if self.owner is owner:
             return self
         copy = _Branch(self.entry, owner)
@@ -53,7 +53,7 @@ class _Branch:
 
 
 class _Step(NamedTuple):
-    """What was at a place before it was changed: `way` leads from the root to the entry above."""
+    """The state of one place before a change: `way` is the path from the root to the parent, `before` the branch or None."""
 
     way: list[_Branch]
     name: str
@@ -62,11 +62,11 @@ class _Step(NamedTuple):
 
 
 Undo = list[_Step]
-"""What was there before each change, in their order; to be gone through backwards."""
+"""The state before each change, in the order of the changes; undone in reverse order."""
 
 
 class Tree:
-    """Entries by path. A commit is made as a whole or not at all; what it costs does not grow with what it removes."""
+    """Entries by path. A commit is made as a whole or not at all, at a cost that does not grow with the entries it removes."""
 
     def __init__(self) -> None:
         self._owner = _Owner()
@@ -84,14 +84,14 @@ class Tree:
         return [] if found is None or found.below is None else sorted(found.below)
 
     def fork(self) -> Tree:
-        """A tree that holds what this one holds now, whatever is committed to either of them later."""
+        """Return a tree with the present entries; later commits to either tree do not affect the other."""
         other = Tree()
         other._root = self._root
         self._owner = _Owner()
         return other
 
     def entries(self) -> Iterator[tuple[str, StoredEntry]]:
-        """All there are, each after the one above it. A tree that is changed meanwhile must be forked first."""
+        """Iterate over all entries, each after its parent. A tree that changes meanwhile must be forked first."""
         levels = [("", iter(() if self._root.below is None else self._root.below.items()))]
         while levels:
             above, rest = levels[-1]
@@ -105,17 +105,17 @@ class Tree:
                 levels.append((path, iter(branch.below.items())))
 
     def ephemeral(self) -> list[str]:
-        """The topmost ephemeral entries, sorted: removing an entry removes everything below it."""
+        """Return the topmost ephemeral entries, sorted: removing an entry removes everything below it."""
         paths = {path for path, entry in self.entries() if entry.ephemeral}
         return sorted(path for path in paths if not any(above in paths for above in _above(path)))
 
     def put(self, path: str, entry: StoredEntry) -> None:
-        """Set an entry as it is, when it is read from a file."""
+        """Set an entry with its version, as read from a file."""
         way, name = self._way(path, [])
         self._set(way, name, entry, [])
 
     def commit(self, changes: Sequence[Change]) -> Undo:
-        """Make all changes or none; returns what `undo` takes back. Raises `EntryExists`, `NoEntry`, `VersionConflict`."""
+        """Make all changes or none; return the argument for `undo`. Raises `EntryExists`, `NoEntry` and `VersionConflict`."""
         undo: Undo = []
         try:
             for change in changes:
@@ -126,18 +126,18 @@ class Tree:
         return undo
 
     def undo(self, undo: Undo) -> None:
-        """Take a commit back; it must be the last one."""
+        """Undo a commit; it must be the last one."""
         for step in reversed(undo):
             _link(step.way, step.name, step.before)
 
     def let_go(self, done: Undo) -> Iterator[None]:
-        """Free what a commit has removed, which nobody takes back any more, with a pause after each few hundred entries."""
+        """Free the entries that a commit removed and that no `undo` needs any more; yield after every `FREED_AT_ONCE` entries."""
         removed = [step.before for step in done if step.is_removal and step.before is not None]
         done.clear()
         count = 0
         while removed:
             last = removed[-1]
-            if last.owner is self._owner and last.below:  # what a fork still holds is its own to free
+            if last.owner is self._owner and last.below:  # a fork frees the entries that it still holds
                 removed.append(last.below.popitem()[1])
             else:
                 removed.pop()
@@ -155,7 +155,10 @@ class Tree:
         return branch
 
     def _way(self, path: str, undo: Undo) -> tuple[list[_Branch], str]:
-        """(the entries above that of a path from the root on, made where there are none, and all this tree's own; its name)."""
+        """Return (the branches from the root to the parent of a path, the last name of the path).
+
+        Missing parents are created, and each returned branch is owned by this tree.
+        """
         *above, name = path.split("/")[1:]
         self._root = self._root.own(self._owner)
         way = [self._root]
@@ -199,7 +202,7 @@ class Tree:
 
 
 def _link(way: list[_Branch], name: str, branch: _Branch | None) -> None:
-    """Let this be what has a name below the last entry of a way, or with None let nothing have it."""
+    """Bind a name below the last branch of a way to `branch`, or with None remove the name; adjust all sizes."""
     last = way[-1]
     below = {} if last.below is None else last.below
     before = below.pop(name, None) if branch is None else below.get(name)
@@ -212,7 +215,7 @@ def _link(way: list[_Branch], name: str, branch: _Branch | None) -> None:
 
 
 def _above(path: str) -> Iterator[str]:
-    """The paths above this one, the nearest first."""
+    """Iterate over the paths above this one, the nearest first."""
     parent = path.rpartition("/")[0]
     while parent:
         yield parent

@@ -118,7 +118,7 @@ def test_a_registry_of_which_nothing_is_left_is_made_again_of_the_directories(
     code, out, _ = run(capsys, "check", data_dir)
     assert code == 1
     if is_counted:
-        assert "refused: there is no journal in registry and registry.copy, though registry.commits tells of " in out
+        assert "refused: there is no journal in registry and registry.copy, but registry.commits counts " in out
     else:
         assert "missing: registry: there is none, though there are partitions: `ottla registry restore` begins it anew." in out
         assert "unknown: t-0: the registry does not know this partition: " in out
@@ -129,9 +129,7 @@ def test_a_registry_of_which_nothing_is_left_is_made_again_of_the_directories(
     code, out, _ = run(capsys, "restore", data_dir, "--adopt")
     assert code == 0, out
     if is_counted:
-        assert (
-            "A start would be refused: there is no journal in registry and registry.copy, though registry.commits tells of " in out
-        )
+        assert "A start would be refused: there is no journal in registry and registry.copy, but registry.commits counts " in out
         assert "Nothing of it can be read: it is begun anew.\n" in out
     elif not was_tried:
         assert "There is no copy of the registry: it is begun anew." in out
@@ -148,9 +146,7 @@ def test_what_both_halves_have_lost_is_refused_told_and_restored(capsys: pytest.
         data = path.read_bytes()
         begin = data.rindex(b"\n", 0, data.rindex(b"retention.ms")) + 1
         path.write_bytes(data[:begin] + bytes(len(data) - begin))
-    with pytest.raises(
-        DataDirectoryError, match=r"end at commit \d+, though registry.commits tells of \d+: `ottla registry check`"
-    ):
+    with pytest.raises(DataDirectoryError, match=r"end at commit \d+, but registry.commits counts \d+: run `ottla registry check`"):
         ottla.Broker(str(data_dir)).start()
     code, out, _ = run(capsys, "check", data_dir)
     assert code == 1

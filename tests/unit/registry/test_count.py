@@ -45,7 +45,7 @@ def test_both_halves_zeroed_from_the_same_line_on_are_no_older_registry(commits:
     if lost_power:
         disk.crash(Random(1))
     zero_both(disk, ends[commits])
-    with pytest.raises(RegistryDamaged, match=f"end at commit {commits}, though {COUNT} tells of 3: .*ottla registry restore"):
+    with pytest.raises(RegistryDamaged, match=f"end at commit {commits}, but {COUNT} counts 3: .*ottla registry restore"):
         JournalRegistry.open(disk)
 
 
@@ -56,7 +56,7 @@ def test_a_torn_last_line_of_the_first_is_damage_where_its_commit_was_counted() 
     data = disk.read_file(f"{FIRST}/{NAME}")
     disk.write_file(f"{DIRECTORIES[1]}/{NAME}", data[: ends[2]] + bytes(len(data) - ends[2]))
     disk.flip_bit(f"{FIRST}/{NAME}", 8 * (ends[2] + 12))
-    with pytest.raises(RegistryDamaged, match="tells of 3"):
+    with pytest.raises(RegistryDamaged, match="counts 3"):
         JournalRegistry.open(disk)
 
 
@@ -75,7 +75,7 @@ def test_both_newest_journals_removed_are_missed_though_the_older_ones_do_not_te
         data = disk.read_file(f"{directory}/{older}")
         last = data.index(b'{"continued"') - 9
         disk.write_file(f"{directory}/{older}", data[:last] + bytes(len(data) - last))
-    with pytest.raises(RegistryDamaged, match=f"though {COUNT} tells of"):
+    with pytest.raises(RegistryDamaged, match=f"but {COUNT} counts"):
         JournalRegistry.open(disk)
 
 
@@ -84,7 +84,7 @@ def test_both_directories_removed_are_no_new_registry() -> None:
     written(disk)
     for directory in DIRECTORIES:
         disk.remove_tree(directory)
-    with pytest.raises(RegistryDamaged, match=r"there is no journal in registry and registry\.copy, though .* tells of 3 commits"):
+    with pytest.raises(RegistryDamaged, match=r"there is no journal in registry and registry\.copy, but .* counts 3 commits"):
         JournalRegistry.open(disk)
 
 
@@ -95,9 +95,7 @@ def test_any_flipped_bit_of_the_count_is_told_and_mended(caplog: pytest.LogCaptu
         disk.flip_bit(COUNT, bit)
         caplog.clear()
         JournalRegistry.open(disk)
-        assert [record.getMessage() for record in caplog.records] == [
-            f"{COUNT} was damaged: it is written anew from what the journals have"
-        ]
+        assert [record.getMessage() for record in caplog.records] == [f"{COUNT} was damaged: it is written anew from the journals"]
         assert counted(disk) == 3
 
 
