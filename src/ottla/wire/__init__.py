@@ -1,6 +1,6 @@
-"""Bytes <-> typed values: every message of Kafka's protocol, declared once for all its versions.
+"""Codecs between bytes and typed values: every message of Kafka's protocol, declared once for all its versions.
 
-Knows the protocol's bytes and nothing of records' contents, sockets or files; imports the standard library only.
+It covers the protocol's bytes, not the contents of records, sockets or files. It imports the standard library only.
 
     from ottla.wire import decode, encode
     from ottla.wire.api.heartbeat import HeartbeatRequest
@@ -8,13 +8,13 @@ Knows the protocol's bytes and nothing of records' contents, sockets or files; i
     data = encode(HeartbeatRequest(group_id="g", generation_id=3), 4)
     heartbeat = decode(HeartbeatRequest, 4, data)
 
-Messages live in `ottla.wire.api.<name>` (requests and responses, found by key in `apis`) and `ottla.wire.data.<name>` (stored or
-nested values). `schema` is the language they are declared in; `codec` reads and writes them; `framing` puts headers and sizes
-around them; `errors` says what the codes mean; `inspection` shows where each value lies.
+Messages are in `ottla.wire.api.<name>` (requests and responses, found by API key in `apis`) and `ottla.wire.data.<name>` (stored or
+nested values). `schema` is the language that declares them; `codec` reads and writes them; `framing` adds headers and sizes;
+`errors` explains the error codes; `inspection` shows the position of each value.
 
-A message has all fields of all versions: those that do not travel in one are at their default after `decode`. A uuid is 16 bytes.
-A struct in a tag that was not sent is None. Records are memoryviews of the input, and whatever has `len()` on the way out
-(`encode_parts`).
+A message has the fields of all versions: after `decode`, a field that its version lacks has its default. A uuid is 16 bytes. A
+struct in a tagged field that was not sent is None. Records are memoryviews of the input after `decode`, and any object with
+`len()` for `encode_parts`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Finds an API by its key: its messages, versions and headers.
+"""The table of APIs by key: their messages, versions and headers.
 
-Keys and names stand in `releases`, all else in the declarations of `ottla.wire.api`. They are imported when first asked for, which
-keeps this module cheap to import. What a broker serves of all this is not known here.
+Keys and names come from `releases`, the rest from the declarations in `ottla.wire.api`. A declaration is imported on first use,
+which keeps this module cheap to import. Which APIs a broker serves is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.wire.schema import Message
 
 
 class Api:
-    """One API."""
+    """One API: its key, its name and its two messages."""
 
     def __init__(self, key: int, name: str) -> None:
         self.key: Final = key
@@ -28,7 +28,7 @@ class Api:
 
     @property
     def module(self) -> str:
-        """The module of `ottla.wire.api` with its messages."""
+        """Return the name of the module in `ottla.wire.api` that declares its messages."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", self.name).lower()
 
     @cached_property
@@ -45,31 +45,34 @@ class Api:
 
     @cached_property
     def versions(self) -> range:
-        """The versions ever valid."""
+        """Return all versions that were ever valid."""
         return self.request.WIRE.valid
 
     @cached_property
     def flexible(self) -> range:
-        """The versions whose bodies and headers have tagged fields (KIP-482)."""
+        """Return the versions whose bodies and headers have tagged fields (KIP-482)."""
         return self.request.WIRE.flexible
 
     @cached_property
     def request_headers(self) -> tuple[int, ...]:
-        """By version, the version of the request header: 2 with tagged fields, 1 without, and the exceptions."""
+        """Return the version of the request header by API version: 2 with tagged fields, 1 without, and the exceptions."""
         return tuple(REQUEST_HEADERS.get((self.key, v), 2 if v in self.flexible else 1) for v in range(self.versions.stop))
 
     @cached_property
     def response_headers(self) -> tuple[int, ...]:
-        """By version, the version of the response header: 1 with tagged fields, 0 without, and the exceptions."""
+        """Return the version of the response header by API version: 1 with tagged fields, 0 without, and the exceptions."""
         return tuple(RESPONSE_HEADERS.get(self.key, 1 if v in self.flexible else 0) for v in range(self.versions.stop))
 
 
 REQUEST_HEADERS: Final = {(7, 0): 0}
 """(API key, version) -> request header version. ControlledShutdown 0 has no client id."""
 RESPONSE_HEADERS: Final = {18: 0}
-"""API key -> response header version. ApiVersions never has tags there: the client cannot know yet what the broker speaks."""
+"""API key -> response header version. ApiVersions never has tags there: its client has not learned the broker's versions yet."""
 FALLBACK_VERSIONS: Final = {18: 0}
-"""API key -> the version to answer in when the one asked for is too new. Other APIs have none: the connection ends (KIP-511)."""
+"""API key -> the version of the response to a request whose version is too new.
+
+For other APIs the connection is closed (KIP-511).
+"""
 
 API: Final = {key: Api(key, name) for key, name in NAMES_BY_KEY.items()}
 
@@ -89,4 +92,4 @@ class _Versions(Mapping[int, range]):
 
 
 VERSIONS: Final[Mapping[int, range]] = _Versions()
-"""API key -> the versions ever valid. A declaration is loaded when its versions are asked for."""
+"""API key -> all versions that were ever valid. Reading an entry imports the API's declaration."""

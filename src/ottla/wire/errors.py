@@ -1,7 +1,7 @@
-"""The error codes of the protocol: name, whether to try again helps, and a sentence that says what to do.
+"""The error codes of the protocol: name, whether a retry can succeed, and a sentence that says what to do.
 
-Plain ints by name (`from ottla.wire.errors import NONE, CORRUPT_MESSAGE`), and the table `ERRORS` by code. Knows nothing of
-who answers with which code.
+The codes are plain ints by name (`from ottla.wire.errors import NONE, CORRUPT_MESSAGE`), and the table `ERRORS` has them by code.
+Which answer has which code is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Error(NamedTuple):
-    """One code. `retriable`: the same request may succeed later, perhaps after a refresh of the metadata."""
+    """One error code. `retriable`: the same request may succeed later, perhaps after a refresh of the metadata."""
 
     code: int
     name: str
@@ -159,7 +159,7 @@ CONTROLLER_ID_NOT_REGISTERED: Final = 136
 
 
 def error_name(code: int) -> str:
-    """The name of a code, also of one that is not known."""
+    """Return the name of a code, or `UNKNOWN_ERROR_` and the number for an unknown one."""
     error = ERRORS.get(code)
     return error.name if error else f"UNKNOWN_ERROR_{code}"
 
@@ -170,26 +170,34 @@ def _table(*rows: tuple[str, bool, str]) -> dict[int, Error]:
 
 
 ERRORS: Final = _table(
-    ("UNKNOWN_SERVER_ERROR", False, "The broker met a failure it has no code for: look into its log for the cause."),
+    ("UNKNOWN_SERVER_ERROR", False, "The broker met a failure that has no code of its own: read the cause in its log."),
     ("NONE", False, "Nothing is wrong."),
-    ("OFFSET_OUT_OF_RANGE", False, "The offset is outside of what the log still holds: start from the earliest or latest offset."),
+    ("OFFSET_OUT_OF_RANGE", False, "The offset is outside of the log: start from the earliest or latest offset."),
     (
         "CORRUPT_MESSAGE",
         True,
         "A batch does not match its checksum or sizes: send it again, and check the network and the client if it recurs.",
     ),
-    ("UNKNOWN_TOPIC_OR_PARTITION", True, "The broker does not know this topic or partition: check the name, or create the topic."),
-    ("INVALID_FETCH_SIZE", False, "The size asked for in the fetch cannot be served: ask for a positive number of bytes."),
+    (
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        True,
+        "The topic or partition does not exist on this broker: check the name, or create the topic.",
+    ),
+    ("INVALID_FETCH_SIZE", False, "The size of the fetch is not allowed: request a positive number of bytes."),
     ("LEADER_NOT_AVAILABLE", True, "The partition has no leader at the moment: refresh the metadata and try again."),
-    ("NOT_LEADER_OR_FOLLOWER", True, "This broker does not lead the partition: refresh the metadata and ask the leader."),
-    ("REQUEST_TIMED_OUT", True, "The request was not done in its time: try again, or allow a longer timeout."),
-    ("BROKER_NOT_AVAILABLE", False, "The broker is not there: refresh the metadata and try another one."),
+    (
+        "NOT_LEADER_OR_FOLLOWER",
+        True,
+        "This broker does not lead the partition: refresh the metadata and send the request to the leader.",
+    ),
+    ("REQUEST_TIMED_OUT", True, "The request was not completed before its timeout: try again, or allow a longer timeout."),
+    ("BROKER_NOT_AVAILABLE", False, "The broker is not available: refresh the metadata and try another one."),
     ("REPLICA_NOT_AVAILABLE", True, "The replica is not on this broker: refresh the metadata and try again."),
     ("MESSAGE_TOO_LARGE", False, "The message is larger than the topic allows: send smaller ones or raise max.message.bytes."),
     (
         "STALE_CONTROLLER_EPOCH",
         False,
-        "The request comes from a controller that has been replaced: let the present controller send it.",
+        "The request comes from a controller that has been replaced: send it from the current controller.",
     ),
     (
         "OFFSET_METADATA_TOO_LARGE",
@@ -198,16 +206,16 @@ ERRORS: Final = _table(
     ),
     ("NETWORK_EXCEPTION", True, "The connection ended before the answer came: try again."),
     ("COORDINATOR_LOAD_IN_PROGRESS", True, "The coordinator is still reading its state: try again in a moment."),
-    ("COORDINATOR_NOT_AVAILABLE", True, "The coordinator cannot be reached: ask for it again and retry."),
+    ("COORDINATOR_NOT_AVAILABLE", True, "The coordinator is not available: find it again and retry."),
     (
         "NOT_COORDINATOR",
         True,
-        "This broker does not coordinate the group or transaction: find the coordinator anew and retry there.",
+        "This broker does not coordinate the group or transaction: find the coordinator again and retry there.",
     ),
     (
         "INVALID_TOPIC_EXCEPTION",
         False,
-        "The topic's name is not allowed: use up to 249 letters, digits, dots, underscores and hyphens; keep off internal ones.",
+        "The topic's name is not allowed: use up to 249 letters, digits, dots, underscores and hyphens; avoid internal topics.",
     ),
     ("RECORD_LIST_TOO_LARGE", False, "The batch is larger than a segment: send smaller batches or raise segment.bytes."),
     (
@@ -218,21 +226,21 @@ ERRORS: Final = _table(
     (
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
         True,
-        "The records were written, but to fewer replicas than demanded: sending again may write them twice.",
+        "The records were written, but to fewer replicas than min.insync.replicas: sending again may write them twice.",
     ),
-    ("INVALID_REQUIRED_ACKS", False, "The acks asked for are none of 0, 1 and -1: correct the producer's setting."),
-    ("ILLEGAL_GENERATION", False, "The generation is not the group's present one: join the group again."),
+    ("INVALID_REQUIRED_ACKS", False, "The acks are none of 0, 1 and -1: correct the producer's setting."),
+    ("ILLEGAL_GENERATION", False, "The generation is not the current one of the group: join the group again."),
     (
         "INCONSISTENT_GROUP_PROTOCOL",
         False,
         "The member's protocols do not fit the group's: give all members the same type and at least one assignor in common.",
     ),
     ("INVALID_GROUP_ID", False, "The group id is empty or not allowed: set a group.id."),
-    ("UNKNOWN_MEMBER_ID", False, "The group does not know this member: join the group again."),
+    ("UNKNOWN_MEMBER_ID", False, "The member is not in the group: join the group again."),
     (
         "INVALID_SESSION_TIMEOUT",
         False,
-        "The session timeout is outside of what the broker allows: choose one between group.min and group.max.session.timeout.ms.",
+        "The session timeout is outside of the broker's limits: choose one between group.min and group.max.session.timeout.ms.",
     ),
     ("REBALANCE_IN_PROGRESS", False, "The group is rebalancing: join it again."),
     (
@@ -240,9 +248,13 @@ ERRORS: Final = _table(
         False,
         "The commit does not fit into one batch: commit fewer partitions at once or shorten the metadata.",
     ),
-    ("TOPIC_AUTHORIZATION_FAILED", False, "The principal may not do this to the topic: ask for the permission."),
-    ("GROUP_AUTHORIZATION_FAILED", False, "The principal may not do this to the group: ask for the permission."),
-    ("CLUSTER_AUTHORIZATION_FAILED", False, "The principal may not do this to the cluster: ask for the permission."),
+    ("TOPIC_AUTHORIZATION_FAILED", False, "The principal has no permission for this on the topic: request an ACL that allows it."),
+    ("GROUP_AUTHORIZATION_FAILED", False, "The principal has no permission for this on the group: request an ACL that allows it."),
+    (
+        "CLUSTER_AUTHORIZATION_FAILED",
+        False,
+        "The principal has no permission for this on the cluster: request an ACL that allows it.",
+    ),
     ("INVALID_TIMESTAMP", False, "A record's timestamp is out of range: correct it, or widen the topic's bounds on timestamps."),
     ("UNSUPPORTED_SASL_MECHANISM", False, "The broker does not offer this SASL mechanism: choose one of those it lists."),
     ("ILLEGAL_SASL_STATE", False, "The request does not fit the state of the authentication: authenticate first, once, in order."),
@@ -255,19 +267,19 @@ ERRORS: Final = _table(
         False,
         "The replica assignment is inconsistent: name existing brokers, each once per partition, without gaps in the indexes.",
     ),
-    ("INVALID_CONFIG", False, "A setting is not known or its value is not allowed: correct it."),
-    ("NOT_CONTROLLER", True, "This broker is not the controller: refresh the metadata and ask the controller."),
+    ("INVALID_CONFIG", False, "A config is unknown or its value is not allowed: correct it."),
+    ("NOT_CONTROLLER", True, "This broker is not the controller: refresh the metadata and send the request to the controller."),
     ("INVALID_REQUEST", False, "The request contradicts itself: correct its fields."),
     ("UNSUPPORTED_FOR_MESSAGE_FORMAT", False, "The format of the topic's messages cannot do this: use format 2 (0.11 and later)."),
     ("POLICY_VIOLATION", False, "A policy of the cluster forbids this: change the request to fit it."),
     (
         "OUT_OF_ORDER_SEQUENCE_NUMBER",
         False,
-        "The batch does not follow the last one of this producer: stop, and begin anew with a new producer id.",
+        "The batch does not follow the last one of this producer: stop, and start again with a new producer id.",
     ),
     ("DUPLICATE_SEQUENCE_NUMBER", False, "The batch was written before: take it as written."),
-    ("INVALID_PRODUCER_EPOCH", False, "A newer instance of this producer took over: close this one."),
-    ("INVALID_TXN_STATE", False, "The transaction is in no state for this: begin, end or abort it in order."),
+    ("INVALID_PRODUCER_EPOCH", False, "A newer instance of this producer has fenced it: close this one."),
+    ("INVALID_TXN_STATE", False, "The state of the transaction does not allow this: begin, end or abort it in order."),
     (
         "INVALID_PRODUCER_ID_MAPPING",
         False,
@@ -278,37 +290,45 @@ ERRORS: Final = _table(
         False,
         "The transaction timeout is longer than allowed: lower it to transaction.max.timeout.ms or less.",
     ),
-    ("CONCURRENT_TRANSACTIONS", True, "Another change of the same transaction is under way: try again in a moment."),
+    ("CONCURRENT_TRANSACTIONS", True, "Another change of the same transaction is in progress: try again in a moment."),
     (
         "TRANSACTION_COORDINATOR_FENCED",
         False,
-        "The transaction's coordinator has been replaced: let the present one write the marker.",
+        "The transaction coordinator has been replaced: let the current one write the marker.",
     ),
-    ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", False, "The principal may not use this transactional id: ask for the permission."),
+    (
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        False,
+        "The principal has no permission for this transactional id: request an ACL that allows it.",
+    ),
     ("SECURITY_DISABLED", False, "The cluster has no authorizer: configure one before you use ACLs."),
     (
         "OPERATION_NOT_ATTEMPTED",
         False,
-        "Nothing was tried, since another part of the request failed: correct that part and send all again.",
+        "Nothing was attempted, because another part of the request failed: correct that part and send all of it again.",
     ),
-    ("KAFKA_STORAGE_ERROR", True, "The broker's disk failed or is full: mend it, then try again."),
+    ("KAFKA_STORAGE_ERROR", True, "The broker's disk failed or is full: repair it or free space, then try again."),
     ("LOG_DIR_NOT_FOUND", False, "The directory is not one of the broker's: name one of log.dirs."),
     ("SASL_AUTHENTICATION_FAILED", False, "The credentials were not accepted: check user and password, certificate or token."),
-    ("UNKNOWN_PRODUCER_ID", False, "The broker has forgotten this producer's state: begin anew with a new producer id."),
+    ("UNKNOWN_PRODUCER_ID", False, "The broker has forgotten this producer's state: start again with a new producer id."),
     ("REASSIGNMENT_IN_PROGRESS", False, "Partitions are being moved: wait until the reassignment ends, or cancel it."),
     (
         "DELEGATION_TOKEN_AUTH_DISABLED",
         False,
-        "The cluster has delegation tokens switched off: set the secret key on all brokers first.",
+        "Delegation tokens are disabled in the cluster: set delegation.token.secret.key on all brokers first.",
     ),
     ("DELEGATION_TOKEN_NOT_FOUND", False, "No such delegation token: create one."),
-    ("DELEGATION_TOKEN_OWNER_MISMATCH", False, "Only owner and renewers may do this to the token: act as one of them."),
+    ("DELEGATION_TOKEN_OWNER_MISMATCH", False, "Only the owner and the renewers of the token may do this: log in as one of them."),
     (
         "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
         False,
         "Delegation tokens need an authenticated connection of another kind: use SASL without a token, or TLS both ways.",
     ),
-    ("DELEGATION_TOKEN_AUTHORIZATION_FAILED", False, "The principal may not see this token: ask for the permission."),
+    (
+        "DELEGATION_TOKEN_AUTHORIZATION_FAILED",
+        False,
+        "The principal has no permission to describe this token: request an ACL that allows it.",
+    ),
     ("DELEGATION_TOKEN_EXPIRED", False, "The token has expired: create a new one."),
     ("INVALID_PRINCIPAL_TYPE", False, "The principal's type is not supported: use User."),
     ("NON_EMPTY_GROUP", False, "The group has members: stop them first."),
@@ -316,7 +336,7 @@ ERRORS: Final = _table(
     ("FETCH_SESSION_ID_NOT_FOUND", True, "The broker has dropped this fetch session: begin a new one."),
     ("INVALID_FETCH_SESSION_EPOCH", True, "The epoch of the fetch session is not the expected one: begin a new session."),
     ("LISTENER_NOT_FOUND", True, "The leader has no such listener: open it on every broker, or use another one."),
-    ("TOPIC_DELETION_DISABLED", False, "Deleting topics is switched off: set delete.topic.enable=true."),
+    ("TOPIC_DELETION_DISABLED", False, "Deleting topics is disabled: set delete.topic.enable=true."),
     ("FENCED_LEADER_EPOCH", True, "The leader epoch given is older than the broker's: refresh the metadata and try again."),
     ("UNKNOWN_LEADER_EPOCH", True, "The leader epoch given is newer than the broker's: try again in a moment."),
     (
@@ -324,29 +344,29 @@ ERRORS: Final = _table(
         False,
         "The client's version cannot read this compression: use a newer client or another codec.",
     ),
-    ("STALE_BROKER_EPOCH", False, "The broker's epoch is old, as it registered anew: use the present one."),
-    ("OFFSET_NOT_AVAILABLE", True, "The leader cannot tell this offset yet: try again in a moment."),
-    ("MEMBER_ID_REQUIRED", False, "The group wants a member id first: join again with the one in this answer."),
-    ("PREFERRED_LEADER_NOT_AVAILABLE", True, "The preferred leader is not there: bring it back and try again."),
+    ("STALE_BROKER_EPOCH", False, "The broker epoch is old, because the broker has registered again: use the current one."),
+    ("OFFSET_NOT_AVAILABLE", True, "The leader has no high watermark yet for this offset: try again in a moment."),
+    ("MEMBER_ID_REQUIRED", False, "The group requires a member id: join again with the one in this response."),
+    ("PREFERRED_LEADER_NOT_AVAILABLE", True, "The preferred leader is not available: bring it back and try again."),
     ("GROUP_MAX_SIZE_REACHED", False, "The group is full: raise group.max.size or run fewer members."),
-    ("FENCED_INSTANCE_ID", False, "Another member took this group.instance.id: give each member its own and close this one."),
+    ("FENCED_INSTANCE_ID", False, "Another member has this group.instance.id now: give each member its own and close this one."),
     ("ELIGIBLE_LEADERS_NOT_AVAILABLE", True, "No replica can be elected: bring back one that is in sync and try again."),
-    ("ELECTION_NOT_NEEDED", True, "The leader is the wanted one already: nothing is to do."),
-    ("NO_REASSIGNMENT_IN_PROGRESS", False, "No reassignment of this partition is under way: nothing is to cancel."),
+    ("ELECTION_NOT_NEEDED", True, "The partition already has this leader: no action is needed."),
+    ("NO_REASSIGNMENT_IN_PROGRESS", False, "No reassignment of this partition is in progress: no action is needed."),
     ("GROUP_SUBSCRIBED_TO_TOPIC", False, "The group is subscribed to the topic: unsubscribe before you delete its offsets."),
-    ("INVALID_RECORD", False, "A record does not hold to the topic's rules: correct the records named in the answer."),
-    ("UNSTABLE_OFFSET_COMMIT", True, "Offsets of a transaction that is still open lie there: try again when it has ended."),
-    ("THROTTLING_QUOTA_EXCEEDED", True, "The quota is used up: wait as long as the answer says, then try again."),
-    ("PRODUCER_FENCED", False, "A newer producer with this transactional id took over: close this one."),
-    ("RESOURCE_NOT_FOUND", False, "The thing named does not exist: check its name."),
-    ("DUPLICATE_RESOURCE", False, "The thing exists already, or is named twice: name it once."),
+    ("INVALID_RECORD", False, "A record violates the rules of the topic: correct the records named in the response."),
+    ("UNSTABLE_OFFSET_COMMIT", True, "A transaction with offsets of this group is still open: try again when it has ended."),
+    ("THROTTLING_QUOTA_EXCEEDED", True, "The quota is exceeded: wait for the throttle time of the response, then try again."),
+    ("PRODUCER_FENCED", False, "A newer producer with this transactional id has fenced this one: close it."),
+    ("RESOURCE_NOT_FOUND", False, "The resource does not exist: check its name."),
+    ("DUPLICATE_RESOURCE", False, "The resource already exists, or occurs twice in the request: send it once."),
     (
         "UNACCEPTABLE_CREDENTIAL",
         False,
-        "The credential does not hold to the rules: choose another user name, mechanism or number of iterations.",
+        "The credential is not allowed: choose another user name, mechanism or number of iterations.",
     ),
     ("INCONSISTENT_VOTER_SET", False, "The sets of voters differ: give all controllers the same."),
-    ("INVALID_UPDATE_VERSION", False, "The version of the update is not newer: read the present state, then update that."),
+    ("INVALID_UPDATE_VERSION", False, "The version of the update is not newer: read the current state, then update that."),
     ("FEATURE_UPDATE_FAILED", False, "The features could not be changed: bring all brokers to versions that support them."),
     (
         "PRINCIPAL_DESERIALIZATION_FAILURE",
@@ -355,33 +375,33 @@ ERRORS: Final = _table(
     ),
     ("SNAPSHOT_NOT_FOUND", False, "No such snapshot: fetch from the one that the leader names."),
     ("POSITION_OUT_OF_RANGE", False, "The position is beyond the snapshot's end: start over from one inside."),
-    ("UNKNOWN_TOPIC_ID", True, "The broker does not know this topic id: refresh the metadata and try again."),
-    ("DUPLICATE_BROKER_REGISTRATION", False, "Another broker runs under this id: give each broker its own."),
+    ("UNKNOWN_TOPIC_ID", True, "The topic id does not exist on this broker: refresh the metadata and try again."),
+    ("DUPLICATE_BROKER_REGISTRATION", False, "Another broker is registered with this id: give each broker its own."),
     ("BROKER_ID_NOT_REGISTERED", False, "The broker has not registered: let it register first."),
     ("INCONSISTENT_TOPIC_ID", True, "The topic id is not that of the log: refresh the metadata and try again."),
     ("INCONSISTENT_CLUSTER_ID", False, "The request is meant for another cluster: check the addresses."),
     ("TRANSACTIONAL_ID_NOT_FOUND", False, "No such transactional id: check the name."),
-    ("FETCH_SESSION_TOPIC_ID_ERROR", True, "The topic ids of the fetch session do not hold together: begin a new session."),
-    ("INELIGIBLE_REPLICA", False, "The replica may not join those in sync: let the broker catch up and be unfenced first."),
+    ("FETCH_SESSION_TOPIC_ID_ERROR", True, "The topic ids of the fetch session are inconsistent: begin a new session."),
+    ("INELIGIBLE_REPLICA", False, "The replica may not become an in-sync replica: let its broker catch up and be unfenced first."),
     ("NEW_LEADER_ELECTED", False, "A new leader was elected by the request: refresh the metadata."),
-    ("OFFSET_MOVED_TO_TIERED_STORAGE", False, "The offset lies in tiered storage: fetch its state from there."),
+    ("OFFSET_MOVED_TO_TIERED_STORAGE", False, "The offset is in tiered storage: fetch its state from there."),
     ("FENCED_MEMBER_EPOCH", False, "The member's epoch is older than the group's: join again from epoch 0."),
     ("UNRELEASED_INSTANCE_ID", False, "The member that held this instance id has not left yet: wait for its session to end."),
-    ("UNSUPPORTED_ASSIGNOR", False, "The group does not know this assignor: choose one of those the broker offers."),
-    ("STALE_MEMBER_EPOCH", False, "The member's epoch is not its present one: take it from the last heartbeat and try again."),
+    ("UNSUPPORTED_ASSIGNOR", False, "The broker does not have this assignor: choose one of group.consumer.assignors."),
+    ("STALE_MEMBER_EPOCH", False, "The member's epoch is not its current one: take it from the last heartbeat and try again."),
     (
         "MISMATCHED_ENDPOINT_TYPE",
         False,
         "The address is of the wrong kind: give brokers to clients of brokers and controllers to those of controllers.",
     ),
-    ("UNSUPPORTED_ENDPOINT_TYPE", False, "This kind of endpoint cannot be asked: ask for brokers or controllers."),
+    ("UNSUPPORTED_ENDPOINT_TYPE", False, "This endpoint type is not supported: request brokers or controllers."),
     ("UNKNOWN_CONTROLLER_ID", False, "No such controller: check its id."),
-    ("UNKNOWN_SUBSCRIPTION_ID", False, "The broker has dropped this telemetry subscription: ask for a new one."),
+    ("UNKNOWN_SUBSCRIPTION_ID", False, "The broker has dropped this telemetry subscription: request a new one."),
     ("TELEMETRY_TOO_LARGE", False, "The telemetry is larger than allowed: send less."),
     (
         "INVALID_REGISTRATION",
         False,
-        "The registration was refused: look into the controller's log and correct the broker's settings.",
+        "The registration was refused: read the cause in the controller's log and correct the broker's settings.",
     ),
     ("TRANSACTION_ABORTABLE", False, "The transaction cannot go on: abort it and begin a new one."),
     ("INVALID_RECORD_STATE", False, "The record is not in a state to be acknowledged: fetch it again."),
@@ -389,13 +409,13 @@ ERRORS: Final = _table(
     ("INVALID_SHARE_SESSION_EPOCH", True, "The epoch of the share session is not the expected one: begin a new session."),
     ("FENCED_STATE_EPOCH", False, "The state has been written under a newer epoch: read it again."),
     ("INVALID_VOTER_KEY", False, "The key does not name a voter: check its id and directory id."),
-    ("DUPLICATE_VOTER", False, "The voter is there already: nothing is to add."),
+    ("DUPLICATE_VOTER", False, "The voter already exists: no action is needed."),
     ("VOTER_NOT_FOUND", False, "No such voter: check its id and directory id."),
     ("INVALID_REGULAR_EXPRESSION", False, "The regular expression is not valid: correct it, in RE2's syntax."),
     (
         "REBOOTSTRAP_REQUIRED",
         False,
-        "The client's view of the cluster is of no more use: bootstrap again from the configured addresses.",
+        "The client's metadata of the cluster is obsolete: bootstrap again from the configured addresses.",
     ),
     ("STREAMS_INVALID_TOPOLOGY", False, "The topology cannot be run: correct its source and internal topics."),
     (
@@ -404,7 +424,7 @@ ERRORS: Final = _table(
         "The topology's epoch is not the expected one: send the topology with the right epoch.",
     ),
     ("STREAMS_TOPOLOGY_FENCED", False, "The member's topology is older than the group's: update the application."),
-    ("SHARE_SESSION_LIMIT_REACHED", True, "The broker keeps no more share sessions: try again later."),
+    ("SHARE_SESSION_LIMIT_REACHED", True, "The broker has no room for another share session: try again later."),
     ("GROUP_DELETION_FAILED", False, "The group could not be deleted: read the message beside this code and try again."),
     (
         "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED",

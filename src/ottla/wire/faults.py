@@ -1,11 +1,11 @@
-"""What can go wrong between bytes and values: the peer's fault (`Malformed`) or the caller's (`Unencodable`)."""
+"""The exceptions of the codecs: the fault is the peer's (`Malformed`) or the caller's (`Unencodable`)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 NO_VERSION: Final = -1
-"""For messages of Kafka 0.7, which has no versions."""
+"""The version of messages of Kafka 0.7, which has none."""
 
 
 def _place(message: str, version: int, path: str) -> str:
@@ -14,10 +14,10 @@ def _place(message: str, version: int, path: str) -> str:
 
 
 class Malformed(ValueError):
-    """The peer's bytes do not follow the schema; the one exception that leaves `decode`.
+    """The peer's bytes do not follow the schema: the only exception that `decode` raises for its input.
 
-    `message` and `version` say what was being read, `path` the field (such as `topics[2].partitions[0].records`; empty
-    for the message itself), `position` the byte where reading stopped, and `reason` what was wrong there.
+    `message` and `version` are those being read. `path` is the field (such as `topics[2].partitions[0].records`; empty for the
+    message itself), `position` the byte where reading stopped, and `reason` the fault there.
     """
 
     def __init__(self, message: str, version: int, path: str, position: int, reason: str) -> None:
@@ -30,7 +30,7 @@ class Malformed(ValueError):
 
 
 class Unencodable(ValueError):
-    """A value cannot travel in the version asked for; leaves `encode` and names message, version and field path."""
+    """A value cannot be encoded in the requested version. `encode` raises it, with message, version and field path."""
 
     def __init__(self, message: str, version: int, path: str, reason: str) -> None:
         super().__init__(f"{_place(message, version, path)}: {reason}")

@@ -1,7 +1,7 @@
 """Frames: a request or a response with its header.
 
-A frame is what follows the four bytes of its size on the network. Encoded messages begin with that size; records fields stay
-separate pieces. Knows which header a version uses (data in `apis`), not whom a frame comes from.
+A frame is the bytes that follow the four bytes of its size on the network. Encoded messages begin with that size; records fields
+stay separate pieces. This module chooses the header of a version (from `apis`); who sent a frame is unknown here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ottla.wire.schema import Message
 _HEADER: Final = Struct(">hhih")
 _WITHOUT_CLIENT_ID: Final = 8
 BOUNDED_BYTES: Final = 64 * 1024
-"""From this size on, what a request names is counted while it is read. Smaller ones cannot name many things."""
+"""The frame size in bytes from which the items in a request's arrays are counted while it is read. Smaller requests have few."""
 MOST_TAGS: Final = 1000
-"""Tagged fields in a header, of which none has more than one."""
+"""The most tagged fields that a header may have; no client sends more than one."""
 _INT32: Final = Struct(">i")
 _REQUEST: Final = Struct(">ihhih")
 _REQUEST_0: Final = Struct(">ihhi")
@@ -32,7 +32,7 @@ _RESPONSE_1: Final = Struct(">iib")
 
 
 class FrameHeader(NamedTuple):
-    """The header of a request. The tagged fields of header version 2 are skipped: none is defined."""
+    """The header of a request. Tagged fields of header version 2 are skipped: none is defined."""
 
     api_key: int
     api_version: int
@@ -44,7 +44,7 @@ _new_header: Final = tuple.__new__  # the constructor of a NamedTuple is Python 
 
 
 class Unsupported(Malformed):
-    """A request for an unknown API or version; `header` is what was read of it."""
+    """A request for an unknown API or version; `header` is the part that was read."""
 
     def __init__(self, header: FrameHeader) -> None:
         super().__init__("RequestHeader", 1, "api_key" if header.api_key not in API else "api_version", 0, "unknown API or version")
@@ -52,10 +52,10 @@ class Unsupported(Malformed):
 
 
 def decode_request_header(buf: Buffer) -> tuple[FrameHeader, int]:
-    """The header of a request frame and the position where the body begins. Raises `Malformed`.
+    """Return the header of a request frame and the position where the body begins. Raises `Malformed`.
 
-    The position means nothing if API or version are unknown. Versions above the highest known one count as flexible, so that a
-    too-new ApiVersions request can be answered.
+    The position is meaningless if the API or version is unknown. Versions above the highest known one count as flexible, so that an
+    ApiVersions request that is too new can be answered.
     """
     position = 0
     try:
@@ -81,7 +81,7 @@ def decode_request_header(buf: Buffer) -> tuple[FrameHeader, int]:
 
 
 def decode_request(frame: Buffer) -> tuple[FrameHeader, Message]:
-    """Header and body of a request frame; bytes after the last field are ignored.
+    """Return the header and the body of a request frame; bytes after the last field are ignored.
 
     Raises `Malformed`, or its subclass `Unsupported` for an unknown API or version.
     """
@@ -93,7 +93,10 @@ def decode_request(frame: Buffer) -> tuple[FrameHeader, Message]:
 
 
 def decode_body(cls: type[M], version: int, frame: Buffer, position: int) -> M:
-    """The body of a request frame, from where its header ends; bytes after the last field are ignored. Raises `Malformed`."""
+    """Return the body of a request frame, from the end of its header; bytes after the last field are ignored.
+
+    Raises `Malformed`.
+    """
     if len(frame) > BOUNDED_BYTES:
         return decode_first(cls, version, frame, position, MOST_WITHIN)
     read = cls.WIRE.readers.get(version)
@@ -103,12 +106,12 @@ def decode_body(cls: type[M], version: int, frame: Buffer, position: int) -> M:
     try:
         return read(frame, position)  # type: ignore[no-any-return]  # readers are kept untyped
     except DECODING:
-        # A real broker reads no further than the last field, so clients that send more must be served here too.
+        # Kafka's brokers read no further than the last field, so clients that send more bytes must be served here too.
         return decode_first(cls, version, frame, position)
 
 
 def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
-    """Correlation id and body of a response frame to a request of this API and version. Raises `Malformed`."""
+    """Return the correlation id and the body of a response frame to a request of this API and version. Raises `Malformed`."""
     api = API[api_key]
     try:
         (correlation_id,) = _INT32.unpack_from(frame)
@@ -119,7 +122,7 @@ def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Mes
 
 
 def encode_request(header: FrameHeader, body: Message) -> list[Part]:
-    """A whole request in pieces, its size first. Raises `Unencodable`."""
+    """Return a whole request in pieces, its size first. Raises `Unencodable`."""
     parts: list[Part] = [b""]
     cuts: list[int] = []
     write_parts(body, header.api_version, parts, cuts)
@@ -128,7 +131,7 @@ def encode_request(header: FrameHeader, body: Message) -> list[Part]:
 
 
 def frame_request(header: FrameHeader, body: Sequence[Part]) -> list[Part]:
-    """A whole request in pieces, its size first, of a body that is encoded already."""
+    """Return a whole request in pieces, its size first, for a body that is already encoded."""
     return [_request_header(API[header.api_key], header, sum(map(len, body))), *body]
 
 
@@ -144,7 +147,7 @@ def _request_header(api: Api, header: FrameHeader, body_size: int) -> bytes:
 
 
 def encode_response(correlation_id: int, api_key: int, version: int, body: Message) -> list[Part]:
-    """A whole response in pieces, its size first. Raises `Unencodable`."""
+    """Return a whole response in pieces, its size first. Raises `Unencodable`."""
     parts: list[Part] = [b""]
     cuts: list[int] = []
     write_parts(body, version, parts, cuts)
@@ -160,14 +163,14 @@ def encode_response(correlation_id: int, api_key: int, version: int, body: Messa
 
 
 def frame_response(correlation_id: int, api_key: int, version: int, body: Sequence[Part]) -> list[Part]:
-    """A whole response in pieces, its size first, of a body that is encoded already."""
+    """Return a whole response in pieces, its size first, for a body that is already encoded."""
     size = sum(map(len, body))
     tagged = API[api_key].response_headers[version]
     return [_RESPONSE_1.pack(size + 5, correlation_id, 0) if tagged else _RESPONSE_0.pack(size + 4, correlation_id), *body]
 
 
 def _skip_tags(buf: Buffer, position: int) -> int:
-    """The position after a tag section."""
+    """Return the position after a tag section. Raises `Stop` or IndexError."""
     count, position = varint(buf, position)
     if count > MOST_TAGS:
         raise Stop(f"more than {MOST_TAGS} tagged fields")

@@ -1,8 +1,8 @@
-"""The messages of Kafka 0.7, before there were versions, client ids and correlation ids; responses come in the order of requests.
+"""The messages of Kafka 0.7, which has no versions, client ids or correlation ids; responses come in the order of requests.
 
-A request is its type (int16) and a body, a response an error code and a body. The int32 size before both is not read or written
-here. Messages are plain classes with their fields in the order of the wire. Knows nothing of what is in a set of messages
-(`records.kafka07` does), nor of ZooKeeper, where 0.7 keeps the rest.
+A request is its type (int16) and a body, a response an error code and a body. The int32 size before both is read and written
+elsewhere. Messages are plain classes with their fields in the order of the wire. A set of messages is not opened here
+(`records.kafka07` does that). The rest of 0.7's metadata is in ZooKeeper, which this module does not use.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ i16: TypeAlias = int
 i32: TypeAlias = int
 i64: TypeAlias = int
 Messages: TypeAlias = bytes | memoryview
-"""A set of messages, unopened, after its size (int32); a view of the input after decoding."""
+"""A message set, not decoded, after its size (int32); a view of the input after decoding."""
 Rest: TypeAlias = bytes | memoryview
-"""A set of messages that goes on to the end of the frame, without a size."""
+"""A message set that extends to the end of the frame, without a size."""
 Buffer: TypeAlias = bytes | bytearray | memoryview
 R = TypeVar("R")
 
@@ -35,12 +35,15 @@ ERRORS: Final = {
     WRONG_PARTITION: "The partition is not between 0 and the number of the topic's partitions.",
     INVALID_FETCH_SIZE: "Not one message fits into what was asked for. Clients raise it; no broker of 0.7 sends it.",
 }
-"""Code -> what it means. The codes are 0.7's own: later releases have others."""
+"""Code -> its meaning. The codes are 0.7's own: later releases have others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest07:
-    """Append messages to a partition; -1 lets the broker choose one. There is no response: a fault closes the connection."""
+    """A request to append messages to a partition; -1 lets the broker choose one.
+
+    There is no response: a fault closes the connection.
+    """
 
     topic: str
     partition: i32
@@ -49,7 +52,10 @@ class ProduceRequest07:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest07:
-    """Read at most `max_bytes` from `offset`, a position in bytes. Answered at once, with nothing if there is nothing."""
+    """A request to read at most `max_bytes` from `offset`, a position in bytes.
+
+    The broker answers at once, with no messages if there are none.
+    """
 
     topic: str
     partition: i32
@@ -59,21 +65,21 @@ class FetchRequest07:
 
 @dataclass(frozen=True, slots=True)
 class MultiFetchRequest07:
-    """Several fetches in one, answered together."""
+    """Several fetches in one request, answered by one response."""
 
     fetches: list[FetchRequest07]
 
 
 @dataclass(frozen=True, slots=True)
 class MultiProduceRequest07:
-    """Several produce requests in one, done one after the other up to the first that is wrong."""
+    """Several produce requests in one, executed in order up to the first that fails."""
 
     produces: list[ProduceRequest07]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetsRequest07:
-    """Where segments begin that were last written at `time` or before: at most `max_offsets`, the newest first.
+    """A request for the base offsets of segments last written at `time` or earlier: at most `max_offsets`, the newest first.
 
     `time` is in milliseconds since 1970, -1 for the end of the log, or -2 for its beginning.
     """
@@ -102,7 +108,7 @@ class MultiFetchResponse07:
 
 @dataclass(frozen=True, slots=True)
 class OffsetsResponse07:
-    """Offsets, the newest first. An unknown topic has [0], or none at a time."""
+    """Offsets, the newest first. For an unknown topic it is [0] at the beginning or end of the log, and empty at a timestamp."""
 
     error_code: i16
     offsets: list[i64]
@@ -118,40 +124,40 @@ REQUESTS: Final[tuple[type[Request], ...]] = (
     MultiProduceRequest07,
     OffsetsRequest07,
 )
-"""By their type, the first field of a request."""
+"""Request classes, at the index that is their type, the first field of a request."""
 RESPONSES: Final[dict[type[Request], type[Response]]] = {
     FetchRequest07: FetchResponse07,
     MultiFetchRequest07: MultiFetchResponse07,
     OffsetsRequest07: OffsetsResponse07,
 }
-"""What answers a request; nothing answers those that produce."""
+"""Request class -> response class; the produce requests have no response."""
 
 _NUMBERS: Final = {"i16": Struct(">h"), "i32": Struct(">i"), "i64": Struct(">q")}
 _SIZE, _TYPE, _COUNT, _LENGTH = Struct(">i"), Struct(">h"), Struct(">h"), Struct(">h")
 _LEAST_BYTES: Final = {FetchRequest07: 18, ProduceRequest07: 10, FetchResponse07: 6}
-"""The fewest bytes of an item in a list, its size included: this bounds how many there can be."""
+"""The fewest bytes of an item in a list, its size included: this bounds the number of items."""
 
 
 def decode_request(frame: Buffer) -> Request:
-    """The request in a frame, which begins with its type. Bytes after the last field are ignored. Raises `Malformed`."""
+    """Return the request in a frame, which begins with its type. Bytes after the last field are ignored. Raises `Malformed`."""
     reader = _Reader(frame, "a request")
     return reader.struct(reader.kind(), "")
 
 
 def kind_of(frame: Buffer) -> type[Request]:
-    """The class of the request in a frame. Raises `Malformed` if there is none of its type."""
+    """Return the class of the request in a frame. Raises `Malformed` for an unknown type."""
     return _Reader(frame, "a request").kind()
 
 
 def named_in(frame: Buffer) -> Iterator[FetchRequest07] | Iterator[ProduceRequest07]:
-    """What a `MultiFetchRequest07` or a `MultiProduceRequest07` asks for, read one after the other. Raises `Malformed`."""
+    """Iterate over the requests in a `MultiFetchRequest07` or `MultiProduceRequest07`, each read on demand. Raises `Malformed`."""
     reader = _Reader(frame, "a request")
     ((name, kind),) = layout(reader.kind())
     return reader.each(kind[5:-1], name)
 
 
 def decode_response(of: type[R], frame: Buffer) -> R:
-    """The response in a frame, which is one of class `of` and fills it. Raises `Malformed`."""
+    """Return the response of class `of` that fills a frame. Raises `Malformed`."""
     reader = _Reader(frame, title(of))
     response = reader.struct(of, "")
     reader.finish()
@@ -159,7 +165,7 @@ def decode_response(of: type[R], frame: Buffer) -> R:
 
 
 class Seen07(NamedTuple):
-    """What could be read of a frame: its class if that is known, its values, and the fault that ended it."""
+    """The values of a frame up to a fault: its class if it is known, the values, and the fault or None."""
 
     message: type[Request] | type[Response] | None
     leaves: list[Leaf]
@@ -167,7 +173,7 @@ class Seen07(NamedTuple):
 
 
 def seen_request(frame: Buffer) -> Seen07:
-    """A request as far as its bytes can be read, value by value."""
+    """Read a request value by value, up to its end or its first fault."""
     reader = _Reader(frame, "a request")
     reader.leaves = []
     message: type[Request] | None = None
@@ -180,7 +186,7 @@ def seen_request(frame: Buffer) -> Seen07:
 
 
 def seen_response(of: type[Response], frame: Buffer) -> Seen07:
-    """A response of class `of` as far as its bytes can be read."""
+    """Read a response of class `of` value by value, up to its end or its first fault."""
     reader = _Reader(frame, title(of))
     reader.leaves = []
     try:
@@ -192,22 +198,22 @@ def seen_response(of: type[Response], frame: Buffer) -> Seen07:
 
 
 def encode_request(request: Request) -> bytes:
-    """A frame without its size. Raises `Unencodable` for a value that does not fit."""
+    """Return a frame without its size. Raises `Unencodable` for a value that does not fit."""
     return _written(request, [_TYPE.pack(REQUESTS.index(type(request)))])
 
 
 def encode_response(response: Response) -> bytes:
-    """A frame without its size. Raises `Unencodable` for a value that does not fit."""
+    """Return a frame without its size. Raises `Unencodable` for a value that does not fit."""
     return _written(response, [])
 
 
 def title(cls: type[Any]) -> str:
-    """The name of a message, as people know it: "FetchRequest"."""
+    """Return the name of a message without the suffix 07, such as "FetchRequest"."""
     return cls.__name__.removesuffix("07")
 
 
 def layout(cls: type[Any]) -> tuple[tuple[str, str], ...]:
-    """(name, type as it is declared) of each field of a message, in the order of the wire."""
+    """Return (name, declared type) of each field of a message, in the order of the wire."""
     found = _LAYOUTS.get(cls)
     if found is None:
         found = _LAYOUTS[cls] = tuple((f.name, str(f.type)) for f in fields(cls))
@@ -221,7 +227,7 @@ _LAYOUTS: Final[dict[type[Any], tuple[tuple[str, str], ...]]] = {}
 
 
 class _Reader:
-    """A position in a frame. What it raises says of which message and field, and where."""
+    """A position in a frame. Its exceptions name the message, the field and the position."""
 
     def __init__(self, frame: Buffer, message: str) -> None:
         view = memoryview(frame)
@@ -235,7 +241,7 @@ class _Reader:
         return Malformed(f"{self.message} of Kafka 0.7", NO_VERSION, path, position, reason)
 
     def kind(self) -> type[Request]:
-        """The class of a request, by the type that it begins with."""
+        """Return the class of a request, by the type at its beginning."""
         kind: int = self.field("i16", "type")
         if not 0 <= kind < len(REQUESTS):
             raise self.fault("type", 0, f"there is no request of type {kind}: 0 to {len(REQUESTS) - 1} are known")
@@ -291,13 +297,13 @@ class _Reader:
         return self.to_the_end(path) if cls is FetchResponse07 else list(self.each(item, path))
 
     def each(self, item: str, path: str) -> Iterator[Any]:
-        """The structs of a list, whose number stands before them."""
+        """Iterate over the structs of a list, whose count precedes them."""
         cls = _NAMED[item]
         for index in range(self.count(path, _COUNT, _LEAST_BYTES[cls])):
             yield self.struct(cls, f"{path}[{index}]")
 
     def count(self, path: str, kind: Struct, least_bytes: int) -> int:
-        """How many items follow, which each take `least_bytes` or more."""
+        """Return the number of items that follow, each of `least_bytes` or more. Raises `Malformed` if they cannot fit."""
         start = self.pos
         count = self.number(path, kind)
         if not 0 <= count * least_bytes <= self.end - self.pos:
@@ -306,7 +312,7 @@ class _Reader:
         return count
 
     def to_the_end(self, path: str) -> list[FetchResponse07]:
-        """Fetch responses, each with its size, as long as there are bytes."""
+        """Read fetch responses, each with its size, up to the end of the frame."""
         found: list[FetchResponse07] = []
         whole = self.end
         while self.pos < whole:

@@ -1,8 +1,8 @@
-"""Which versions of each API every release of Apache Kafka served: facts, one line for each API, and nothing of what they mean.
+"""The versions of each API that every release of Apache Kafka served: one line for each API.
 
-A line is an API's key, its name, and for each release in which that changed the highest version from then on ("-": not served any
-more). Versions that a release kept behind a switch as unfinished are left out. The lowest version is 0 until 3.9; 4.0 raised it
-for some (KIP-896).
+A line has the API's key, its name, and for each release that changed the highest version the new one ("-": no longer served).
+Unfinished versions behind a setting of a release are left out. The lowest version is 0 until 3.9; 4.0 raised it for some APIs
+(KIP-896).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 
 class UnknownRelease(ValueError):
-    """There is no release of this name; the sentence lists those that there are."""
+    """There is no release of this name; the message lists all releases."""
 
 
 NAMES: Final = (
@@ -23,7 +23,7 @@ NAMES: Final = (
 """The releases whose requests have versions, oldest first."""
 
 BEFORE_VERSIONS: Final = ("0.6", "0.7")
-"""Those before them, whose few requests are others (`ottla.wire.kafka07`)."""
+"""The older releases, whose requests are different ones and have no versions (`ottla.wire.kafka07`)."""
 
 HIGHEST: Final = """
 0 Produce 0.8.0=0 0.9.0=1 0.10.0=2 0.11.0=3 1.0=5 2.0=6 2.1=7 2.4=8 2.8=9 3.7=10 3.8=11 4.0=12 4.1=13
@@ -131,14 +131,14 @@ LOWEST: Final = {
     0: 3, 1: 4, 2: 1, 8: 2, 9: 1, 19: 2, 20: 1, 23: 2, 27: 1, 29: 1, 30: 1, 31: 1, 32: 1, 34: 1, 35: 1, 38: 1, 39: 1, 40: 1, 41: 1,
     56: 2, 76: 1, 77: 1, 78: 1, 79: 1,
 }  # fmt: skip
-"""API key -> the lowest version from release `RAISED` on, where that is not 0."""
+"""API key -> the lowest version from release `RAISED` on, for APIs where it is not 0."""
 
 DRAFTS: Final = {"0.8.2": (11, 12)}
-"""API keys that a release knew and never served: JoinGroup and Heartbeat had another layout then."""
+"""Release -> API keys that it declared and never served: JoinGroup and Heartbeat had another layout then."""
 
 
 def named(name: str, among: tuple[str, ...] = NAMES) -> str:
-    """The release of this name, such as "0.10.1" or "2.8"; a bug-fix release counts as its line. Raises `UnknownRelease`."""
+    """Return the release of this name, such as "0.10.1" or "2.8"; a bug-fix release maps to its line. Raises `UnknownRelease`."""
     for known in (name, name.rpartition(".")[0]):
         if known in among:
             return known
@@ -146,7 +146,7 @@ def named(name: str, among: tuple[str, ...] = NAMES) -> str:
 
 
 def highest(name: str) -> dict[int, int]:
-    """API key -> highest version in a release, as the table has it."""
+    """Return the highest version of each API key in a release, from the table."""
     found: dict[int, int] = {}
     number = NAMES.index(name)
     for line in HIGHEST.strip().splitlines():
@@ -161,7 +161,7 @@ def highest(name: str) -> dict[int, int]:
 
 
 def served(name: str) -> dict[int, range]:
-    """API key -> the versions that a release serves; `name` is one of `NAMES`."""
+    """Return the versions of each API key that a release serves; `name` is one of `NAMES`."""
     raised = NAMES.index(name) >= NAMES.index(RAISED)
     drafts = DRAFTS.get(name, ())
     return {

@@ -5,8 +5,8 @@
         group_id: str = since()
         group_instance_id: str | None = since("3+", default=None)
 
-An annotation says what a field is, `since()` in which versions it travels. An instance carries no version: that is an
-argument of `encode` and `decode`. This module knows declarations only; how bytes are read and written it does not.
+An annotation gives a field's type, `since()` the versions that have the field. An instance has no version: the version is an
+argument of `encode` and `decode`. This module holds declarations only, and reads and writes no bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, dataclass_transform
 
-# A field has a lower-case name and `declare` refuses one that is named as an alias, so neither ever shadows the other.
+# Fields have lower-case names, and `_declare` refuses a field that has the name of an alias, so neither ever shadows the other.
 i8: TypeAlias = int
 i16: TypeAlias = int
 i32: TypeAlias = int
@@ -24,11 +24,11 @@ u16: TypeAlias = int
 u32: TypeAlias = int
 f64: TypeAlias = float
 Uuid: TypeAlias = bytes
-"""16 bytes."""
+"""16 bytes, big-endian."""
 PlainStr: TypeAlias = str
-"""A string with a two-byte length in flexible versions too: the client id of a request header."""
+"""A string whose length takes two bytes in flexible versions too: the client id of a request header."""
 Records: TypeAlias = Any
-"""Batches of records, unopened: a memoryview of the input after `decode`; anything with `len()` for `encode_parts`."""
+"""Record batches, not decoded: a memoryview of the input after `decode`; any object with `len()` for `encode_parts`."""
 
 _KINDS: Final = {
     "i8": "b",
@@ -50,7 +50,7 @@ _MISSING: Final = object()
 _VARIABLE: Final = frozenset({"str", "plain", "bytes", "records", "struct"})
 
 END: Final = 1 << 15
-"""One beyond the highest version there can be (versions are int16)."""
+"""The bound above all versions, which are int16."""
 NEVER: Final = range(0)
 
 T = TypeVar("T", bound="type[Struct]")
@@ -58,7 +58,7 @@ M = TypeVar("M", bound="type[Message]")
 
 
 def versions(spec: str) -> range:
-    """`"3+"`, `"8-10"`, `"4"`, `"none"` as a range of versions."""
+    """Return `"3+"`, `"8-10"`, `"4"` or `"none"` as a range of versions."""
     if spec == "none":
         return NEVER
     if spec.endswith("+"):
@@ -68,11 +68,11 @@ def versions(spec: str) -> range:
 
 
 class Field:
-    """What codecs know about one field.
+    """The schema of one field, for the codecs.
 
-    `kind` is a struct format character for fixed-width values, else one of "str", "plain", "bytes", "records", "struct";
-    `of` is the class of a struct. `present` and `nullable` are ranges of versions. `default` is the value that a field has
-    where nobody set it; lists and structs get a new one each time (`fresh`).
+    `kind` is a struct format character for a fixed-width value, else "str", "plain", "bytes", "records" or "struct"; `of` is the
+    class of a struct. `present` and `nullable` are ranges of versions. `default` is the value of a field that was not set. With
+    `fresh`, for lists and structs, each message gets a new default.
     """
 
     __slots__ = ("array", "default", "fresh", "ignorable", "kind", "name", "nullable", "of", "present", "struct_name", "tag")
@@ -89,7 +89,7 @@ class Field:
         self.of: type[Struct] | None = None
         self.present = versions(rule.versions)
         self.tag = rule.tag
-        # A struct in a tag may be missing for good: None then stands for "not sent", though null is no value of the wire.
+        # A struct in a tagged field may never be sent: None then means "not sent", though the wire has no null for it.
         unsent = self.kind == "struct" and self.tag is not None and not self.array and rule.null is None
         self.nullable = NEVER if unsent or not optional else versions(rule.null or rule.versions)
         self.ignorable = rule.ignorable
@@ -100,24 +100,24 @@ class Field:
 
     @property
     def fixed(self) -> bool:
-        """Whether the field always takes the same number of bytes."""
+        """Return whether the field always takes the same number of bytes."""
         return not self.array and self.kind not in _VARIABLE
 
     @property
     def struct(self) -> type[Struct]:
-        """The class of a struct field."""
+        """Return the class of a struct field."""
         assert self.of is not None, f"{self.name} is not a struct"
         return self.of
 
     def new_default(self) -> Any:
-        """The default, a new one where it is mutable."""
+        """Return the default, a new object if it is mutable."""
         if not self.fresh:
             return self.default
         return [] if self.array else self.struct()
 
 
 class _Since:
-    """What `since()` was told; replaced by the default when the class is declared."""
+    """The arguments of `since()`; the default replaces it when the class is declared."""
 
     __slots__ = ("default", "ignorable", "null", "tag", "versions")
 
@@ -132,19 +132,19 @@ class _Since:
 def since(
     versions: str = "0+", *, default: Any = _MISSING, null: str | None = None, tag: int | None = None, ignorable: bool = False
 ) -> Any:
-    """Say in which versions a field travels, and how.
+    """Declare the versions that have a field, and how they encode it.
 
-    Without `default` it is zero, empty, or a struct of defaults. A field annotated `| None` may be null wherever it travels, or
-    only in the versions `null`. `tag` makes it a tagged field (KIP-482). A field that is set but does not travel in the version
-    asked for is an error, unless it is `ignorable`: it is then left out in silence.
+    Without `default` it is zero, empty, or a struct of defaults. A field annotated `| None` may be null in all its versions, or
+    only in the versions `null`. `tag` makes it a tagged field (KIP-482). Encoding raises an error for a field that is set and that
+    the version lacks, unless the field is `ignorable`: it is then left out silently.
     """
     return _Since(versions, default, null, tag, ignorable)
 
 
 class Wire:
-    """The schema of one class: of a message also its API key (or record type), valid and flexible versions.
+    """The schema of one class. For a message, it includes the API key (or record type) and the valid and flexible versions.
 
-    `records` says whether any field holds records. `readers` and `writers` are kept here by `codec`, by version.
+    `records` is whether any field holds records. `codec` keeps its `readers` and `writers` here, by version.
     """
 
     __slots__ = ("fields", "flexible", "key", "name", "readers", "records", "valid", "writers")
@@ -162,13 +162,13 @@ class Wire:
 
 @dataclass_transform(kw_only_default=True)
 def _seen_by_type_checkers(cls: type[Struct]) -> type[Struct]:
-    """Makes `unknown_tags` a field of every struct in the eyes of a type checker; at run time `_declare` does."""
+    """Make `unknown_tags` a field of every struct for type checkers; at run time `_declare` does."""
     return cls
 
 
 @_seen_by_type_checkers
 class Struct:
-    """A part of a message. `unknown_tags` keeps the tagged fields that the schema does not know: (tag, bytes), ascending."""
+    """A part of a message. `unknown_tags` keeps the tagged fields that the schema lacks: (tag, bytes), ascending."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
     WIRE: ClassVar[Wire]
@@ -188,20 +188,20 @@ class Struct:
 
 
 class Message(Struct):
-    """A request, a response, a header, or a value that is stored or travels inside another."""
+    """A request, a response, a header, or a value that is stored or nested in another message."""
 
     __slots__ = ()
 
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: T) -> T:
-    """Declare a part of a message; it may name other structs of the message as `Message.Struct`."""
+    """Declare a part of a message. Its annotations may name other structs of the message as `Message.Struct`."""
     return _declare(cls, -1, NEVER, NEVER)
 
 
 @dataclass_transform(kw_only_default=True)
 def message(*, key: int = -1, valid: str, flexible: str = "none") -> Callable[[M], M]:
-    """Declare a message: its API key (or its type, as a stored record), the versions ever valid, those with tagged fields."""
+    """Declare a message: its API key (or record type), all versions ever valid, and the versions with tagged fields."""
 
     def decorate(cls: M) -> M:
         done = _declare(cls, key, versions(valid), versions(flexible))
@@ -232,7 +232,7 @@ def _dataclass_default(f: Field) -> Any:
 
 
 def _resolve(cls: type[Message]) -> None:
-    """Give every struct field of a message the class that it names."""
+    """Set the class of every struct field of a message and its parts."""
     nested = {name: part for name, part in vars(cls).items() if isinstance(part, type) and issubclass(part, Struct)}
     for owner in (cls, *nested.values()):
         for f in owner.WIRE.fields:

@@ -1,6 +1,6 @@
-"""Finds message classes by name, for the records of Kafka's internal topics, and for fields of bytes.
+"""The table of message classes by name, for records of Kafka's internal topics and for values inside bytes fields.
 
-Knows names and classes, not what a record or a field is read for.
+It maps names to classes, and reads no records.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ INSIDE: Final[dict[tuple[str, str], type[Message]]] = {
     ("GroupMetadataValue", "members.subscription"): ConsumerProtocolSubscription,
     ("GroupMetadataValue", "members.assignment"): ConsumerProtocolAssignment,
 }
-"""(message, field without indices) -> what consumers put into that field of bytes; other kinds of groups put something else."""
+"""(message, field without indices) -> the class that consumers put into that bytes field; other group types put other values."""
 
 
 @cache
 def others() -> dict[str, type[Message]]:
-    """By name, every message that is neither request nor response: headers, stored records, values inside others."""
+    """Return every message that is neither request nor response, by name: headers, stored records, values inside other messages."""
     modules = [headers, *(import_module(f"ottla.wire.data.{found.name}") for found in iter_modules(ottla.wire.data.__path__))]
     return {
         name: thing
@@ -53,7 +53,7 @@ def others() -> dict[str, type[Message]]:
 
 @cache
 def record_types(topic: str) -> dict[int, tuple[type[Message], type[Message]]]:
-    """Key and value of the records of an internal topic, by the type with which the key begins."""
+    """Return the classes of key and value of an internal topic's records, by the record type at the beginning of the key."""
     found: dict[int, tuple[type[Message], type[Message]]] = {}
     for module in iter_modules(ottla.wire.data.__path__):
         name = re.sub(r"(?:^|_)(\w)", lambda letter: letter[1].upper(), module.name)
@@ -64,5 +64,5 @@ def record_types(topic: str) -> dict[int, tuple[type[Message], type[Message]]]:
 
 
 def _type_of(key: type[Message]) -> int:
-    """The first two bytes of a key: its type. An older way to declare keys called the type their version."""
+    """Return the record type of a key, its first two bytes. Older declarations in Kafka called the type the key's version."""
     return key.WIRE.key if key.WIRE.key >= 0 else key.WIRE.valid.start

@@ -164,7 +164,7 @@ def test_a_request_that_names_too_many_things_ends_its_connection() -> None:
         machine.pass_time(1)
     outcome = machine.finish(DELETE_TOPICS, 5, pending) if isinstance(pending, Promise) else pending
     assert isinstance(outcome, Close)
-    assert "names more than 100000 things" in outcome.reason
+    assert "has more than 100000 items in its arrays" in outcome.reason
 
 
 def test_what_cannot_be_divided_may_name_fewer_things() -> None:
@@ -178,7 +178,7 @@ def test_what_cannot_be_divided_may_name_fewer_things() -> None:
             assert isinstance(answer, Promise) or answer.error_code == NONE
         else:
             assert isinstance(answer, Close)
-            assert "names more than 1000 things: name fewer at a time" in answer.reason
+            assert "has more than 1000 items in its arrays: send fewer at a time" in answer.reason
     members = [{"member_id": f"{number}", "assignment": b""} for number in range(10_001)]
     synced = request(SYNC_GROUP, 2, group_id="g", generation_id=1, member_id="", assignments=members)
     assert isinstance(machine.begin(SYNC_GROUP, 2, synced), Close)

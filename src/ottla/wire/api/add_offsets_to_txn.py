@@ -20,7 +20,7 @@ class AddOffsetsToTxnRequest(Message):
 
 @message(key=25, valid="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Message):
-    """Whether it was added."""
+    """The error, if the group was not added."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

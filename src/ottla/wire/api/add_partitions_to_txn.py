@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=24, valid="0-5", flexible="3+")
 class AddPartitionsToTxnRequest(Message):
-    """The partitions; from version 4 on of several transactions, for brokers only."""
+    """The partitions; from version 4 on those of several transactions, for brokers only."""
 
     @struct
     class AddPartitionsToTxnTopic(Struct):

@@ -28,7 +28,7 @@ class AddRaftVoterRequest(Message):
 
 @message(key=80, valid="0-1", flexible="0+")
 class AddRaftVoterResponse(Message):
-    """Whether it joined."""
+    """The error, if the voter was not added."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

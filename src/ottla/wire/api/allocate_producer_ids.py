@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=67, valid="0", flexible="0+")
 class AllocateProducerIdsRequest(Message):
-    """Which broker asks."""
+    """The broker's id and epoch."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since(default=-1)
@@ -18,7 +18,7 @@ class AllocateProducerIdsRequest(Message):
 
 @message(key=67, valid="0", flexible="0+")
 class AllocateProducerIdsResponse(Message):
-    """The first id and how many."""
+    """The first id and the number of ids."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

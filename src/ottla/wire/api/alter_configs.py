@@ -1,6 +1,6 @@
 """AlterConfigs (API key 33): settings are replaced as a whole.
 
-IncrementalAlterConfigs took its place (KIP-339).
+IncrementalAlterConfigs replaces it (KIP-339).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=33, valid="0-2", flexible="2+")
 class AlterConfigsRequest(Message):
-    """All settings that a resource shall have."""
+    """The complete new settings of each resource."""
 
     @struct
     class AlterableConfig(Struct):

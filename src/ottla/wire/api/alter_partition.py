@@ -1,6 +1,6 @@
-"""AlterPartition (API key 56): a leader tells the controller its in-sync replicas.
+"""AlterPartition (API key 56): a leader reports its in-sync replicas to the controller.
 
-KIP-497. Version 1 tells recovery (KIP-704), 2 names topics by id (KIP-841), 3 tells replicas' broker epochs (KIP-903).
+KIP-497. Version 1 adds recovery (KIP-704), 2 names topics by id (KIP-841), 3 adds replicas' broker epochs (KIP-903).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AlterPartitionRequest(Message):
 
 @message(key=56, valid="0-3", flexible="0+")
 class AlterPartitionResponse(Message):
-    """The state as the controller knows it."""
+    """The controller's current state of each partition."""
 
     @struct
     class PartitionData(Struct):

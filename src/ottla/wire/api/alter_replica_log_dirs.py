@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=34, valid="0-2", flexible="2+")
 class AlterReplicaLogDirsRequest(Message):
-    """Which replicas go where."""
+    """The new directory of each replica."""
 
     @struct
     class AlterReplicaLogDirTopic(Struct):

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (API key 91): share groups begin elsewhere.
+"""AlterShareGroupOffsets (API key 91): the start offsets of a share group are changed.
 
 KIP-932.
 """

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (API key 73): a broker tells the controller where replicas lie.
+"""AssignReplicasToDirs (API key 73): a broker reports the log directories of its replicas to the controller.
 
 KIP-858.
 """

@@ -1,6 +1,6 @@
-"""BeginQuorumEpoch (API key 53): a newly elected controller tells the voters.
+"""BeginQuorumEpoch (API key 53): a newly elected controller notifies the voters.
 
-KIP-595. Version 1 tells endpoints (KIP-853).
+KIP-595. Version 1 adds endpoints (KIP-853).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BeginQuorumEpochRequest(Message):
 
 @message(key=53, valid="0-1", flexible="1+")
 class BeginQuorumEpochResponse(Message):
-    """What the voter knows."""
+    """The leader and epoch in the voter's state."""
 
     @struct
     class PartitionData(Struct):

@@ -1,6 +1,6 @@
 """BrokerRegistration (API key 62): a broker registers with the controller.
 
-KIP-631. Version 1 tells whether ZooKeeper is being left (KIP-866), 2 directories (KIP-858), 3 the epoch before (KIP-966), 4
+KIP-631. Version 1 adds whether ZooKeeper is being left (KIP-866), 2 directories (KIP-858), 3 the epoch before (KIP-966), 4
 allows features that begin at 0.
 """
 
@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=62, valid="0-4", flexible="0+")
 class BrokerRegistrationRequest(Message):
-    """Who it is, its listeners, features and directories."""
+    """Its ids, listeners, features and log directories."""
 
     @struct
     class Listener(Struct):
@@ -39,7 +39,7 @@ class BrokerRegistrationRequest(Message):
 
 @message(key=62, valid="0-4", flexible="0+")
 class BrokerRegistrationResponse(Message):
-    """Its epoch."""
+    """The broker epoch."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

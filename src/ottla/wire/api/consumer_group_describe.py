@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (API key 69): state and members of consumer groups.
 
-KIP-848. Version 1 tells the kind of members (KIP-1099).
+KIP-848. Version 1 adds the kind of members (KIP-1099).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, message, sinc
 
 @message(key=69, valid="0-1", flexible="0+")
 class ConsumerGroupDescribeRequest(Message):
-    """Which groups."""
+    """The groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()

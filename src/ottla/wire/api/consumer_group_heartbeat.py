@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (API key 68): a member of a consumer group joins, lives and leaves.
+"""ConsumerGroupHeartbeat (API key 68): a member of a consumer group joins, stays alive and leaves.
 
 KIP-848. Version 1 subscribes by pattern and lets the client choose its id (KIP-1082).
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=68, valid="0-1", flexible="0+")
 class ConsumerGroupHeartbeatRequest(Message):
-    """What the member wants and owns; only what changed since the last one."""
+    """The member's subscription and owned partitions; only fields that changed since the last heartbeat."""
 
     @struct
     class TopicPartitions(Struct):

@@ -1,6 +1,6 @@
-"""ControlledShutdown (API key 7): a broker asks the controller to move its leaderships away before it stops (until 3.9).
+"""ControlledShutdown (API key 7): before a broker stops, the controller moves its leaderships away (until 3.9).
 
-Version 0 travels under a request header without client id.
+Version 0 has a request header without client id.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=7, valid="0-3", flexible="3+")
 class ControlledShutdownRequest(Message):
-    """Which broker wants to stop."""
+    """The id and epoch of the broker."""
 
     broker_id: i32 = since()
     broker_epoch: i64 = since("2+", default=-1, ignorable=True)
@@ -18,7 +18,7 @@ class ControlledShutdownRequest(Message):
 
 @message(key=7, valid="0-3", flexible="3+")
 class ControlledShutdownResponse(Message):
-    """Which partitions it still leads."""
+    """The partitions that the broker still leads."""
 
     @struct
     class RemainingPartition(Struct):

@@ -1,4 +1,4 @@
-"""CreateAcls (API key 30): access rules are made.
+"""CreateAcls (API key 30): ACLs are created.
 
 Version 1 adds pattern types (KIP-290), 3 users by resource (KIP-373).
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=30, valid="0-3", flexible="2+")
 class CreateAclsRequest(Message):
-    """The rules."""
+    """The ACLs."""
 
     @struct
     class AclCreation(Struct):
@@ -27,7 +27,7 @@ class CreateAclsRequest(Message):
 
 @message(key=30, valid="0-3", flexible="2+")
 class CreateAclsResponse(Message):
-    """The error of each."""
+    """The error of each ACL."""
 
     @struct
     class AclCreationResult(Struct):

@@ -1,4 +1,4 @@
-"""CreateDelegationToken (API key 38): a delegation token is made.
+"""CreateDelegationToken (API key 38): a delegation token is created.
 
 KIP-48. Version 3 allows another owner (KIP-373).
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=38, valid="0-3", flexible="2+")
 class CreateDelegationTokenRequest(Message):
-    """Who may renew it, and its longest life."""
+    """The renewers, and the maximum lifetime."""
 
     @struct
     class CreatableRenewers(Struct):
@@ -25,7 +25,7 @@ class CreateDelegationTokenRequest(Message):
 
 @message(key=38, valid="0-3", flexible="2+")
 class CreateDelegationTokenResponse(Message):
-    """The token and its key."""
+    """The token's id, times and HMAC."""
 
     error_code: i16 = since()
     principal_type: str = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=37, valid="0-3", flexible="2+")
 class CreatePartitionsRequest(Message):
-    """The new number, and where the new ones go."""
+    """The new number of partitions, and the replicas of the new ones."""
 
     @struct
     class CreatePartitionsAssignment(Struct):

@@ -1,4 +1,4 @@
-"""CreateTopics (API key 19): topics are made.
+"""CreateTopics (API key 19): topics are created.
 
 Version 4 takes -1 for the broker's defaults (KIP-464), 5 answers settings (KIP-525), 6 may throttle (KIP-599), 7 answers
 topic ids (KIP-516).

@@ -1,4 +1,4 @@
-"""DeleteAcls (API key 31): access rules that match filters are deleted.
+"""DeleteAcls (API key 31): ACLs that match filters are deleted.
 
 Version 1 adds pattern types (KIP-290), 3 users by resource (KIP-373).
 """
@@ -27,7 +27,7 @@ class DeleteAclsRequest(Message):
 
 @message(key=31, valid="0-3", flexible="2+")
 class DeleteAclsResponse(Message):
-    """The rules deleted, by filter."""
+    """The deleted ACLs, by filter."""
 
     @struct
     class DeleteAclsMatchingAcl(Struct):

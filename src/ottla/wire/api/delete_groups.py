@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=42, valid="0-3", flexible="2+")
 class DeleteGroupsRequest(Message):
-    """Which groups."""
+    """The groups."""
 
     groups_names: list[str] = since()
 

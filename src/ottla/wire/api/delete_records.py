@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=21, valid="0-2", flexible="2+")
 class DeleteRecordsRequest(Message):
-    """The new start of each partition; -1 is the high watermark."""
+    """The new log start offset of each partition; -1 is the high watermark."""
 
     @struct
     class DeleteRecordsPartition(Struct):

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (API key 92): share groups forget topics.
+"""DeleteShareGroupOffsets (API key 92): the offsets of topics in a share group are deleted.
 
 KIP-932.
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=92, valid="0", flexible="0+")
 class DeleteShareGroupOffsetsRequest(Message):
-    """Which topics of the group."""
+    """The group and its topics."""
 
     @struct
     class DeleteShareGroupOffsetsRequestTopic(Struct):

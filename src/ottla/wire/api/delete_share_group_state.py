@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=86, valid="0", flexible="0+")
 class DeleteShareGroupStateRequest(Message):
-    """Which partitions."""
+    """The partitions."""
 
     @struct
     class PartitionData(Struct):

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=20, valid="0-6", flexible="4+")
 class DeleteTopicsRequest(Message):
-    """Which topics, from version 6 on by name or id."""
+    """The topics, from version 6 on by name or id."""
 
     @struct
     class DeleteTopicState(Struct):

@@ -1,4 +1,4 @@
-"""DescribeAcls (API key 29): access rules that match a filter.
+"""DescribeAcls (API key 29): ACLs that match a filter.
 
 Version 1 adds pattern types (KIP-290), 3 users by resource (KIP-373).
 """
@@ -23,7 +23,7 @@ class DescribeAclsRequest(Message):
 
 @message(key=29, valid="0-3", flexible="2+")
 class DescribeAclsResponse(Message):
-    """The rules, by resource."""
+    """The ACLs, by resource."""
 
     @struct
     class AclDescription(Struct):

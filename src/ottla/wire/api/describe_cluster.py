@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=60, valid="0-2", flexible="0+")
 class DescribeClusterRequest(Message):
-    """Of brokers or of controllers."""
+    """The endpoint type: brokers or controllers."""
 
     include_cluster_authorized_operations: bool = since()
     endpoint_type: i8 = since("1+", default=1)

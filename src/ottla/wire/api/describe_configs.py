@@ -1,6 +1,6 @@
 """DescribeConfigs (API key 32): settings of topics, brokers, groups and others.
 
-Version 1 tells sources and synonyms (KIP-226), 3 types and documentation (KIP-569).
+Version 1 adds sources and synonyms (KIP-226), 3 types and documentation (KIP-569).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=32, valid="0-4", flexible="4+")
 class DescribeConfigsRequest(Message):
-    """Which resources and, if not all, which settings."""
+    """The resources and, if not all, the names of their settings."""
 
     @struct
     class DescribeConfigsResource(Struct):

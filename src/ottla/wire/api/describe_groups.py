@@ -1,6 +1,6 @@
 """DescribeGroups (API key 15): state and members of classic groups.
 
-Version 3 tells permitted operations (KIP-430), 4 static members (KIP-345), 6 answers GROUP_ID_NOT_FOUND (KIP-1043).
+Version 3 adds permitted operations (KIP-430), 4 static members (KIP-345), 6 answers GROUP_ID_NOT_FOUND (KIP-1043).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=15, valid="0-6", flexible="5+")
 class DescribeGroupsRequest(Message):
-    """Which groups."""
+    """The groups."""
 
     groups: list[str] = since()
     include_authorized_operations: bool = since("3+")

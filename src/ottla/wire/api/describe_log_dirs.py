@@ -1,6 +1,6 @@
-"""DescribeLogDirs (API key 35): what lies in a broker's directories.
+"""DescribeLogDirs (API key 35): the replicas in a broker's log directories.
 
-KIP-113. Version 4 tells the space left (KIP-827), 5 whether a directory is cordoned (KIP-1066).
+KIP-113. Version 4 adds the space left (KIP-827), 5 whether a directory is cordoned (KIP-1066).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=35, valid="0-5", flexible="2+")
 class DescribeLogDirsRequest(Message):
-    """Of which partitions; null means all."""
+    """The partitions; null means all."""
 
     @struct
     class DescribableLogDirTopic(Struct):

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=61, valid="0", flexible="0+")
 class DescribeProducersRequest(Message):
-    """Which partitions."""
+    """The partitions."""
 
     @struct
     class TopicRequest(Struct):

@@ -1,6 +1,6 @@
 """DescribeQuorum (API key 55): state of the controllers' quorum.
 
-KIP-595. Version 1 tells times (KIP-836), 2 directories and endpoints (KIP-853).
+KIP-595. Version 1 adds times (KIP-836), 2 directories and endpoints (KIP-853).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=55, valid="0-2", flexible="0+")
 class DescribeQuorumRequest(Message):
-    """Of which partition."""
+    """The partitions of metadata topics."""
 
     @struct
     class PartitionData(Struct):

@@ -1,6 +1,6 @@
-"""DescribeShareGroupOffsets (API key 90): where share groups begin to read.
+"""DescribeShareGroupOffsets (API key 90): the start offsets of share groups.
 
-KIP-932. Version 1 tells the lag (KIP-1226).
+KIP-932. Version 1 adds the lag (KIP-1226).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=90, valid="0-1", flexible="0+")
 class DescribeShareGroupOffsetsRequest(Message):
-    """Which groups and partitions."""
+    """The groups and partitions."""
 
     @struct
     class DescribeShareGroupOffsetsRequestTopic(Struct):
@@ -27,7 +27,7 @@ class DescribeShareGroupOffsetsRequest(Message):
 
 @message(key=90, valid="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse(Message):
-    """The start of each partition."""
+    """The start offset of each partition."""
 
     @struct
     class DescribeShareGroupOffsetsResponsePartition(Struct):

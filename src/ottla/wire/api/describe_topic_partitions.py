@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=75, valid="0", flexible="0+")
 class DescribeTopicPartitionsRequest(Message):
-    """Which topics, from where on, how many."""
+    """The topics, the cursor to begin at, and the page size."""
 
     @struct
     class TopicRequest(Struct):
@@ -28,7 +28,7 @@ class DescribeTopicPartitionsRequest(Message):
 
 @message(key=75, valid="0", flexible="0+")
 class DescribeTopicPartitionsResponse(Message):
-    """Partitions with their eligible leaders, and where to go on."""
+    """Partitions with their eligible leaders, and the cursor of the next page."""
 
     @struct
     class DescribeTopicPartitionsResponsePartition(Struct):

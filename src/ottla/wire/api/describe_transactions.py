@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=65, valid="0", flexible="0+")
 class DescribeTransactionsRequest(Message):
-    """Which transactional ids."""
+    """The transactional ids."""
 
     transactional_ids: list[str] = since()
 

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (API key 50): which SCRAM credentials users have.
+"""DescribeUserScramCredentials (API key 50): the SCRAM credentials of users, without secrets.
 
 KIP-554.
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=50, valid="0", flexible="0+")
 class DescribeUserScramCredentialsRequest(Message):
-    """Which users; null means all."""
+    """The users; null means all."""
 
     @struct
     class UserName(Struct):

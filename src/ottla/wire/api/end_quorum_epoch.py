@@ -1,6 +1,6 @@
 """EndQuorumEpoch (API key 54): a controller resigns.
 
-KIP-595. Version 1 tells endpoints (KIP-853).
+KIP-595. Version 1 adds endpoints (KIP-853).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=54, valid="0-1", flexible="1+")
 class EndQuorumEpochRequest(Message):
-    """Who should stand for election next."""
+    """The preferred successors."""
 
     @struct
     class ReplicaInfo(Struct):
@@ -43,7 +43,7 @@ class EndQuorumEpochRequest(Message):
 
 @message(key=54, valid="0-1", flexible="1+")
 class EndQuorumEpochResponse(Message):
-    """What the voter knows."""
+    """The leader and epoch in the voter's state."""
 
     @struct
     class PartitionData(Struct):

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=26, valid="0-5", flexible="3+")
 class EndTxnRequest(Message):
-    """Which transaction, and how it ends."""
+    """The transaction, and whether to commit it."""
 
     transactional_id: str = since()
     producer_id: i64 = since()
@@ -20,7 +20,7 @@ class EndTxnRequest(Message):
 
 @message(key=26, valid="0-5", flexible="3+")
 class EndTxnResponse(Message):
-    """From version 5 on the epoch to go on with."""
+    """The error; from version 5 on also the producer id and epoch for the next transaction."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

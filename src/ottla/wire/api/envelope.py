@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, i16, message, since
 
 @message(key=58, valid="0", flexible="0+")
 class EnvelopeRequest(Message):
-    """The request with its principal and address."""
+    """The request with the client's principal and address."""
 
     request_data: bytes = since()
     request_principal: bytes | None = since()

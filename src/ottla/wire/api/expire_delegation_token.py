@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (API key 40): a delegation token ends earlier.
+"""ExpireDelegationToken (API key 40): a delegation token expires earlier.
 
 KIP-48.
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=40, valid="0-2", flexible="2+")
 class ExpireDelegationTokenRequest(Message):
-    """The token's key, and when."""
+    """The token's HMAC, and the new expiry."""
 
     hmac: bytes = since()
     expiry_time_period_ms: i64 = since()
@@ -18,7 +18,7 @@ class ExpireDelegationTokenRequest(Message):
 
 @message(key=40, valid="0-2", flexible="2+")
 class ExpireDelegationTokenResponse(Message):
-    """When it now expires."""
+    """The expiry of the token."""
 
     error_code: i16 = since()
     expiry_timestamp_ms: i64 = since()

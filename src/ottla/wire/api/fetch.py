@@ -1,8 +1,8 @@
 """Fetch (API key 1): batches of records are read from partitions, by consumers and by followers.
 
-Version 4 knows isolation levels (KIP-98), 7 sessions (KIP-227), 9 leader epochs (KIP-320), 10 zstd (KIP-110), 11 racks
+Version 4 adds isolation levels (KIP-98), 7 sessions (KIP-227), 9 leader epochs (KIP-320), 10 zstd (KIP-110), 11 racks
 (KIP-392), 12 divergence by epoch (KIP-595), 13 names topics by id (KIP-516), 14 may answer OFFSET_MOVED_TO_TIERED_STORAGE
-(KIP-405), 15 puts the follower's epoch into a tag (KIP-903), 16 says who leads now (KIP-951), 17 and 18 tell the follower's
+(KIP-405), 15 puts the follower's epoch into a tag (KIP-903), 16 names the current leader (KIP-951), 17 and 18 add the follower's
 directory (KIP-853) and high watermark.
 """
 
@@ -59,7 +59,7 @@ class FetchRequest(Message):
 
 @message(key=1, valid="0-18", flexible="12+")
 class FetchResponse(Message):
-    """Batches as they lie in the log, from the one that holds the offset asked for."""
+    """Batches as they are in the log, from the one that contains the requested offset."""
 
     @struct
     class EpochEndOffset(Struct):

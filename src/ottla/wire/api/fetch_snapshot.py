@@ -1,6 +1,6 @@
 """FetchSnapshot (API key 59): a controller reads a snapshot of the metadata.
 
-KIP-630. Version 1 tells directories and endpoints (KIP-853).
+KIP-630. Version 1 adds directories and endpoints (KIP-853).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i16, i32, i64, mes
 
 @message(key=59, valid="0-1", flexible="0+")
 class FetchSnapshotRequest(Message):
-    """Which snapshot, from which position."""
+    """The snapshot, and the position to read from."""
 
     @struct
     class SnapshotId(Struct):
@@ -38,7 +38,7 @@ class FetchSnapshotRequest(Message):
 
 @message(key=59, valid="0-1", flexible="0+")
 class FetchSnapshotResponse(Message):
-    """Bytes of it."""
+    """Bytes of the snapshot."""
 
     @struct
     class SnapshotId(Struct):

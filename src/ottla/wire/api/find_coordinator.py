@@ -1,4 +1,4 @@
-"""FindCoordinator (API key 10): which broker coordinates a group or transaction.
+"""FindCoordinator (API key 10): the coordinators of groups and transactions.
 
 Version 1 adds transactions (KIP-98), 4 asks for several keys (KIP-699), 5 may answer TRANSACTION_ABORTABLE (KIP-890), 6 adds
 share groups (KIP-932).

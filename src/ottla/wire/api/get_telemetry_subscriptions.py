@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (API key 71): a client asks which metrics to send.
+"""GetTelemetrySubscriptions (API key 71): a client requests the list of metrics to send.
 
 KIP-714.
 """
@@ -10,14 +10,14 @@ from ottla.wire.schema import Message, Uuid, i8, i16, i32, message, since
 
 @message(key=71, valid="0", flexible="0+")
 class GetTelemetrySubscriptionsRequest(Message):
-    """The client's instance, zero at first."""
+    """The client instance id, zero at first."""
 
     client_instance_id: Uuid = since()
 
 
 @message(key=71, valid="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse(Message):
-    """Which metrics, how often, and how compressed."""
+    """The metrics, the interval, and the compression types."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,6 +1,6 @@
-"""Heartbeat (API key 12): a member of a classic group says that it lives.
+"""Heartbeat (API key 12): a member of a classic group keeps its session alive.
 
-Version 3 knows static members (KIP-345).
+Version 3 adds static members (KIP-345).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, message, since
 
 @message(key=12, valid="0-4", flexible="4+")
 class HeartbeatRequest(Message):
-    """Which member of which generation."""
+    """The group, its generation and the member."""
 
     group_id: str = since()
     generation_id: i32 = since()
@@ -20,7 +20,7 @@ class HeartbeatRequest(Message):
 
 @message(key=12, valid="0-4", flexible="4+")
 class HeartbeatResponse(Message):
-    """REBALANCE_IN_PROGRESS asks the member to join again."""
+    """The error; after REBALANCE_IN_PROGRESS the member joins again."""
 
     throttle_time_ms: i32 = since("1+", ignorable=True)
     error_code: i16 = since()

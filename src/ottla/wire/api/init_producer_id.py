@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=22, valid="0-6", flexible="2+")
 class InitProducerIdRequest(Message):
-    """Transactional id, or null for a producer that is idempotent only."""
+    """The transactional id, or null for a producer that is only idempotent."""
 
     transactional_id: str | None = since()
     transaction_timeout_ms: i32 = since()

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (API key 83): the state of share partitions begins.
+"""InitializeShareGroupState (API key 83): the state of share partitions is initialized.
 
 KIP-932.
 """

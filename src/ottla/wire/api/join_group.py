@@ -1,6 +1,6 @@
 """JoinGroup (API key 11): a member joins a classic group, which rebalances.
 
-Version 1 adds the rebalance timeout (KIP-62), 4 asks for a member id first (KIP-394), 5 knows static members (KIP-345), 7
+Version 1 adds the rebalance timeout (KIP-62), 4 asks for a member id first (KIP-394), 5 adds static members (KIP-345), 7
 answers the protocol type (KIP-559), 8 gives a reason (KIP-800), 9 lets the leader skip the assignment (KIP-814).
 """
 

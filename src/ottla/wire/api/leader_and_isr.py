@@ -1,6 +1,6 @@
-"""LeaderAndIsr (API key 4): the controller tells a broker which partitions it leads or follows (until 3.9).
+"""LeaderAndIsr (API key 4): the controller assigns a broker the partitions to lead or follow (until 3.9).
 
-Version 3 tells replicas that come and go (KIP-455), 5 topic ids (KIP-516), 6 recovery from unclean elections (KIP-704), 7
+Version 3 adds the adding and removing replicas (KIP-455), 5 topic ids (KIP-516), 6 recovery from unclean elections (KIP-704), 7
 whether the controller is a KRaft one (KIP-866).
 """
 
@@ -52,7 +52,7 @@ class LeaderAndIsrRequest(Message):
 
 @message(key=4, valid="0-7", flexible="4+")
 class LeaderAndIsrResponse(Message):
-    """Which partitions the broker could not take on."""
+    """The error of each partition."""
 
     @struct
     class LeaderAndIsrPartitionError(Struct):

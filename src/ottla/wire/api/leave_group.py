@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=13, valid="0-5", flexible="4+")
 class LeaveGroupRequest(Message):
-    """Which members; one only below version 3."""
+    """The members; only one below version 3."""
 
     @struct
     class MemberIdentity(Struct):

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, message, since, str
 
 @message(key=74, valid="0-1", flexible="0+")
 class ListConfigResourcesRequest(Message):
-    """Of which types."""
+    """The resource types."""
 
     resource_types: list[i8] = since("1+")
 

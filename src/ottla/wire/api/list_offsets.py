@@ -1,6 +1,6 @@
 """ListOffsets (API key 2): offsets are found for timestamps, or the first and last.
 
-Version 1 answers one offset by timestamp (KIP-79), 2 knows isolation levels (KIP-98), 4 leader epochs (KIP-320); 7 finds the
+Version 1 answers one offset by timestamp (KIP-79), 2 adds isolation levels (KIP-98), 4 leader epochs (KIP-320); 7 finds the
 largest timestamp (KIP-734), 8 the local start (KIP-405), 9 the end of the tiered part (KIP-1005); 10 carries a timeout
 (KIP-1075).
 """
@@ -12,7 +12,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since
 
 @message(key=2, valid="0-11", flexible="6+")
 class ListOffsetsRequest(Message):
-    """The offset of which timestamp; -2 is the earliest, -1 the latest, others below are special too."""
+    """A timestamp for each partition; -2 is the earliest offset, -1 the latest, and lower numbers are special too."""
 
     @struct
     class ListOffsetsPartition(Struct):
@@ -34,7 +34,7 @@ class ListOffsetsRequest(Message):
 
 @message(key=2, valid="0-11", flexible="6+")
 class ListOffsetsResponse(Message):
-    """Offset, timestamp and leader epoch found; version 0 gives a list of segment bases."""
+    """Offset, timestamp and leader epoch found; version 0 returns a list of base offsets of segments."""
 
     @struct
     class ListOffsetsPartitionResponse(Struct):

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=46, valid="0", flexible="0+")
 class ListPartitionReassignmentsRequest(Message):
-    """Which partitions; null means all."""
+    """The partitions; null means all."""
 
     @struct
     class ListPartitionReassignmentsTopics(Struct):
@@ -23,7 +23,7 @@ class ListPartitionReassignmentsRequest(Message):
 
 @message(key=46, valid="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Message):
-    """The replicas that come and go."""
+    """The current, the adding and the removing replicas."""
 
     @struct
     class OngoingPartitionReassignment(Struct):

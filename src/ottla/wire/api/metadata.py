@@ -1,7 +1,7 @@
-"""Metadata (API key 3): who the brokers are and who leads each partition.
+"""Metadata (API key 3): the brokers, and the leader of each partition.
 
-Version 1 tells racks and the controller, 4 may forbid creating topics, 5 tells offline replicas (KIP-112), 7 leader epochs
-(KIP-320), 8 to 10 permitted operations (KIP-430), 10 topic ids (KIP-516), 12 asks by id alone, 13 may ask for a new
+Version 1 adds racks and the controller, 4 may forbid creating topics, 5 adds offline replicas (KIP-112), 7 leader epochs
+(KIP-320), 8 to 10 permitted operations (KIP-430), 10 topic ids (KIP-516), 12 accepts topic ids alone, 13 may ask for a new
 bootstrap (KIP-1102).
 """
 
@@ -12,7 +12,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=3, valid="0-13", flexible="9+")
 class MetadataRequest(Message):
-    """About which topics; null, or none in version 0, means all."""
+    """The topics; null, or an empty list in version 0, means all."""
 
     @struct
     class MetadataRequestTopic(Struct):

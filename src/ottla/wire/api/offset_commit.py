@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=8, valid="0-10", flexible="8+")
 class OffsetCommitRequest(Message):
-    """Offsets to store for a group, with a generation and member that must be the present ones."""
+    """Offsets to store for a group, with a generation and member that must be the current ones."""
 
     @struct
     class OffsetCommitRequestPartition(Struct):

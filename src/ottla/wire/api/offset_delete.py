@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, message, since, struct
 
 @message(key=47, valid="0")
 class OffsetDeleteRequest(Message):
-    """Which partitions of the group."""
+    """The group and its partitions."""
 
     @struct
     class OffsetDeleteRequestPartition(Struct):

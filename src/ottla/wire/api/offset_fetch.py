@@ -1,6 +1,6 @@
 """OffsetFetch (API key 9): a group's stored offsets are read.
 
-Version 2 may ask for all topics (KIP-88), 5 tells leader epochs (KIP-320), 7 waits for open transactions (KIP-447), 8 asks
+Version 2 may ask for all topics (KIP-88), 5 adds leader epochs (KIP-320), 7 waits for open transactions (KIP-447), 8 asks
 for several groups (KIP-709), 9 gives member epochs (KIP-848), 10 names topics by id (KIP-848).
 """
 
@@ -11,7 +11,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=9, valid="0-10", flexible="6+")
 class OffsetFetchRequest(Message):
-    """Of which groups and topics; null means all topics."""
+    """The groups and topics; null means all topics."""
 
     @struct
     class OffsetFetchRequestTopic(Struct):

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (API key 23): where a leader epoch ended, to find where logs diverge.
+"""OffsetForLeaderEpoch (API key 23): the end offset of a leader epoch, to find where logs diverge.
 
-Version 1 answers the epoch, 2 checks the present one (KIP-320), 3 tells who asks.
+Version 1 returns the epoch, 2 checks the current one (KIP-320), 3 adds the replica id.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=23, valid="0-4", flexible="4+")
 class OffsetForLeaderEpochRequest(Message):
-    """The epoch of which partitions."""
+    """A leader epoch for each partition."""
 
     @struct
     class OffsetForLeaderPartition(Struct):
@@ -29,7 +29,7 @@ class OffsetForLeaderEpochRequest(Message):
 
 @message(key=23, valid="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Message):
-    """The largest epoch up to that one, and its end."""
+    """The largest epoch up to the requested one, and its end offset."""
 
     @struct
     class EpochEndOffset(Struct):

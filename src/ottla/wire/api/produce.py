@@ -1,6 +1,6 @@
 """Produce (API key 0): batches of records are appended to partitions.
 
-Magic 0 or 1 below version 3. Version 7 allows zstd (KIP-110), 8 names the records at fault (KIP-467), 10 says who leads now
+Magic 0 or 1 below version 3. Version 7 allows zstd (KIP-110), 8 names the records at fault (KIP-467), 10 names the current leader
 (KIP-951), 11 may answer TRANSACTION_ABORTABLE and 12 adds partitions to a transaction by itself (KIP-890), 13 names topics
 by id (KIP-516).
 """

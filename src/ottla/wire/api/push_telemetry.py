@@ -21,7 +21,7 @@ class PushTelemetryRequest(Message):
 
 @message(key=72, valid="0", flexible="0+")
 class PushTelemetryResponse(Message):
-    """Whether they were taken."""
+    """The error, if the metrics were not accepted."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=84, valid="0", flexible="0+")
 class ReadShareGroupStateRequest(Message):
-    """Which partitions."""
+    """The partitions."""
 
     @struct
     class PartitionData(Struct):
@@ -28,7 +28,7 @@ class ReadShareGroupStateRequest(Message):
 
 @message(key=84, valid="0", flexible="0+")
 class ReadShareGroupStateResponse(Message):
-    """Which offsets are in what state."""
+    """The start offset and the state of each range."""
 
     @struct
     class StateBatch(Struct):

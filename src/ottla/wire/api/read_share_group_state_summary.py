@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary (API key 87): where share partitions begin.
+"""ReadShareGroupStateSummary (API key 87): the start offsets of share partitions.
 
 KIP-932. Version 1 counts completed deliveries (KIP-1226).
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, i64, message, sin
 
 @message(key=87, valid="0-1", flexible="0+")
 class ReadShareGroupStateSummaryRequest(Message):
-    """Which partitions."""
+    """The partitions."""
 
     @struct
     class PartitionData(Struct):
@@ -28,7 +28,7 @@ class ReadShareGroupStateSummaryRequest(Message):
 
 @message(key=87, valid="0-1", flexible="0+")
 class ReadShareGroupStateSummaryResponse(Message):
-    """Start offset and epochs of each."""
+    """Start offset and epochs of each partition."""
 
     @struct
     class PartitionResult(Struct):

@@ -19,7 +19,7 @@ class RemoveRaftVoterRequest(Message):
 
 @message(key=81, valid="0", flexible="0+")
 class RemoveRaftVoterResponse(Message):
-    """Whether it left."""
+    """The error, if the voter was not removed."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (API key 39): a delegation token lives longer.
+"""RenewDelegationToken (API key 39): a delegation token expires later.
 
 KIP-48.
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, i16, i32, i64, message, since
 
 @message(key=39, valid="0-2", flexible="2+")
 class RenewDelegationTokenRequest(Message):
-    """The token's key, and for how long."""
+    """The token's HMAC, and the time to add."""
 
     hmac: bytes = since()
     renew_period_ms: i64 = since()
@@ -18,7 +18,7 @@ class RenewDelegationTokenRequest(Message):
 
 @message(key=39, valid="0-2", flexible="2+")
 class RenewDelegationTokenResponse(Message):
-    """When it now expires."""
+    """The expiry of the token."""
 
     error_code: i16 = since()
     expiry_timestamp_ms: i64 = since()

@@ -1,6 +1,6 @@
 """SaslAuthenticate (API key 36): one step of authentication.
 
-KIP-152. Version 1 tells the session's lifetime (KIP-368).
+KIP-152. Version 1 adds the session's lifetime (KIP-368).
 """
 
 from __future__ import annotations

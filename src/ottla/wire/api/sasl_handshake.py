@@ -1,4 +1,4 @@
-"""SaslHandshake (API key 17): which SASL mechanism a connection will use.
+"""SaslHandshake (API key 17): the SASL mechanism that a connection will use.
 
 After version 0 the tokens follow without any frame of Kafka's, after 1 as SaslAuthenticate (KIP-152).
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, i16, message, since
 
 @message(key=17, valid="0-1")
 class SaslHandshakeRequest(Message):
-    """The mechanism wanted."""
+    """The requested mechanism."""
 
     mechanism: str = since()
 

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=79, valid="0-2", flexible="0+")
 class ShareAcknowledgeRequest(Message):
-    """Ranges of offsets and what became of them."""
+    """Ranges of offsets and their acknowledgement types."""
 
     @struct
     class AcknowledgementBatch(Struct):

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Records, Struct, Uuid, i8, i16, i32, i64,
 
 @message(key=78, valid="0-2", flexible="0+")
 class ShareFetchRequest(Message):
-    """Where to read, and which records to acknowledge by the way."""
+    """The partitions to read, and the records to acknowledge."""
 
     @struct
     class AcknowledgementBatch(Struct):
@@ -50,7 +50,7 @@ class ShareFetchRequest(Message):
 
 @message(key=78, valid="0-2", flexible="0+")
 class ShareFetchResponse(Message):
-    """Batches, and which of their records are acquired."""
+    """Batches, and the ranges of their records that are acquired."""
 
     @struct
     class LeaderIdAndEpoch(Struct):

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=77, valid="0-1", flexible="0+")
 class ShareGroupDescribeRequest(Message):
-    """Which groups."""
+    """The groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (API key 76): a member of a share group joins, lives and leaves.
+"""ShareGroupHeartbeat (API key 76): a member of a share group joins, stays alive and leaves.
 
 KIP-932. Version 0 was never stable.
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i16, i32, message, since, s
 
 @message(key=76, valid="0-1", flexible="0+")
 class ShareGroupHeartbeatRequest(Message):
-    """What the member wants."""
+    """The member's epoch and subscription."""
 
     group_id: str = since()
     member_id: str = since()

@@ -1,6 +1,6 @@
-"""StopReplica (API key 5): the controller tells a broker to stop, or delete, replicas (until 3.9).
+"""StopReplica (API key 5): the controller makes a broker stop or delete replicas (until 3.9).
 
-Version 3 tells leader epochs (KIP-570), 4 whether the controller is a KRaft one (KIP-866).
+Version 3 adds leader epochs (KIP-570), 4 whether the controller is a KRaft one (KIP-866).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i16, i32, i64, message, since, st
 
 @message(key=5, valid="0-4", flexible="2+")
 class StopReplicaRequest(Message):
-    """Which replicas, and whether to delete them."""
+    """The replicas, and whether to delete them."""
 
     @struct
     class StopReplicaPartitionV0(Struct):
@@ -45,7 +45,7 @@ class StopReplicaRequest(Message):
 
 @message(key=5, valid="0-4", flexible="2+")
 class StopReplicaResponse(Message):
-    """Which replicas could not be stopped."""
+    """The error of each replica."""
 
     @struct
     class StopReplicaPartitionError(Struct):

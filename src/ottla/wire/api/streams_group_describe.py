@@ -1,6 +1,6 @@
 """StreamsGroupDescribe (API key 89): state and members of streams groups.
 
-KIP-1071. Version 1 tells the topology's description (KIP-1331).
+KIP-1071. Version 1 adds the topology's description (KIP-1331).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since
 
 @message(key=89, valid="0-1", flexible="0+")
 class StreamsGroupDescribeRequest(Message):
-    """Which groups."""
+    """The groups."""
 
     group_ids: list[str] = since()
     include_authorized_operations: bool = since()

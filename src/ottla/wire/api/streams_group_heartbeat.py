@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (API key 88): a member of a streams group joins, lives and leaves.
+"""StreamsGroupHeartbeat (API key 88): a member of a streams group joins, stays alive and leaves.
 
 KIP-1071. Version 1 may ask for the topology's description (KIP-1331).
 """
@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, i8, i16, i32, i64, message, since
 
 @message(key=88, valid="0-1", flexible="0+")
 class StreamsGroupHeartbeatRequest(Message):
-    """Topology, tasks and what changed."""
+    """Topology, tasks and changed fields."""
 
     @struct
     class KeyValue(Struct):
@@ -82,7 +82,7 @@ class StreamsGroupHeartbeatRequest(Message):
 
 @message(key=88, valid="0-1", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
-    """Epoch, tasks and where to find other members."""
+    """Epoch, tasks and the endpoints of other members."""
 
     @struct
     class Status(Struct):

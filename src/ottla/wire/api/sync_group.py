@@ -1,6 +1,6 @@
 """SyncGroup (API key 14): a classic group's assignment goes from the leader to its members.
 
-Version 3 knows static members (KIP-345), 5 names protocol type and name (KIP-559).
+Version 3 adds static members (KIP-345), 5 names protocol type and name (KIP-559).
 """
 
 from __future__ import annotations

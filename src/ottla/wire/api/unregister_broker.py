@@ -1,4 +1,4 @@
-"""UnregisterBroker (API key 64): a broker that is gone is forgotten.
+"""UnregisterBroker (API key 64): a broker that is gone is removed from the metadata.
 
 KIP-631.
 """
@@ -10,14 +10,14 @@ from ottla.wire.schema import Message, i16, i32, message, since
 
 @message(key=64, valid="0", flexible="0+")
 class UnregisterBrokerRequest(Message):
-    """Which broker."""
+    """The broker's id."""
 
     broker_id: i32 = since()
 
 
 @message(key=64, valid="0", flexible="0+")
 class UnregisterBrokerResponse(Message):
-    """Whether it was."""
+    """The error, if it was not removed."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

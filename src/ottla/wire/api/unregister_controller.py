@@ -1,4 +1,4 @@
-"""UnregisterController (API key 94): a controller that is gone is forgotten."""
+"""UnregisterController (API key 94): a controller that is gone is removed from the metadata."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from ottla.wire.schema import Message, i16, i32, message, since
 
 @message(key=94, valid="0", flexible="0+")
 class UnregisterControllerRequest(Message):
-    """Which controller."""
+    """The controller's id."""
 
     controller_id: i32 = since()
 
 
 @message(key=94, valid="0", flexible="0+")
 class UnregisterControllerResponse(Message):
-    """Whether it was."""
+    """The error, if it was not removed."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -1,6 +1,6 @@
-"""UpdateMetadata (API key 6): the controller tells brokers the state of the cluster (until 3.9).
+"""UpdateMetadata (API key 6): the controller sends brokers the state of the cluster (until 3.9).
 
-Version 0 has one address per broker, 1 several, 2 racks; 7 tells topic ids (KIP-516), 8 the kind of controller (KIP-866).
+Version 0 has one address per broker, 1 several, 2 racks; 7 adds topic ids (KIP-516), 8 the kind of controller (KIP-866).
 """
 
 from __future__ import annotations
@@ -57,6 +57,6 @@ class UpdateMetadataRequest(Message):
 
 @message(key=6, valid="0-8", flexible="6+")
 class UpdateMetadataResponse(Message):
-    """Whether the broker took it."""
+    """The error, if the broker did not accept it."""
 
     error_code: i16 = since()

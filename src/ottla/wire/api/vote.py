@@ -1,6 +1,6 @@
 """Vote (API key 52): a controller asks for votes in an election.
 
-KIP-595. Version 1 tells directory ids (KIP-853), 2 allows a vote beforehand (KIP-996).
+KIP-595. Version 1 adds directory ids (KIP-853), 2 allows a vote beforehand (KIP-996).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class VoteRequest(Message):
 
 @message(key=52, valid="0-2", flexible="0+")
 class VoteResponse(Message):
-    """Whether the vote is given."""
+    """Whether the vote is granted."""
 
     @struct
     class PartitionData(Struct):

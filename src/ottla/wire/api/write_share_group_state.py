@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, Uuid, i8, i16, i32, i64, message,
 
 @message(key=85, valid="0-1", flexible="0+")
 class WriteShareGroupStateRequest(Message):
-    """Which offsets changed to what state."""
+    """The start offset and the state of each changed range."""
 
     @struct
     class StateBatch(Struct):

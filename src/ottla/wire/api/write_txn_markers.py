@@ -1,6 +1,6 @@
-"""WriteTxnMarkers (API key 27): a transaction's coordinator writes its end into the partitions.
+"""WriteTxnMarkers (API key 27): a transaction coordinator writes transaction markers into the partitions.
 
-KIP-98. Version 2 tells the transaction's version (KIP-1228).
+KIP-98. Version 2 adds the transaction's version (KIP-1228).
 """
 
 from __future__ import annotations

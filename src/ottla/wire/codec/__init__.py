@@ -1,6 +1,6 @@
-"""Encodes and decodes messages: declarations become plans (`plans`), and plans are run.
+"""The codec of messages: `plans` makes plans of declarations, and readers and writers follow the plans.
 
-Compiled kernels run them (`kernel_read`, `kernel_write`): they move values between bytes and the slots of objects, as only C can.
-Where there is no compiler, `plain` turns the same plans into Python functions; the tests run both. Knows declarations and bytes.
-May not know which APIs there are, nor what a message means.
+Compiled kernels (`kernel_read`, `kernel_write`) move values between bytes and the slots of objects, as only C can. Without a
+compiler, `plain` generates Python functions from the same plans; the tests run both. The codec uses declarations and bytes. It must
+not depend on the list of APIs, nor on what a message means.
 """

@@ -1,10 +1,10 @@
-"""Large messages, read and written a block at a time, so that nobody has to hold or to make all of one at once.
+"""Large messages, read and written a block at a time, so that no caller must hold or create all of one at once.
 
-A path names the arrays on the way to the many things in a message, such as ("topics", "partitions"). A block is a list of what the
-first array holds; where one thing in it has too many of its own, several blocks hold it, each with some of them. Each array but
-the first is the last field of its struct.
+A path names the nested arrays that hold most of a message's items, such as ("topics", "partitions"). A block is a list of items of
+the first array. An item with too many items of its own is divided: several blocks hold a copy of it, each with some of them. Each
+array but the first is the last field of its struct.
 
-Knows plans and bytes; nothing of requests and of whom they come from.
+The module uses plans and bytes, and treats all messages alike.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ottla.wire.schema import Message
 Path = tuple[str, ...]
 
 MOST_THINGS: Final = 1_000_000
-"""In one message: no client names so many, and what is kept of each of them while it is served stays bounded."""
+"""The most items of a message, at all levels: no client sends as many, and the memory for serving them stays bounded."""
 MOST_WITHIN: Final = 100_000
-"""Items in the arrays that are read in one go: of one thing that cannot be divided, and of all that follows the many things."""
+"""The most items in the arrays that are read in one call: those of an indivisible item, and those after the path's first array."""
 _WITHIN_EACH: Final = 20
 _JOINED_BYTES: Final = 32 * 1024
 _COUNTS: Final = {2: Layout(">h"), 4: Layout(">i")}
 
 
 class Level:
-    """One array on a path: the struct that has it, which of the fields it is, and the level below."""
+    """One array on a path: the struct that contains it, its index among the fields, and the level below."""
 
     def __init__(self, plan: StructPlan, path: Path) -> None:
         self.index = next(i for i, step in enumerate(plan.steps) if step.name == path[0])
@@ -50,7 +50,7 @@ class Level:
             self.item_reader, self.item_writer = (below.reader, below.writer) if below else part_codecs(self.step.struct)
 
     def count(self, buf: Buffer, at: int) -> tuple[int, int]:
-        """The count of the array that begins at `at`, -1 for null, and the position after it."""
+        """Return the count of the array that begins at `at`, -1 for null, and the position after the count."""
         if self.step.width == 1:
             count, at = varint(buf, at)
             count -= 1
@@ -67,7 +67,7 @@ class Level:
         return unsigned_varint(count + 1) if self.step.width == 1 else _COUNTS[self.step.width].pack(count)
 
     def some(self, buf: Buffer, at: int, count: int) -> tuple[list[Any], int]:
-        """Some of the next `count` items, and the position after them."""
+        """Return at least one and at most `count` of the next items, and the position after them."""
         if self.item_reader is None:
             return (_texts if self.step.kind == "texts" else _numbers)(self.step, buf, at, count)
         found: tuple[list[Any], int]
@@ -79,13 +79,13 @@ class Level:
 
 
 def level_of(cls: type[Message], version: int, path: Path) -> Level | None:
-    """The first array of a path; None where it does not travel in this version."""
+    """Return the level of a path's first array; None if the version lacks it."""
     return _level_of(cls, version, path, messages.COMPILED)  # type: ignore[arg-type]  # every class is hashable
 
 
 @cache
 def _level_of(cls: type[Message], version: int, path: Path, compiled: bool) -> Level | None:
-    del compiled  # each kind has its own
+    del compiled  # only part of the cache key: each kind has its own readers and writers
     plan = plan_of(cls, version)
     return Level(plan, path) if any(step.name == path[0] for step in plan.steps) else None
 
@@ -114,9 +114,10 @@ def _texts(step: Step, buf: Buffer, at: int, count: int) -> tuple[list[Any], int
 
 
 class BlockReader:
-    """One message in `buf`, which stays as it is. `open` reads all but what its blocks hold; they can be read again and again.
+    """A reader of one message in `buf`, which must not change.
 
-    `message` is the message with an empty array, or with None for one that is null. Bytes after its last field are ignored.
+    `open` reads everything but the items of its blocks; blocks can be read repeatedly. `message` has an empty array, or None for a
+    null one. Bytes after the last field are ignored.
     """
 
     def __init__(self, cls: type[Message], version: int, level: Level, buf: Buffer, position: int, size: int) -> None:
@@ -132,11 +133,11 @@ class BlockReader:
 
     @property
     def name(self) -> str:
-        """Of the first array."""
+        """Return the name of the first array."""
         return self._level.step.name
 
     def open(self, most: int = MOST_THINGS) -> Generator[list[Any], None, None]:
-        """Look at all blocks once, which shows whether all of the message can be read. Raises `Malformed`."""
+        """Read all blocks once, which proves that the whole message can be read. Raises `Malformed`."""
         level = self._level
         try:
             self.message, at = level.reader.begin(self._buf, self._position, level.index)
@@ -147,27 +148,27 @@ class BlockReader:
             while (block := next(blocks, None)) is not None:
                 self.count += _things(level, block)
                 if self.count > most:
-                    raise self._malformed(f"names more than {most} things: name fewer at a time")
+                    raise self._malformed(f"has more than {most} items in its arrays: send fewer at a time")
                 kept = None if kept is None or kept else [block]
                 yield block
             self._kept = kept or []
             setattr(self.message, self.name, None if self._count < 0 else [])
             level.reader.finish(self.message, self._buf, self._end, level.index + 1, MOST_WITHIN)
         except DECODING as fault:
-            many = f"one thing in it names more than {MOST_WITHIN} others: name fewer at a time"
+            many = f"one item of it has more than {MOST_WITHIN} items of its own: send fewer at a time"
             raise self._malformed(many if isinstance(fault, TooMany) else "cannot be read") from None
 
     @property
     def is_one_block(self) -> bool:
-        """Whether one block holds all, or there is nothing for blocks to hold."""
+        """Return whether one block holds all items, or there are none."""
         return bool(self._kept) or self._count <= 0
 
     def blocks(self) -> Iterator[list[Any]]:
-        """The blocks, once the message is open."""
+        """Return an iterator over the blocks; the message must have been opened."""
         return iter(self._kept) if self._kept else self._blocks(self._level, self._at, self._count)
 
     def part(self, block: list[Any]) -> Any:
-        """The message as if it held no more than this block."""
+        """Return a copy of the message with only this block's items."""
         return _holding(self.message, self.name, block) if self._count >= 0 else copy(self.message)
 
     def _blocks(self, level: Level, at: int, count: int) -> Generator[list[Any], None, None]:
@@ -190,7 +191,7 @@ class BlockReader:
         return at
 
     def _walk_one(self, level: Level, at: int) -> Generator[list[Any], None, int]:
-        """The blocks of one thing that has too many of its own for one."""
+        """Yield the blocks of one item that has too many items of its own for one block."""
         head, at = level.reader.begin(self._buf, at, level.index)
         count, at = level.count(self._buf, at)
         setattr(head, level.step.name, [])
@@ -212,7 +213,7 @@ class BlockReader:
 
 
 def _things(level: Level, block: Sequence[Any]) -> int:
-    """How many things a block holds, at all levels."""
+    """Return the number of items in a block, at all levels."""
     below = level.below
     if below is None:
         return len(block)
@@ -221,7 +222,7 @@ def _things(level: Level, block: Sequence[Any]) -> int:
 
 
 def pieces(message: M, path: Path, size: int) -> Iterator[M]:
-    """The message as several, each of which holds the next `size` things or so; as it is where there is no more of them."""
+    """Divide a message into several, each with the next `size` items or slightly more; a small message is yielded alone."""
     some: list[Any] = []
     held = 0
     for item in getattr(message, path[0]):
@@ -236,7 +237,7 @@ def pieces(message: M, path: Path, size: int) -> Iterator[M]:
 
 
 def _cut(item: Any, below: Path, size: int) -> Iterator[tuple[Any, int]]:
-    """One thing, in several if it has too many of its own; and how many things each is."""
+    """Divide one item that has too many items of its own; yield each part with its number of items."""
     inner: list[Any] = getattr(item, below[0]) if below else []
     if len(inner) <= size:
         yield item, 1 + len(inner)
@@ -253,9 +254,9 @@ def _holding(whole: Any, name: str, items: list[Any]) -> Any:
 
 
 class BlockWriter:
-    """One message, written from messages that each hold some of it: what else they say is as the first of them says it.
+    """A writer of one message from several that each hold some of its items. The fields besides the items come from the first.
 
-    The last thing of one and the first of the next become one where they differ in nothing but their own arrays.
+    The last item of one message and the first of the next are joined if they differ in nothing but their own arrays.
     """
 
     def __init__(self, version: int, path: Path) -> None:
@@ -266,11 +267,11 @@ class BlockWriter:
 
     @property
     def size(self) -> int:
-        """Bytes that are written."""
+        """Return the number of bytes written, without the fields around the first array."""
         return 0 if self._first is None else self._items.size
 
     def add(self, message: Message) -> None:
-        """Write what a message holds. Raises what a writer raises."""
+        """Write the items of a message. Raises the exceptions of a writer."""
         if self._first is None:
             level = level_of(type(message), self._version, self._path)
             assert level is not None, "responses have the arrays of their version"
@@ -278,21 +279,21 @@ class BlockWriter:
         self._items.add(getattr(message, self._path[0]) or [])
 
     def drop_open(self) -> None:
-        """Take back the last item as far as it is written: what comes next says something else of it."""
+        """Remove the part of the last item that is written: the next message replaces it."""
         self._items.drop_open()
 
     def array(self) -> list[Part]:
-        """The array alone, when there is no more to add."""
+        """Return the encoded array alone, after the last `add`."""
         return self._items.closed()
 
     def parts(self) -> list[Part]:
-        """All of it, when there is no more to add."""
+        """Return the whole encoded message, after the last `add`."""
         assert self._first is not None, "an empty message has its own writer"
         return with_array(self._first, self._version, self._path, self._items.closed())
 
 
 def with_array(message: Message, version: int, path: Path, array: Sequence[Part]) -> list[Part]:
-    """A message whose first array of a path is encoded already."""
+    """Return an encoded message whose first array of a path is encoded already."""
     level = level_of(type(message), version, path)
     assert level is not None, "responses have the arrays of their version"
     return [
@@ -303,7 +304,7 @@ def with_array(message: Message, version: int, path: Path, array: Sequence[Part]
 
 
 class _Items:
-    """The items of one array as far as they are written. The last of them is open: what comes next may belong to it."""
+    """The encoded items of one array. The last item is open: the next message may continue it."""
 
     def __init__(self, level: Level) -> None:
         self.level = level
@@ -330,14 +331,14 @@ class _Items:
             self._begin(items[-1], below)
 
     def drop_open(self) -> None:
-        """Take back the open item."""
+        """Remove the open item."""
         assert self._open is not None, "an item with arrays of its own is open until the next one"
         self.size -= self._open[2].size
         self._count -= 1
         self._open = None
 
     def closed(self) -> list[Part]:
-        """The count and all items."""
+        """Return the count and all items."""
         self._close()
         return [self.level.counted(self._count), *self._parts]
 
@@ -350,7 +351,7 @@ class _Items:
         self.size += inner.size
 
     def _continues(self, item: Any, below: Level) -> bool:
-        """Take in an item that goes on with the open one; whether it does."""
+        """Join an item to the open one if it continues it, and return whether it did."""
         if self._open is None or _written(below.writer.some, item, 0, below.index) != self._open[1]:
             return False
         inner = self._open[2]

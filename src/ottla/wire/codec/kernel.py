@@ -1,10 +1,10 @@
-"""Plans in C, for the kernels. Where it is not compiled it cannot be imported.
+"""Plans in C, for the kernels. The module cannot be imported unless it is compiled.
 
-Messages are slotted, and the member descriptor of a slot tells its place in every object of the class: that is how Python itself
+Messages have slots. The member descriptor of a slot contains its offset in every object of the class, which is how Python itself
 finds it.
 
-Knows plans and slots. How a plan comes from a declaration it does not know (`plans`), nor how bytes are read (`kernel_read`) and
-written (`kernel_write`). Types: `kernel.pyi`; C's: `kernel.pxd` and `capi.pxd`.
+It converts plans to structs of C. Plans come from `plans`; `kernel_read` and `kernel_write` follow them. Types: `kernel.pyi`; those
+of C: `kernel.pxd` and `capi.pxd`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ if cython.compiled:
 
 
 class Slotted:
-    """Shows what a slot looks like in its class."""
+    """An example class, for the type of a slot's member descriptor."""
 
     __slots__ = ("at",)
 
@@ -124,7 +124,7 @@ class CompiledPlan:
 
 @cython.cfunc
 def _room(count: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.p_void:
-    """Zeroed memory for `count` things of `size`."""
+    """Return zeroed memory for `count` structs of `size` bytes."""
     room: cython.p_void = PyMem_Calloc(count + 1, size)
     if room == cython.NULL:
         raise MemoryError
@@ -134,7 +134,7 @@ def _room(count: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.p_void:
 @cython.cfunc
 @cython.exceptval(-1)
 def _offset(cls, name) -> cython.Py_ssize_t:
-    """Where in an object of `cls` its slot `name` is. Raises TypeError where it is no slot that may hold anything."""
+    """Return the offset of the slot `name` in objects of `cls`. Raises TypeError if it is no slot for arbitrary objects."""
     slot = getattr(cls, name)
     if type(slot) is not _SLOT or not issubclass(cls, slot.__objclass__):
         raise TypeError(f"{cls.__qualname__}.{name} is no slot")
@@ -146,7 +146,7 @@ def _offset(cls, name) -> cython.Py_ssize_t:
 
 @cython.cfunc
 def _note(step: cython.pointer[Step], cls, told, kept: list):
-    """Write down what was told of a field, and keep what the step refers to."""
+    """Fill in a step from a `plans.Step`, and keep a reference to the plan that it uses."""
     inner = None if told.inner is None else CompiledPlan(told.inner)
     step.kind = KINDS[told.kind]
     step.item = KINDS[told.item] if told.item else INT8
@@ -165,7 +165,7 @@ def _note(step: cython.pointer[Step], cls, told, kept: list):
 
 @cython.cfunc
 def _note_blank(blank: cython.pointer[Blank], cls, told, kept: list):
-    """Write down what was told of a field that does not come in order, and keep its default."""
+    """Fill in a blank from a `plans.Blank`, and keep references to its default and to the operand of its test."""
     value = CompiledPlan(told.value) if told.kind == "struct" else told.value
     blank.kind = DEFAULTS[told.kind]
     blank.test = TESTS[told.test]

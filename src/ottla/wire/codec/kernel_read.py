@@ -1,10 +1,10 @@
-"""Reads messages as their plans say: what makes decoding fast, where it is compiled. Elsewhere it cannot be imported.
+"""The compiled reader of messages, which makes decoding fast. The module cannot be imported unless it is compiled.
 
-Messages are slotted, so each value goes straight to where the object keeps that slot; no constructor runs. Whatever is made belongs
-at once to what will hold it, so that a fault needs no clearing up. Each length and count is held against the bytes that are left
-before anything is read or made.
+Messages have slots, so each value goes straight into its slot in the object; no constructor runs. Every new object is at once owned
+by its container, so that a fault needs no cleanup. Each length and count is compared with the remaining bytes before anything is
+read or allocated.
 
-Knows bytes and plans. What exactly is wrong with bytes that it refuses it does not know (`explain`). Types: `kernel_read.pyi`.
+It uses bytes and plans. The exact fault of bytes that it refuses is found by `explain`. Types: `kernel_read.pyi`.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 _ANY = cython.declare(cython.Py_ssize_t, PY_SSIZE_T_MAX)
 
 Source = cython.struct(start=Bytes, at=Bytes, end=Bytes, buf=Ref, view=Ref, left=cython.Py_ssize_t)
-"""The bytes being read. `view` is made when the first records want one; `left` is how many items arrays may still have."""
+"""The bytes being read. `view` is made for the first records field; `left` is how many items arrays may still have."""
 Src = cython.typedef(cython.pointer[Source])
 
 
 @cython.final
 @cython.cclass
 class Reader:
-    """Makes messages of one plan."""
+    """A reader of one plan's messages."""
 
     _plan: CompiledPlan
 
@@ -83,14 +83,14 @@ class Reader:
         self._plan = plan
 
     def read(self, buf, position: cython.Py_ssize_t):
-        """The message that begins at `position` and fills the rest of `buf`; its records are views of that.
+        """Read the message that begins at `position` and fills the rest of `buf`; its records are views of `buf`.
 
-        Raises `Stop` or UnicodeDecodeError for bytes that cannot be right.
+        Raises `Stop` or UnicodeDecodeError for malformed bytes.
         """
         return _read(self._plan, buf, position)
 
     def begin(self, buf, position: cython.Py_ssize_t, stop: cython.Py_ssize_t):
-        """A struct at `position` of which only the first `stop` fields are read, and the position after those."""
+        """Read only the first `stop` fields of a struct at `position`; return it and the position after those fields."""
         view = _in_a_row(buf)
         src: Source = _source(view, position, _ANY)
         made = new_object(self._plan.type, 0)
@@ -104,9 +104,9 @@ class Reader:
         return made, src.at - src.start
 
     def finish(self, made, buf, position: cython.Py_ssize_t, start: cython.Py_ssize_t, most: cython.Py_ssize_t) -> int:
-        """Read the fields from number `start` on into what `begin` made, then its tags; the position after it.
+        """Read the fields from index `start` on into a struct from `begin`, then its tags; return the position after it.
 
-        Raises `TooMany` where arrays have more than `most` items together.
+        Raises `TooMany` if arrays have more than `most` items together.
         """
         if type(made) is not cython.cast(object, cython.cast(Ref, self._plan.type)):
             raise TypeError("this is no struct of the plan")
@@ -122,10 +122,10 @@ class Reader:
         return src.at - src.start
 
     def items(self, buf, position: cython.Py_ssize_t, count: cython.Py_ssize_t, most: cython.Py_ssize_t):
-        """Structs that follow each other from `position` on, and the position after the last.
+        """Read consecutive structs from `position` on; return them and the position after the last.
 
-        There are `count` of them, or fewer, where the arrays in all of them would have more than `most` items. Raises `TooMany`
-        where the first alone has more.
+        They are `count` structs, or fewer if the arrays in all of them would have more than `most` items together. Raises `TooMany`
+        if the first alone has more.
         """
         view = _in_a_row(buf)
         src: Source = _source(view, position, most)
@@ -148,7 +148,7 @@ class Reader:
 
 @cython.cfunc
 def _in_a_row(buf):
-    """A view of bytes in a row, which nobody else can release."""
+    """Return a view of contiguous bytes, which no other code can release."""
     view = memoryview(buf)
     held = PyMemoryView_GET_BUFFER(cython.cast(Ref, view))
     if held.ndim != 1 or held.strides[0] != 1 or held.format[0] != b"B":
@@ -158,7 +158,7 @@ def _in_a_row(buf):
 
 @cython.cfunc
 def _source(view, position: cython.Py_ssize_t, most: cython.Py_ssize_t) -> Source:
-    """The bytes of a view, which has to be kept, from `position` on."""
+    """Return the source for the bytes of a view from `position` on; the caller must keep the view."""
     held = PyMemoryView_GET_BUFFER(cython.cast(Ref, view))
     if position < 0 or position > held.len:
         raise Stop
@@ -179,7 +179,7 @@ def _read(plan: CompiledPlan, buf, position: cython.Py_ssize_t):
 
 @cython.cfunc
 def _message_of_view(plan: CompiledPlan, view, position: cython.Py_ssize_t):
-    """A message of a new view, which nobody else can release; one that is not of bytes in a row is copied."""
+    """Read a message from a new view, which no other code can release; a view that is not contiguous bytes is copied."""
     held = PyMemoryView_GET_BUFFER(cython.cast(Ref, view))
     if held.ndim != 1 or held.strides[0] != 1 or held.format[0] != b"B":
         return _read(plan, view.tobytes(), position)
@@ -188,7 +188,7 @@ def _message_of_view(plan: CompiledPlan, view, position: cython.Py_ssize_t):
 
 @cython.cfunc
 def _message(plan: CompiledPlan, buf, data: cython.p_char, size: cython.Py_ssize_t, position: cython.Py_ssize_t):
-    """A message of the `size` bytes at `data`, which `buf` keeps there."""
+    """Read a message from the `size` bytes at `data`, which `buf` owns."""
     if position < 0 or position > size:
         raise Stop
     start = cython.cast(Bytes, data)
@@ -207,7 +207,7 @@ def _message(plan: CompiledPlan, buf, data: cython.p_char, size: cython.Py_ssize
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _fill(src: Src, plan: CompiledPlan, made: cython.p_char) -> cython.int:
-    """Give an object that was just made all its fields."""
+    """Set all fields of a new object."""
     if plan.blanks_count:
         _fill_blanks(plan, made)
     _fill_steps(src, plan, made, 0, plan.steps_count)
@@ -223,7 +223,7 @@ def _fill(src: Src, plan: CompiledPlan, made: cython.p_char) -> cython.int:
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _fill_steps(src: Src, plan: CompiledPlan, made: cython.p_char, start: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.int:
-    """Give an object the fields that come in order, from number `start` up to `stop`."""
+    """Set the untagged fields of an object from index `start` up to `stop`."""
     i: cython.Py_ssize_t
     if start < 0 or stop > plan.steps_count:
         raise Stop
@@ -236,7 +236,7 @@ def _fill_steps(src: Src, plan: CompiledPlan, made: cython.p_char, start: cython
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _fill_blanks(plan: CompiledPlan, made: cython.p_char) -> cython.int:
-    """Give an object the defaults of all fields that do not come in order."""
+    """Set the defaults of all fields of an object that are tagged or absent in the version."""
     i: cython.Py_ssize_t
     for i in range(plan.blanks_count):
         blank = cython.address(plan.blanks[i])
@@ -275,7 +275,7 @@ def _field(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
 @cython.cfunc
 @cython.inline
 def _number(at: Bytes, kind: Kind) -> Ref:
-    """The value of fixed width whose bytes begin at `at`."""
+    """Return the value of fixed width whose bytes begin at `at`."""
     if kind == INT32:
         return PyLong_FromLong(cython.cast(cython.int, _uint32(at)))
     if kind == INT16:
@@ -314,7 +314,7 @@ def _uint32(at: Bytes) -> cython.uint:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _struct(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
-    """Read a struct. One that may be null begins with a byte, which is a varint in a tag."""
+    """Read a struct. A nullable one begins with a byte, which is a varint in a tag."""
     inner = cython.cast(CompiledPlan, step.inner)
     if step.kind == STRUCT_OR_NULL and _is_null(src, step):
         slot[0] = _null()
@@ -346,7 +346,7 @@ def _null() -> Ref:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _sized(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
-    """Read what begins with a length or count."""
+    """Read a field that begins with a length or count."""
     size: cython.Py_ssize_t = _length(src, step.width)
     if size < 0:
         if not step.nullable:
@@ -371,7 +371,7 @@ def _sized(src: Src, step: cython.pointer[Step], slot: Slot) -> cython.int:
 @cython.inline
 @cython.exceptval(-2, check=False)
 def _length(src: Src, width: cython.int) -> cython.Py_ssize_t:
-    """A length or count; -1 for null."""
+    """Read a length or count; -1 for null."""
     size: cython.Py_ssize_t
     if width == 1:
         return _varint(src) - 1
@@ -418,7 +418,7 @@ def _text(src: Src, size: cython.Py_ssize_t) -> Ref:
 
 @cython.cfunc
 def _records(src: Src, size: cython.Py_ssize_t) -> Ref:
-    """A view of the next `size` bytes."""
+    """Return a view of the next `size` bytes."""
     start: cython.Py_ssize_t = src.at - src.start
     if src.view == cython.NULL:
         src.view = PyMemoryView_FromObject(src.buf)
@@ -436,9 +436,10 @@ def _array(
     slot: Slot,
     count: cython.Py_ssize_t,
 ) -> cython.int:
-    """Read the items of an array, of which there are no more than the bytes that are left can hold.
+    """Read the items of an array, after checking that the remaining bytes can hold as many.
 
-    The list has room for all from the first and counts those that it has: whoever looks (the garbage collector may) sees no gap.
+    The list is allocated for all items, and its size counts only those that are set: the garbage collector never sees an empty
+    place.
     """
     i: cython.Py_ssize_t
     if count > (src.end - src.at) // step.size:
@@ -479,7 +480,7 @@ def _item_text(src: Src, width: cython.int) -> Ref:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _tags(src: Src, plan: CompiledPlan, made: cython.p_char) -> cython.int:
-    """Read a tag section: fields that the plan has, and others, which are kept as they are."""
+    """Read a tag section: fields that the plan has, and unknown ones, which are kept as bytes."""
     unknown: list = []
     stop: Bytes
     count: cython.longlong = _varint(src)
@@ -511,7 +512,7 @@ def _tags(src: Src, plan: CompiledPlan, made: cython.p_char) -> cython.int:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _tagged(plan: CompiledPlan, tag: cython.longlong) -> cython.pointer[Step]:
-    """The field that comes with a tag; NULL for a tag that the plan does not have."""
+    """Return the step of a tag; NULL for a tag that the plan does not have."""
     i: cython.Py_ssize_t
     for i in range(plan.tags_count):
         if plan.tags[i].tag == tag:
@@ -522,7 +523,7 @@ def _tagged(plan: CompiledPlan, tag: cython.longlong) -> cython.pointer[Step]:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _emptied(made: cython.p_char, offset: cython.Py_ssize_t) -> Slot:
-    """A slot, without its default."""
+    """Return a slot after removing its default."""
     slot: Slot = cython.cast(Slot, made + offset)
     old = slot[0]
     slot[0] = cython.NULL

@@ -1,10 +1,9 @@
-"""Writes messages as their plans say, compiled. Where it is not, it cannot be imported.
+"""The compiled writer of messages. The module cannot be imported unless it is compiled.
 
-Bytes gather in one piece of memory, which becomes a part where records stand in between and at the end. Values are read from where
-an object keeps its slots, each held for as long as it is looked at: a value may be anybody's object, whose methods may do anything.
+Bytes are collected in one piece of memory, which becomes a part before each records value and at the end. Values are read from the
+slots of objects. Each value is referenced while it is used: its methods may run any code, even code that changes the message.
 
-Knows plans and the bytes of values. What exactly is wrong with a value that it refuses it does not know (`explain`). Types:
-`kernel_write.pyi`.
+It uses plans and the bytes of values. The exact fault of a value that it refuses is found by `explain`. Types: `kernel_write.pyi`.
 """
 
 from __future__ import annotations
@@ -60,14 +59,14 @@ if cython.compiled:
 _LONGEST = cython.declare(cython.Py_ssize_t, LONGEST_STRING)
 
 Sink = cython.struct(start=Memory, at=Memory, end=Memory, first=Memory, parts=Ref, cuts=Ref, tags=cython.int)
-"""The bytes written since the last part. `first` is memory that need not be freed; `tags` is how many tags deep the writer is."""
+"""The bytes written since the last part. `first` is memory that need not be freed; `tags` is the nesting depth in tagged fields."""
 Into = cython.typedef(cython.pointer[Sink])
 
 
 @cython.final
 @cython.cclass
 class Writer:
-    """Writes messages of one plan."""
+    """A writer of one plan's messages."""
 
     _plan: CompiledPlan
 
@@ -77,9 +76,9 @@ class Writer:
         self._plan = plan
 
     def write(self, msg, parts: list, cuts: list):
-        """Append the encoded pieces to `parts`, to `cuts` the positions of records among them.
+        """Append the encoded pieces to `parts`, and the indices of records values to `cuts`.
 
-        Raises `Stop` or what Python raises for a value that cannot travel.
+        Raises `Stop` or an exception of Python for a value that cannot be encoded.
         """
         first = cython.declare(cython.uchar[FIRST_BYTES])
         start: Memory = first
@@ -93,7 +92,7 @@ class Writer:
                 PyMem_Free(sink.start)
 
     def some(self, msg, parts: list, cuts: list, start: cython.Py_ssize_t, stop: cython.Py_ssize_t):
-        """As `write`, but of the fields only those from number `start` up to `stop`; with the last of them also the tags."""
+        """Write as `write` does, but only the fields from index `start` up to `stop`, and after the last field the tags."""
         i: cython.Py_ssize_t
         first = cython.declare(cython.uchar[FIRST_BYTES])
         begun: Memory = first
@@ -114,7 +113,7 @@ class Writer:
                 PyMem_Free(sink.start)
 
     def items(self, some: list, parts: list, cuts: list):
-        """As `write`, for structs one after the other; their count is not written."""
+        """Write consecutive structs as `write` does, without their count."""
         first = cython.declare(cython.uchar[FIRST_BYTES])
         begun: Memory = first
         sink: Sink = Sink(start=begun, at=begun, end=begun + FIRST_BYTES, first=begun, parts=_ref(parts), cuts=_ref(cuts), tags=0)
@@ -134,7 +133,7 @@ class Writer:
 @cython.inline
 @cython.exceptval(check=False)
 def _ref(thing) -> Ref:
-    """An object that the caller holds."""
+    """Return a borrowed reference to an object that the caller holds."""
     return cython.cast(Ref, thing)
 
 
@@ -142,7 +141,7 @@ def _ref(thing) -> Ref:
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _want(sink: Into, size: cython.Py_ssize_t) -> cython.int:
-    """Have room for `size` more bytes."""
+    """Ensure room for `size` more bytes."""
     return 0 if sink.end - sink.at >= size else _grow(sink, size)
 
 
@@ -177,7 +176,7 @@ def _copy(sink: Into, data: cython.p_void, size: cython.Py_ssize_t) -> cython.in
 
 @cython.cfunc
 def _since(sink: Into, mark: cython.Py_ssize_t):
-    """Take back what was written since `mark`, as bytes."""
+    """Remove the bytes written since `mark` and return them."""
     data = PyBytes_FromStringAndSize(cython.cast(cython.p_char, sink.start + mark), sink.at - sink.start - mark)
     sink.at = sink.start + mark
     return data
@@ -186,7 +185,7 @@ def _since(sink: Into, mark: cython.Py_ssize_t):
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _part(sink: Into) -> cython.int:
-    """Make a part of what there is."""
+    """Make a part of the bytes collected, if there are any."""
     if sink.at > sink.start:
         cython.cast(list, sink.parts).append(_since(sink, 0))
     return 0
@@ -198,7 +197,7 @@ def _part(sink: Into) -> cython.int:
 @cython.cfunc
 @cython.inline
 def _value(made, offset: cython.Py_ssize_t):
-    """What an object keeps in a slot."""
+    """Return the value of an object's slot."""
     slot = cython.cast(Slot, cython.cast(cython.p_char, cython.cast(Ref, made)) + offset)
     if slot[0] == cython.NULL:
         raise AttributeError("a field was deleted")
@@ -220,7 +219,7 @@ def _put(sink: Into, plan: CompiledPlan, made) -> cython.int:
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _check(plan: CompiledPlan, made) -> cython.int:
-    """Refuse an object of another class, and one with a field set that does not travel."""
+    """Raise for an object of another class, and for a field that is set and that the version lacks."""
     i: cython.Py_ssize_t
     if not PyObject_TypeCheck(made, plan.type):
         raise TypeError("a struct is of another class")
@@ -233,7 +232,7 @@ def _check(plan: CompiledPlan, made) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _is_set(blank: cython.pointer[Blank], value) -> cython.int:
-    """Whether a field is other than by default. That it is the very same object is most often so, and soon seen."""
+    """Return whether a field differs from its default. Most often it is the very same object, which is quickly checked."""
     if cython.cast(Ref, value) == blank.like:
         return False
     if blank.test == TRUE:
@@ -250,7 +249,7 @@ def _is_set(blank: cython.pointer[Blank], value) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _tags(sink: Into, plan: CompiledPlan, made) -> cython.int:
-    """Put the tag section: the fields that are set, and tags of which the plan knows nothing."""
+    """Write the tag section: the known tags that are set, and the unknown tags."""
     i: cython.Py_ssize_t
     unknown = _value(made, plan.unknown_tags)
     known: list = []
@@ -268,7 +267,7 @@ def _tags(sink: Into, plan: CompiledPlan, made) -> cython.int:
 
 @cython.cfunc
 def _tag_body(sink: Into, step: cython.pointer[Step], value):
-    """A tagged field as bytes of its own. No records stand in tags, which would make parts."""
+    """Return a tagged field's value as bytes. Tagged fields contain no records, which would be parts of their own."""
     mark: cython.Py_ssize_t = sink.at - sink.start
     sink.tags += 1
     _field(sink, step, value)
@@ -302,7 +301,7 @@ def _field(sink: Into, step: cython.pointer[Step], value) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _number(sink: Into, kind: Kind, value) -> cython.int:
-    """Put a value of fixed width."""
+    """Write a value of fixed width."""
     if kind == INT32:
         return _put_int(sink, _integer(value, -0x80000000, 0x7FFFFFFF), 4)
     if kind == INT16:
@@ -339,7 +338,7 @@ def _integer(value, low: cython.longlong, high: cython.longlong) -> cython.longl
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _put_int(sink: Into, number: cython.longlong, size: cython.int) -> cython.int:
-    """Put the lowest `size` bytes of a number, the highest of them first."""
+    """Write the lowest `size` bytes of a number, big-endian."""
     i: cython.int
     _want(sink, size)
     for i in range(size):
@@ -360,7 +359,7 @@ def _uuid(sink: Into, value) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _struct(sink: Into, step: cython.pointer[Step], value) -> cython.int:
-    """Put a struct. One that may be null begins with a byte, which is a varint in a tag."""
+    """Write a struct. A nullable one begins with a byte, which is a varint in a tag."""
     if step.kind == STRUCT_OR_NULL:
         if value is None:
             return _put_int(sink, 0 if step.tag >= 0 else -1, 1)
@@ -372,7 +371,7 @@ def _struct(sink: Into, step: cython.pointer[Step], value) -> cython.int:
 @cython.inline
 @cython.exceptval(-1, check=False)
 def _length(sink: Into, width: cython.int, size: cython.Py_ssize_t) -> cython.int:
-    """Put a length or count, -1 for null."""
+    """Write a length or count, -1 for null."""
     if width > 1:
         if size > (0x7FFF if width == 2 else 0x7FFFFFFF):
             raise Stop
@@ -418,7 +417,7 @@ def _bytes(sink: Into, width: cython.int, value) -> cython.int:
 
 @cython.cfunc
 def _bytes_of(value) -> bytes:
-    """Another buffer as bytes."""
+    """Return another buffer as bytes."""
     view = memoryview(value)
     if not view.c_contiguous:
         raise TypeError("the bytes do not lie in a row")
@@ -428,7 +427,7 @@ def _bytes_of(value) -> bytes:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _records(sink: Into, width: cython.int, value) -> cython.int:
-    """Put the length of records; they are a part of their own, whatever they are."""
+    """Write the length of records; the value itself becomes a part of its own, whatever its type."""
     size: cython.Py_ssize_t = len(value)
     _length(sink, width, size)
     if size == 0:
@@ -447,7 +446,7 @@ def _records(sink: Into, width: cython.int, value) -> cython.int:
 
 @cython.cfunc
 def _listed(value) -> list:
-    """Other things that can be counted are as good as a list."""
+    """Return a list of the items of another sized iterable."""
     len(value)
     return list(value)
 
@@ -455,7 +454,7 @@ def _listed(value) -> list:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _array(sink: Into, step: cython.pointer[Step], items: list) -> cython.int:
-    """Put a count and the items, which must stay as many."""
+    """Write a count and the items, whose number must not change meanwhile."""
     i: cython.Py_ssize_t
     count: cython.Py_ssize_t = len(items)
     _length(sink, step.width, count)

@@ -1,4 +1,4 @@
-"""`encode` and `decode`: find the reader and writer of a version, and explain what they reject."""
+"""`encode` and `decode`: they find the reader or writer of a version, and explain the input that it rejects."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ else:
 M = TypeVar("M", bound=Message)
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Part: TypeAlias = Any
-"""Bytes, or what a records field was given (anything with `len()`)."""
+"""Bytes, or the value of a records field (any object with `len()`)."""
 
 MOST_ITEMS = 1 << 31
 EXPLAINED_BYTES = 64 * 1024
-"""To find out what exactly is wrong with bytes takes a hundred times as long as to read them."""
+"""The largest malformed message, in bytes, whose fault is located: that takes a hundred times as long as reading it."""
 
 DECODING = (IndexError, struct.error, UnicodeDecodeError, Stop)
 _ENCODING = (Stop, struct.error, TypeError, AttributeError, ValueError, OverflowError)
@@ -37,8 +37,8 @@ _ENCODING = (Stop, struct.error, TypeError, AttributeError, ValueError, Overflow
 def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
     """Read a message that begins at `position` and fills the rest of `buf`.
 
-    Records fields are memoryviews of `buf`, everything else is copied. Raises `Malformed` for bytes that do not
-    follow the schema, and `ValueError` for an unknown version.
+    Records fields are memoryviews of `buf`; all other values are copied. Raises `Malformed` for bytes that do not follow the
+    schema, and `ValueError` for an unknown version.
     """
     try:
         return cls.WIRE.readers[version](buf, position)  # type: ignore[no-any-return]  # readers are kept untyped
@@ -50,13 +50,15 @@ def decode(cls: type[M], version: int, buf: Buffer, position: int = 0) -> M:
 
 
 def decode_first(cls: type[M], version: int, buf: Buffer, position: int = 0, most: int = MOST_ITEMS) -> M:
-    """As `decode`, but bytes after the last field are ignored, and arrays may have no more than `most` items together."""
+    """Decode as `decode` does, but ignore bytes after the last field, and accept at most `most` items in all arrays together."""
     try:
         reader = _first_reader(cls, version, COMPILED)  # type: ignore[arg-type]  # every class is hashable
         made, at = reader.begin(buf, position, 0)
         reader.finish(made, buf, at, 0, most)
     except TooMany:
-        raise Malformed(cls.__name__, version, "", position, f"names more than {most} things: name fewer at a time") from None
+        raise Malformed(
+            cls.__name__, version, "", position, f"has more than {most} items in its arrays: send fewer at a time"
+        ) from None
     except DECODING:
         raise _malformed(cls, version, buf, position) from None
     return cast("M", made)
@@ -64,12 +66,12 @@ def decode_first(cls: type[M], version: int, buf: Buffer, position: int = 0, mos
 
 @cache
 def _first_reader(cls: type[Message], version: int, compiled: bool) -> Any:
-    del compiled  # each kind has its own
+    del compiled  # only part of the cache key: each kind has its own reader
     return part_codecs(plan_of(cls, version))[0]
 
 
 def part_codecs(plan: StructPlan) -> tuple[Any, Any]:
-    """What reads and writes structs of a plan in parts."""
+    """Return the reader and the writer for parts of a plan's structs."""
     if COMPILED:
         compiled = CompiledPlan(plan)
         return Reader(compiled), Writer(compiled)
@@ -79,7 +81,7 @@ def part_codecs(plan: StructPlan) -> tuple[Any, Any]:
 
 
 def encode(msg: Message, version: int) -> bytes:
-    """The bytes of a message. Raises `Unencodable` where a value does not fit the version."""
+    """Return the bytes of a message. Raises `Unencodable` if a value does not fit the version."""
     parts: list[Part] = []
     write_parts(msg, version, parts, [])
     try:
@@ -89,7 +91,7 @@ def encode(msg: Message, version: int) -> bytes:
 
 
 def encode_parts(msg: Message, version: int) -> list[Part]:
-    """The bytes of a message in pieces: the values of records fields stay as they are, everything between them is joined."""
+    """Return the bytes of a message in pieces: records values are pieces of their own, and the bytes between them are joined."""
     parts: list[Part] = []
     cuts: list[int] = []
     write_parts(msg, version, parts, cuts)
@@ -100,7 +102,7 @@ def encode_parts(msg: Message, version: int) -> list[Part]:
 
 
 def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) -> None:
-    """Append the pieces of a message to `parts`, and the positions of records among them to `cuts`."""
+    """Append the pieces of a message to `parts`, and their indices of records values to `cuts`. Raises `Unencodable`."""
     write = msg.WIRE.writers.get(version) or new_codec(type(msg), version)
     try:
         write(msg, parts, cuts)
@@ -109,7 +111,7 @@ def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) 
 
 
 def join_between(parts: list[Part], cuts: list[int]) -> list[Part]:
-    """Join all parts but those at `cuts`."""
+    """Join all neighbouring parts, except those with an index in `cuts`."""
     out: list[Part] = []
     start = 0
     for cut in cuts:
@@ -141,7 +143,7 @@ def _check_version(cls: type[Message], version: int) -> None:
 
 
 def new_codec(cls: type[Message], version: int) -> Callable[..., None]:
-    """Make the reader and the writer of a version, and give back the writer."""
+    """Make the reader and the writer of a version, and return the writer. Raises `ValueError` for an unknown version."""
     _check_version(cls, version)
     plan = plan_of(cls, version)
     if COMPILED:

@@ -1,12 +1,12 @@
-"""Turns plans into plain Python functions, which read and write messages where the kernels are not compiled.
+"""The generator of plain Python functions from plans, which read and write messages if the kernels are not compiled.
 
-A struct becomes one function of straight lines, made on first use: neighbouring numbers are one call of `struct`, all else is a few
-lines from a template. Closures that interpret a plan field by field would take three times as long. What the kernels accept and
-refuse, these functions do too.
+A struct becomes one function of straight lines, generated on first use: neighbouring numbers are one call of `struct`, and every
+other field is a few lines from a template. Closures that interpret a plan field by field would take three times as long. These
+functions accept and refuse the same input as the kernels.
 
-Reading trusts a count of up to 127 until the bytes run out: nothing larger than the input can come of it. Larger counts are held
-against the bytes that are left before anything is made. A slice beyond the end comes out short, and the position at the end tells.
-What exactly is wrong is not known here (`explain`).
+Counts up to 127 are not checked before reading: running out of bytes ends the reading, and nothing larger than the input can
+result. Larger counts are compared with the remaining bytes before anything is allocated. A slice beyond the end comes out short,
+and the final position reveals it. The exact fault is found by `explain`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ottla.wire.codec.primitives import LONGEST_STRING, Stop, flat, unsigned_var
 
 Buffer: TypeAlias = bytes | memoryview
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
-"""Reads what begins at a position: the value, and the position after it."""
+"""Reads the value at a position: returns the value, and the position after it."""
 Write: TypeAlias = Callable[..., None]
-"""`write(value, put, parts, cuts)`: `put` appends a piece of the value to `parts`; `cuts` gets the positions of records there."""
+"""`write(value, put, parts, cuts)`: `put` appends a piece of the value to `parts`; the indices of records values go to `cuts`."""
 
 _ROWS_KEPT: Final = 256
 _TEXT: Final = {width: Step(f"{width}", "text", -1, width=width) for width in (1, 2)}
-"""A string in an array, by the width of its length."""
+"""The step for a string in an array, by the width of its length in bytes."""
 _HEADS: Final = {2: Layout(">h"), 4: Layout(">i")}
 
 
 class Generated:
-    """A function being generated: its lines, and the names that they refer to. A traceback shows its text."""
+    """A function being generated: its lines, and the names that they use. Tracebacks show its text."""
 
     def __init__(self, head: str, names: dict[str, Any]) -> None:
         self.lines = [head]
@@ -43,7 +43,7 @@ class Generated:
         self.lines += ["    " + line for line in lines]
 
     def bind(self, value: object) -> str:
-        """The name by which the function sees `value`."""
+        """Return a name by which the function can use `value`."""
         name = f"x{len(self.names)}"
         self.names[name] = value
         return name
@@ -56,7 +56,7 @@ class Generated:
 
 
 class _Rows(dict[int, Layout]):
-    """A count of numbers -> their layout."""
+    """The layouts of arrays of numbers, by count. Small counts are cached."""
 
     def __init__(self, code: str) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class _Rows(dict[int, Layout]):
 
 
 def _runs(steps: tuple[Step, ...]) -> Iterator[list[Step]]:
-    """Neighbouring fields of fixed width together, all others one by one."""
+    """Group neighbouring fields of fixed width; every other field is a group of its own."""
     for fixed, group in groupby(steps, lambda step: step.fixed):
         some = list(group)
         yield from [some] if fixed else ([step] for step in some)
@@ -86,7 +86,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def reader(plan: StructPlan) -> Callable[[bytes | bytearray | memoryview, int], Any]:
-    """`read(buf, position)`: the message that begins there and fills the rest; its records are views of `buf`."""
+    """Return `read(buf, position)`: it reads a message that fills the rest of `buf`; records are views of `buf`."""
     records = plan.cls.WIRE.records
     read_struct = struct_reader(plan)
 
@@ -94,7 +94,7 @@ def reader(plan: StructPlan) -> Callable[[bytes | bytearray | memoryview, int], 
         if records:
             data: Buffer = memoryview(flat(buf))
         else:
-            data = buf if type(buf) is bytes else bytes(flat(buf))  # to copy is quicker than to read from a view
+            data = buf if type(buf) is bytes else bytes(flat(buf))  # copying is quicker than reading from a view
         if position < 0:
             raise Stop
         made, end = read_struct(data, position)
@@ -126,7 +126,7 @@ def struct_reader(plan: StructPlan) -> Read:
 
 
 def _field_reader(owner: str, step: Step) -> Read:
-    """Reads one field alone: a tagged one, or a string in an array."""
+    """Return a function that reads one field alone: a tagged one, or a string in an array."""
     out = Generated("def read(buf, at):", _READING)
     if step.fixed:
         out(f"v, = {out.bind(_layout([step]).unpack_from)}(buf, at)", f"at += {step.size}")
@@ -144,7 +144,7 @@ def _default(blank: Blank, out: Generated) -> str:
 
 
 def _reading(step: Step, target: str, out: Generated) -> list[str]:
-    """The lines that read a field of variable width."""
+    """Return the lines that read a field of variable width."""
     if step.kind == "struct":
         return [f"{target}, at = {out.bind(struct_reader(step.struct))}(buf, at)"]
     if step.kind == "struct or null":
@@ -158,7 +158,7 @@ def _reading(step: Step, target: str, out: Generated) -> list[str]:
 
 
 def _length(step: Step) -> list[str]:
-    """Read a length or count into `n`, below 0 for null; bound what is larger than a byte could say."""
+    """Return the lines that read a length or count into `n`, below 0 for null, and bound one above 126."""
     bound = f"bound(buf, at, n, {step.size})" if step.size else "string(n)" if step.kind == "text" else "pass"
     if step.width > 1:
         return [f"n, = head{step.width}(buf, at)", f"at += {step.width}", f"if n > 126: {bound}"]
@@ -166,7 +166,7 @@ def _length(step: Step) -> list[str]:
 
 
 def _content(step: Step, target: str, out: Generated) -> list[str]:
-    """The lines that read `n` bytes or items."""
+    """Return the lines that read `n` bytes or items."""
     if step.kind == "numbers" and step.item != "16s":
         return [f"{target} = list({out.bind(_Rows(step.item))}[n].unpack_from(buf, at))", f"at += n * {step.size}"]
     if step.kind == "numbers":
@@ -199,7 +199,7 @@ def _items(buf: Buffer, at: int, count: int, read: Read) -> tuple[list[Any], int
 
 
 def _tags(buf: Buffer, at: int, made: Any, known: dict[int, tuple[str, Read]]) -> int:
-    """Read a tag section: fields that the plan has, and others, which are kept as they are."""
+    """Read a tag section: fields that the plan has, and unknown ones, which are kept as bytes."""
     unknown = []
     count, at = varint(buf, at)
     for _ in range(count):
@@ -239,7 +239,7 @@ _READING: Final = {
 
 
 def writer(plan: StructPlan) -> Callable[[Any, list[Any], list[int]], None]:
-    """`write(message, parts, cuts)` appends the encoded pieces to `parts`, to `cuts` the positions of records among them."""
+    """Return `write(message, parts, cuts)`: it appends the encoded pieces to `parts`, and the indices of records to `cuts`."""
     write_struct = struct_writer(plan)
     return lambda made, parts, cuts: write_struct(made, parts.append, parts, cuts)
 
@@ -262,7 +262,7 @@ def struct_writer(plan: StructPlan) -> Write:
 
 
 def _field_writer(owner: str, step: Step) -> Write:
-    """Writes one field alone: a tagged one, or a string in an array."""
+    """Return a function that writes one field alone: a tagged one, or a string in an array."""
     out = Generated("def write(v, put, parts, cuts):", _WRITING)
     out(*([f"put({out.bind(_layout([step]).pack)}({_fixed(step, 'v')}))"] if step.fixed else _writing(step, out)))
     write: Write = out.compiled(f"<write {owner}, {step.name}>")
@@ -270,11 +270,11 @@ def _field_writer(owner: str, step: Step) -> Write:
 
 
 def _fixed(step: Step, x: str) -> str:
-    return f"uuid({x})" if step.kind == "16s" else x  # struct would cut or fill what has another length
+    return f"uuid({x})" if step.kind == "16s" else x  # struct would cut or pad a value of another length
 
 
 def _is_set(blank: Blank, out: Generated) -> str:
-    """The condition that a field which does not come in order is other than by default."""
+    """Return the condition that a field which is not in the version's order differs from its default."""
     return _TESTS[blank.test].format(x=f"o.{blank.name}", like=out.bind(blank.like))
 
 
@@ -288,7 +288,7 @@ _TESTS: Final = {
 
 
 def _writing(step: Step, out: Generated) -> list[str]:
-    """The lines that write the value `v` of a field of variable width."""
+    """Return the lines that write the value `v` of a field of variable width."""
     if step.inner and step.kind != "structs":
         lines, null = [f"{out.bind(struct_writer(step.struct))}(v, put, parts, cuts)"], b"\0" if step.tag >= 0 else b"\xff"
         if step.kind == "struct":
@@ -302,7 +302,7 @@ def _writing(step: Step, out: Generated) -> list[str]:
 
 
 def _sized(step: Step, out: Generated) -> list[str]:
-    """The lines that write a length or count, and what it counts."""
+    """Return the lines that write a length or count, then the bytes or items."""
     before = {"text": ["v = v.encode()"], "bytes": ["if type(v) is not bytes: v = whole(v)"]}.get(step.kind, [])
     bound = ["if n > 126: string(n)"] if step.kind == "text" else []
     head = "put(one[n + 1] if n < 127 else varint(n + 1))" if step.width == 1 else f"put(head{step.width}(n))"
@@ -337,7 +337,7 @@ def _uuid(value: Any) -> bytes:
 
 
 def _whole(value: Any) -> bytes:
-    """Any buffer as bytes."""
+    """Return any buffer as bytes."""
     view = memoryview(value)
     if not view.c_contiguous:
         raise TypeError("the bytes do not lie in a row")
@@ -345,7 +345,7 @@ def _whole(value: Any) -> bytes:
 
 
 def _body(write: Write, value: Any) -> bytes:
-    """A tagged field as bytes of its own. No records stand in tags, which would make parts."""
+    """Return a tagged field's value as bytes. Raises `Stop` for records, which would be parts of their own."""
     parts: list[Any] = []
     cuts: list[int] = []
     write(value, parts.append, parts, cuts)

@@ -1,6 +1,6 @@
-"""What blocks need of readers and writers, in plain Python: where the kernels are not compiled.
+"""Readers and writers for blocks in plain Python, used if the kernels are not compiled.
 
-It reads as the kernels do, but for their limits: an array is read whole, however long it is.
+They read as the kernels do, except for the kernels' limits: an array is read whole, however long it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.wire.codec.primitives import Stop, flat
 
 
 class PlainReader:
-    """Makes structs of one plan, whole or up to a field."""
+    """A reader of one plan's structs, whole or in two steps."""
 
     def __init__(self, plan: StructPlan) -> None:
         self._plan = plan
@@ -22,13 +22,13 @@ class PlainReader:
         self._from: dict[int, Read] = {}
 
     def begin(self, buf: Buffer, position: int, stop: int) -> tuple[Any, int]:
-        """A struct of which only the first `stop` fields are read, and the position after those."""
+        """Read only the first `stop` fields of a struct; return it and the position after those fields."""
         if stop not in self._up_to:
             self._up_to[stop] = struct_reader(self._plan._replace(steps=self._plan.steps[:stop], flexible=False))
         return self._up_to[stop](_whole(buf), position)
 
     def finish(self, made: Any, buf: Buffer, position: int, start: int, most: int) -> int:
-        """Read the fields from number `start` on, then the tags; the position after them."""
+        """Read the fields from index `start` on, then the tags; return the position after them."""
         del most
         if start not in self._from:
             self._from[start] = struct_reader(self._plan._replace(steps=self._plan.steps[start:]))
@@ -40,7 +40,7 @@ class PlainReader:
         return at
 
     def items(self, buf: Buffer, position: int, count: int, most: int) -> tuple[list[Any], int]:
-        """The next `count` structs, and the position after them."""
+        """Return the next `count` structs, and the position after them."""
         del most
         items, at, data = [], position, _whole(buf)
         for _ in range(count):
@@ -52,7 +52,7 @@ class PlainReader:
 
 
 class PlainWriter:
-    """Writes structs of one plan, whole or some of their fields."""
+    """A writer of one plan's structs, whole or only some of their fields."""
 
     def __init__(self, plan: StructPlan) -> None:
         self._plan = plan
@@ -60,14 +60,14 @@ class PlainWriter:
         self._of: dict[tuple[int, int], Write] = {}
 
     def some(self, made: Any, parts: list[Any], cuts: list[int], start: int, stop: int) -> None:
-        """Of the fields those from number `start` up to `stop`; with the last of them also the tags."""
+        """Write the fields from index `start` up to `stop`, and after the last field the tags."""
         if (start, stop) not in self._of:
             flexible = self._plan.flexible and stop == len(self._plan.steps)
             self._of[start, stop] = struct_writer(self._plan._replace(steps=self._plan.steps[start:stop], flexible=flexible))
         self._of[start, stop](made, parts.append, parts, cuts)
 
     def items(self, some: list[Any], parts: list[Any], cuts: list[int]) -> None:
-        """Structs one after the other; their count is not written."""
+        """Write consecutive structs, without their count."""
         for item in some:
             self._write(item, parts.append, parts, cuts)
 

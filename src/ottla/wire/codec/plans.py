@@ -1,6 +1,6 @@
-"""Turns declarations into plans: how each struct travels in one version. Kernels and plain Python both follow them.
+"""Plans made from declarations: the layout of each struct in one version. Kernels and plain Python both follow them.
 
-Knows declarations and what a codec needs of them; nothing of bytes.
+It uses declarations, and reads no bytes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from ottla.wire.codec.sizes import NUMBERS, head_code, least_size
 from ottla.wire.schema import Field, Message, Struct
 
 _KINDS: Final = {"str": "text", "plain": "text"}
-"""Kinds of variable width whose name in a plan differs from the schema's."""
+"""Kinds of variable width that have another name in a plan than in the schema."""
 _UNTAGGED: Final = -1
 
 
 class Step(NamedTuple):
-    """A field as it travels. `kind` is one of `kernel.KINDS`, `item` that of the numbers in an array.
+    """A field in the order of the bytes. `kind` is one of `kernel.KINDS`, `item` the kind of the numbers in an array.
 
-    `tag` is -1 where the field comes in order. `size` is that of a fixed value, in an array the fewest bytes of an item: all of a
-    number, the length of a string. `width` is that of a length or count, 1 for a varint. `inner` is the plan of a struct.
+    `tag` is -1 for an untagged field. `size` is the bytes of a fixed value, or the fewest bytes of an item in an array: for a
+    string those of its length. `width` is the bytes of a length or count, 1 for a varint. `inner` is the plan of a struct.
     """
 
     name: str
@@ -34,21 +34,21 @@ class Step(NamedTuple):
 
     @property
     def fixed(self) -> bool:
-        """Whether the field is a single value of fixed width."""
+        """Return whether the field is a single value of fixed width."""
         return self.kind in NUMBERS
 
     @property
     def struct(self) -> StructPlan:
-        """The plan of a struct, or of the structs in an array."""
+        """Return the plan of a struct, or of the structs in an array."""
         assert self.inner is not None, f"{self.name} is not a struct"
         return self.inner
 
 
 class Blank(NamedTuple):
-    """A field that does not come in order. `kind` and `value` are its default, `test` and `like` tell whether it is set.
+    """A field that is tagged or absent in the version. `kind` and `value` define its default, `test` and `like` whether it is set.
 
-    The default is the same value for all objects, a new list, or a new struct (then `value` is its plan): one of `kernel.DEFAULTS`.
-    The test is one of `kernel.TESTS`; a value that is the very object `like` is not set.
+    `kind` is one of `kernel.DEFAULTS`: the same value for all objects, a new list, or a new struct (then `value` is its plan).
+    `test` is one of `kernel.TESTS`; a value that is the very object `like` counts as not set.
     """
 
     name: str
@@ -59,10 +59,10 @@ class Blank(NamedTuple):
 
 
 class StructPlan(NamedTuple):
-    """How one struct travels in one version.
+    """The layout of one struct in one version.
 
-    `title` names it to people. `steps` are the fields that come in order, `tags` those that come as tagged fields, ascending;
-    `blanks` are those of the tags and then of all else that does not come in order.
+    `title` names it in tracebacks. `steps` are the untagged fields in order, `tags` the tagged fields, ascending. `blanks` are the
+    fields of `tags`, then all fields that the version lacks, then `unknown_tags`.
     """
 
     title: str
@@ -74,7 +74,7 @@ class StructPlan(NamedTuple):
 
 
 def plan_of(cls: type[Message], version: int) -> StructPlan:
-    """How a message travels in a version."""
+    """Return the layout of a message in a version."""
     return _plan(cls, version, version in cls.WIRE.flexible)
 
 
@@ -123,7 +123,7 @@ def _of_defaults(cls: type[Struct]) -> StructPlan:
 
 
 def _test(f: Field) -> tuple[str, Any]:
-    """How to see that a field is set. Null is not empty, though both are false."""
+    """Return the test of whether a field is set, and its operand. Null is not empty, though both are false."""
     if f.kind == "struct" and not f.array:
         if f.fresh or f.tag is not None:
             return "unequal" if f.fresh else "unequal or unsent", f.struct()

@@ -1,6 +1,6 @@
 """Varints, tag sections and limits, shared by all readers and writers.
 
-Knows bytes only; nothing of fields and messages.
+They work on bytes, and are independent of fields and messages.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from operator import itemgetter
 from typing import Final
 
 LONGEST_STRING: Final = 0x7FFF
-"""Bytes in a string, in every version: Kafka refuses longer ones even where the length is a varint."""
+"""The most bytes in a string, in every version: Kafka refuses longer ones even if the length is a varint."""
 _ONE_BYTE: Final = [bytes([n]) for n in range(0x80)]
 
 
 class Stop(Exception):
-    """Bytes or a value cannot be right. Never leaves `codec`, which raises an error that says what is wrong."""
+    """Bytes or a value cannot be right. It never leaves `codec`, which raises an exception that explains the fault."""
 
 
 class TooMany(Stop):
-    """Arrays have more items than are wanted at once."""
+    """Arrays have more items than the caller accepts in one call."""
 
 
 def varint(buf: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most 5 bytes, and the position after it. Raises `Stop` or IndexError."""
+    """Return an unsigned varint of at most 5 bytes, and the position after it. Raises `Stop` or IndexError."""
     value = 0
     for shift in range(0, 35, 7):
         byte = buf[position]
@@ -35,7 +35,7 @@ def varint(buf: bytes | bytearray | memoryview, position: int) -> tuple[int, int
 
 
 def unsigned_varint(n: int) -> bytes:
-    """A number as an unsigned varint."""
+    """Encode a number as an unsigned varint."""
     if n < 0x80:
         return _ONE_BYTE[n]
     out = bytearray()
@@ -47,15 +47,16 @@ def unsigned_varint(n: int) -> bytes:
 
 
 def flat(buf: bytes | bytearray | memoryview) -> bytes | memoryview:
-    """A view of the same bytes, or a copy where the buffer is not one of bytes in a row."""
+    """Return a view of a buffer's bytes, or a copy if the buffer is not contiguous or not of bytes."""
     view = memoryview(buf)
     return view if view.ndim == 1 and view.c_contiguous and view.format == "B" else view.tobytes()
 
 
 def write_tags(known: list[tuple[int, bytes]], unknown: tuple[tuple[int, bytes], ...], put: Callable[[bytes], None]) -> None:
-    """Put a tag section: how many, then tag, size and bytes of each, ascending. A tag both known and unknown is refused.
+    """Write a tag section: the number of tags, then tag, size and bytes of each, ascending.
 
-    The same unknown tag twice is passed on as it came: whoever knows it may make sense of it.
+    Raises `Stop` for a tag that is both known and unknown. An unknown tag that occurs twice is written twice, as it was received:
+    its reader may understand it.
     """
     if unknown and not {tag for tag, _ in known}.isdisjoint(tag for tag, _ in unknown):
         raise Stop

@@ -1,6 +1,6 @@
-"""Widths of numbers and lengths, and the fewest bytes that a struct can take.
+"""The widths of numbers and lengths, and the minimum size of a struct.
 
-Knows declarations; nothing of bytes.
+It uses declarations, and reads no bytes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ NUMBERS: Final = {
     "?": "boolean",
     "16s": "uuid",
 }
-"""Kinds of fixed width, and their names in Kafka's documentation."""
+"""Kinds of fixed width, with their names in Kafka's documentation."""
 
 STRINGS: Final = ("str", "plain")
-"""Kinds of fields that are text."""
+"""Kinds of text fields."""
 
 
 def least_size(cls: type[Struct], version: int, flexible: bool) -> int:
-    """The fewest bytes that a struct can take in a version; 1 at least, so that counts stay bounded."""
+    """Return the fewest bytes that a struct can take in a version; at least 1, so that counts stay bounded."""
     return max(1, _least(cls, version, flexible))
 
 
@@ -46,7 +46,7 @@ def _least_field(f: Field, version: int, flexible: bool) -> int:
 
 
 def head_code(f: Field, flexible: bool) -> str:
-    """The format of a length: a byte (of a varint), or the older fixed widths."""
+    """Return the format of a length or count: "B" for a varint, whose shortest form is a byte, or a fixed-width format."""
     if flexible and f.kind != "plain":
         return "B"
     return "h" if f.kind in STRINGS and not f.array else "i"

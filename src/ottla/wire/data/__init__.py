@@ -1,7 +1,8 @@
-"""Values that are stored in the log or travel inside other messages, one module for what belongs together.
+"""Values that are stored in the log or nested in other messages: one module for each group of related values.
 
-The key of a stored record begins with its type, the value with its version, two bytes each; so does what members of a classic
-group hand to one another. `encode_key`, `encode_value` and their counterparts add and read those two bytes.
+The key of a stored record begins with its type, the value with its version, two bytes each. Members of a classic group put the same
+two bytes before their subscriptions and assignments. `encode_key`, `encode_value` and their counterparts add and read the two
+bytes.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ _INT16: Final = Struct(">h")
 
 
 def encode_key(key: Message) -> bytes:
-    """The bytes of a record's key: its type, then its fields. Raises `Unencodable`."""
+    """Return the bytes of a record's key: its type, then its fields. Raises `Unencodable`."""
     return _INT16.pack(key.WIRE.key) + encode(key, 0)
 
 
 def encode_value(value: Message, version: int) -> bytes:
-    """The bytes of a record's value, or of a value inside another: its version, then its fields. Raises `Unencodable`."""
+    """Return the bytes of a record's value or a nested value: its version, then its fields. Raises `Unencodable`."""
     return _INT16.pack(version) + encode(value, version)
 
 
 def peek(buf: Buffer) -> int:
-    """The first two bytes: the type of a key, the version of a value. Raises `Malformed`."""
+    """Return the first two bytes: the type of a key, the version of a value. Raises `Malformed`."""
     try:
         return int(_INT16.unpack_from(buf)[0])
     except StructError as e:
@@ -38,12 +39,12 @@ def peek(buf: Buffer) -> int:
 
 
 def decode_key(cls: type[M], buf: Buffer) -> M:
-    """A record's key whose type was looked at with `peek`. Raises `Malformed`."""
+    """Decode a record's key whose type was read with `peek`. Raises `Malformed`."""
     return decode(cls, 0, buf, 2)
 
 
 def decode_value(cls: type[M], buf: Buffer) -> tuple[int, M]:
-    """Version and value. Raises `Malformed`, also for a version that is not known."""
+    """Return the version and the value. Raises `Malformed`, also for an unknown version."""
     version = peek(buf)
     if version not in cls.WIRE.valid:
         raise Malformed(cls.__name__, version, "", 0, "unknown version")
@@ -51,10 +52,10 @@ def decode_value(cls: type[M], buf: Buffer) -> tuple[int, M]:
 
 
 def decode_from_member(cls: type[M], buf: Buffer) -> tuple[int, M]:
-    """Version and value of what another member of a group wrote, perhaps with a newer client.
+    """Return the version and the value that another member of a group wrote, perhaps with a newer client.
 
-    A version newer than ours is read as our newest, and bytes that follow it are left alone, as Kafka's clients do. Raises
-    `Malformed`.
+    A version newer than the newest known one is read as that one, and the bytes that follow are ignored, as Kafka's clients do.
+    Raises `Malformed`.
     """
     version = min(peek(buf), cls.WIRE.valid.stop - 1)
     if version < 0:

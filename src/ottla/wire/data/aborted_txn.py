@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, i64, message, since
 
 @message(valid="0")
 class AbortedTxn(Message):
-    """From where to where a producer's records were aborted."""
+    """The offsets of a producer's aborted transaction."""
 
     producer_id: i64 = since()
     first_offset: i64 = since()

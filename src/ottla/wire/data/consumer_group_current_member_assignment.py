@@ -1,4 +1,4 @@
-"""What a member of a consumer group has now (KIP-848)."""
+"""The current assignment of a member of a consumer group (KIP-848)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message):
 
 @message(key=8, valid="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(Message):
-    """Epochs, state, partitions held and partitions to give back."""
+    """Epochs, state, assigned partitions and partitions to revoke."""
 
     @struct
     class TopicPartitions(Struct):

@@ -15,7 +15,7 @@ class ConsumerGroupMemberMetadataKey(Message):
 
 @message(key=5, valid="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue(Message):
-    """What the member said of itself, and its classic side where it has one."""
+    """The member's fields from its heartbeats, and its classic protocol metadata if it has any."""
 
     @struct
     class ClassicProtocol(Struct):

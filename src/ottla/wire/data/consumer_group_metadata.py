@@ -14,7 +14,7 @@ class ConsumerGroupMetadataKey(Message):
 
 @message(key=3, valid="0", flexible="0+")
 class ConsumerGroupMetadataValue(Message):
-    """The epoch, and a hash of the topics it rests on."""
+    """The group epoch, and a hash of the metadata of the subscribed topics."""
 
     epoch: i32 = since()
     metadata_hash: i64 = since(tag=0)

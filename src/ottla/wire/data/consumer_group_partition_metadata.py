@@ -1,4 +1,4 @@
-"""The topics that a consumer group's assignment rests on (KIP-848)."""
+"""The topics that a consumer group is subscribed to (KIP-848)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topics that a pattern stands for (KIP-848)."""
+"""The topics that match a regular expression of a consumer group (KIP-848)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ConsumerGroupRegularExpressionKey(Message):
 
 @message(key=16, valid="0", flexible="0+")
 class ConsumerGroupRegularExpressionValue(Message):
-    """The topics, and when they were looked up."""
+    """The topics, and the version and time of the metadata in which they were found."""
 
     topics: list[str] = since()
     version: i64 = since()

@@ -1,4 +1,4 @@
-"""What a member of a consumer group shall get (KIP-848)."""
+"""The target assignment of a member of a consumer group (KIP-848)."""
 
 from __future__ import annotations
 

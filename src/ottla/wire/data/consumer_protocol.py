@@ -1,4 +1,4 @@
-"""What members of a classic consumer group tell one another, as bytes inside JoinGroup and SyncGroup."""
+"""The subscriptions and assignments of a classic consumer group, as bytes inside JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, Struct, i32, message, since, struct
 
 @message(valid="0-3")
 class ConsumerProtocolAssignment(Message):
-    """What a member gets."""
+    """The partitions assigned to a member."""
 
     @struct
     class TopicPartition(Struct):
@@ -20,7 +20,7 @@ class ConsumerProtocolAssignment(Message):
 
 @message(valid="0-3")
 class ConsumerProtocolSubscription(Message):
-    """What a member wants; 1 adds what it owns (KIP-429), 2 its generation, 3 its rack (KIP-881)."""
+    """The topics of a member; 1 adds its owned partitions (KIP-429), 2 its generation, 3 its rack (KIP-881)."""
 
     @struct
     class TopicPartition(Struct):

@@ -14,14 +14,14 @@ class ControlRecordTypeSchema(Message):
 
 @message(valid="0")
 class EndTxnMarker(Message):
-    """Ends a transaction in a partition."""
+    """The value of a transaction marker."""
 
     coordinator_epoch: i32 = since()
 
 
 @message(valid="0-1", flexible="0+")
 class LeaderChangeMessage(Message):
-    """A new leader of a quorum, with its voters."""
+    """The value of a leader change in a quorum, with its voters."""
 
     @struct
     class Voter(Struct):
@@ -36,7 +36,7 @@ class LeaderChangeMessage(Message):
 
 @message(valid="0", flexible="0+")
 class SnapshotHeaderRecord(Message):
-    """Begins a snapshot."""
+    """The value of a snapshot's header."""
 
     version: i16 = since()
     last_contained_log_timestamp: i64 = since()
@@ -44,7 +44,7 @@ class SnapshotHeaderRecord(Message):
 
 @message(valid="0", flexible="0+")
 class SnapshotFooterRecord(Message):
-    """Ends a snapshot."""
+    """The value of a snapshot's footer."""
 
     version: i16 = since()
 

@@ -7,7 +7,7 @@ from ottla.wire.schema import Message, message, since
 
 @message(valid="0", flexible="0+")
 class DefaultPrincipalData(Message):
-    """Type and name of the user, and whether a delegation token proved it."""
+    """Type and name of the principal, and whether it logged in with a delegation token."""
 
     type: str = since()
     name: str = since()

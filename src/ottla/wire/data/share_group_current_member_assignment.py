@@ -1,4 +1,4 @@
-"""What a member of a share group has now (KIP-932)."""
+"""The current assignment of a member of a share group (KIP-932)."""
 
 from __future__ import annotations
 

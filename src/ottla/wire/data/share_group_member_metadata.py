@@ -15,7 +15,7 @@ class ShareGroupMemberMetadataKey(Message):
 
 @message(key=10, valid="0", flexible="0+")
 class ShareGroupMemberMetadataValue(Message):
-    """What the member said of itself."""
+    """The member's fields from its heartbeats."""
 
     rack_id: str | None = since()
     client_id: str = since()

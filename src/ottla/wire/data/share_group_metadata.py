@@ -14,7 +14,7 @@ class ShareGroupMetadataKey(Message):
 
 @message(key=11, valid="0", flexible="0+")
 class ShareGroupMetadataValue(Message):
-    """The epoch, and a hash of the topics it rests on."""
+    """The group epoch, and a hash of the metadata of the subscribed topics."""
 
     epoch: i32 = since()
     metadata_hash: i64 = since()

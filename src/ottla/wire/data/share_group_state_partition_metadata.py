@@ -1,4 +1,4 @@
-"""Which share partitions have state (KIP-932)."""
+"""The share partitions of a group that have state (KIP-932)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ShareGroupStatePartitionMetadataKey(Message):
 
 @message(key=15, valid="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue(Message):
-    """Partitions being begun, begun, and being deleted."""
+    """Partitions being initialized, initialized partitions, and topics being deleted."""
 
     @struct
     class TopicPartitionsInfo(Struct):

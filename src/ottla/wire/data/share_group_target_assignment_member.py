@@ -1,4 +1,4 @@
-"""What a member of a share group shall get (KIP-932)."""
+"""The target assignment of a member of a share group (KIP-932)."""
 
 from __future__ import annotations
 

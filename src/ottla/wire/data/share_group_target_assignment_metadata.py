@@ -14,7 +14,7 @@ class ShareGroupTargetAssignmentMetadataKey(Message):
 
 @message(key=12, valid="0", flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue(Message):
-    """The epoch and when it was made."""
+    """The assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)

@@ -1,4 +1,4 @@
-"""What tasks a member of a streams group has now (KIP-1071)."""
+"""The current tasks of a member of a streams group (KIP-1071)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StreamsGroupCurrentMemberAssignmentKey(Message):
 
 @message(key=22, valid="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue(Message):
-    """Epochs, state, tasks held and tasks to give back."""
+    """Epochs, state, assigned tasks and tasks to revoke."""
 
     @struct
     class TaskIds(Struct):

@@ -15,7 +15,7 @@ class StreamsGroupMemberMetadataKey(Message):
 
 @message(key=19, valid="0", flexible="0+")
 class StreamsGroupMemberMetadataValue(Message):
-    """What the member said of itself."""
+    """The member's fields from its heartbeats."""
 
     @struct
     class Endpoint(Struct):

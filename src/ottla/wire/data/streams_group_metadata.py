@@ -14,7 +14,7 @@ class StreamsGroupMetadataKey(Message):
 
 @message(key=17, valid="0", flexible="0+")
 class StreamsGroupMetadataValue(Message):
-    """The epoch, and what the last assignment rested on."""
+    """The group epoch, and hash and settings of the last assignment."""
 
     @struct
     class LastAssignmentConfig(Struct):

@@ -1,4 +1,4 @@
-"""What tasks a member of a streams group shall get (KIP-1071)."""
+"""The target tasks of a member of a streams group (KIP-1071)."""
 
 from __future__ import annotations
 

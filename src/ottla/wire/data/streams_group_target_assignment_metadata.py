@@ -14,7 +14,7 @@ class StreamsGroupTargetAssignmentMetadataKey(Message):
 
 @message(key=20, valid="0", flexible="0+")
 class StreamsGroupTargetAssignmentMetadataValue(Message):
-    """The epoch and when it was made."""
+    """The assignment epoch and its time."""
 
     assignment_epoch: i32 = since()
     assignment_timestamp: i64 = since(tag=0, ignorable=True)

@@ -1,4 +1,4 @@
-"""Looks at bytes for people: where a fault lies, what a frame holds.
+"""The inspection of bytes for people: the position of a fault, the contents of a frame.
 
-Independent of the codec, so that tests can hold one against the other. Slow: no good message passes through here.
+It shares no code with the codec, so that tests can compare the two. It is slow, and used for malformed input and display only.
 """

@@ -1,4 +1,4 @@
-"""Finds out what is wrong with bytes that a reader rejected, or with a value that a writer rejected.
+"""The diagnosis of bytes that a reader rejected, and of values that a writer rejected.
 
 Slow, and called after a failure only: good input pays nothing for clear errors.
 """
@@ -15,7 +15,7 @@ from ottla.wire.schema import END, Field, Message, Struct
 
 
 def malformed(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int) -> Malformed:
-    """What is wrong with bytes that could not be read."""
+    """Return the fault of bytes that could not be read."""
     try:
         leaves(cls, version, flat(buf), position)
     except Malformed as e:
@@ -24,13 +24,13 @@ def malformed(cls: type[Message], version: int, buf: bytes | bytearray | memoryv
 
 
 def unencodable(msg: Message, version: int, cause: Exception) -> Unencodable:
-    """What is wrong with a message that could not be written; `cause` where nothing better is found."""
+    """Return the fault of a message that could not be written; `cause` is its reason if no better one is found."""
     found = _struct(msg, version, version in msg.WIRE.flexible, "") or ("", f"cannot be written: {cause}")
     return Unencodable(type(msg).__name__, version, *found)
 
 
 _Found = tuple[str, str] | None
-"""Path and reason of a fault, or None."""
+"""The path and the reason of a fault, or None."""
 
 
 def _struct(o: Struct, version: int, flexible: bool, path: str) -> _Found:

@@ -1,6 +1,6 @@
-"""A message as a tree of named values and their positions; a broken one is shown up to its fault.
+"""A message as a tree of named values and their positions; a malformed one ends at its fault.
 
-Knows the walk of the grammar. Does not know what bytes and records within a message mean, nor how a tree is printed.
+It uses `walk`. The contents of bytes and records fields are not decoded here, and trees are not printed here.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _INDEX: Final = re.compile(r"\[\d+\]")
 
 @dataclass(slots=True)
 class ValueNode:
-    """One value: a leaf, a struct of named nodes, or an array of nodes. Its bytes are `start` to `end`, -1 where it has none.
+    """One value: a leaf, a struct of named nodes, or an array of nodes.
 
-    `note` explains a value; of a `folded` node it stands for all that is below, where lines are dear. `field` is the declaration of
-    a leaf, where it has one.
+    Its bytes are `start` to `end`, -1 if it has none. `note` explains a value. A `folded` node shows its `note` in place of its
+    children, to save lines. `field` is the declaration of a leaf, or None.
     """
 
     name: str
@@ -38,7 +38,7 @@ class ValueNode:
     folded: bool = False
 
     def add(self, node: ValueNode) -> ValueNode:
-        """Put a node below this one, and give it back."""
+        """Append a child node and return it."""
         if self.children is None:
             self.children = []
         self.children.append(node)
@@ -52,7 +52,7 @@ class ValueNode:
 def tree_of(
     cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0, *, whole: bool = True
 ) -> tuple[ValueNode, str]:
-    """The message that begins at `position`, and in one sentence what is wrong with it; empty where nothing is."""
+    """Return the message that begins at `position`, and one sentence about its fault; empty if it has none."""
     found = seen(cls, version, buf, position, whole=whole)
     root = ValueNode(cls.__name__, STRUCT, position, found.end, children=[])
     branches: dict[str, ValueNode] = {"": root}
@@ -66,7 +66,7 @@ def tree_of(
 
 
 def plain_path(path: str) -> str:
-    """A path without its indices: "topics.partitions"."""
+    """Return a path without its indices, such as "topics.partitions"."""
     return _INDEX.sub("", path)
 
 
@@ -79,7 +79,7 @@ def _grow(branches: dict[str, ValueNode], cls: type[Struct], leaf: Leaf) -> None
 
 
 def parent_of(branches: dict[str, ValueNode], path: str, start: int) -> tuple[ValueNode, str]:
-    """The node that a path's last step hangs on, made where it is not there yet, and that step's name."""
+    """Return the parent node for a path's last step, created if missing, and the name of that step."""
     head, name = _last_step(path)
     if head not in branches:
         above, own = parent_of(branches, head, start)
@@ -88,7 +88,7 @@ def parent_of(branches: dict[str, ValueNode], path: str, start: int) -> tuple[Va
 
 
 def _last_step(path: str) -> tuple[str, str]:
-    """ "a.b[3]" as ("a.b", "[3]"), "a.b" as ("a", "b"); the number of an unknown tag is part of its name."""
+    """Split "a.b[3]" into ("a.b", "[3]"), and "a.b" into ("a", "b"); the number of an unknown tag is part of its name."""
     if path.endswith("]") and "unknown_tags[" not in path:
         at = path.rindex("[")
         return path[:at], path[at:]
@@ -97,7 +97,7 @@ def _last_step(path: str) -> tuple[str, str]:
 
 
 def _field(cls: type[Struct], path: str) -> Field | None:
-    """The declaration of the field that a path leads to; None for unknown tags."""
+    """Return the declaration of the field at a path; None for unknown tags."""
     owner: type[Struct] | None = cls
     found: Field | None = None
     for step in plain_path(path).split("."):

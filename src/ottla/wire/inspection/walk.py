@@ -1,7 +1,7 @@
-"""Reads a message field by field, as the protocol's grammar defines it, and remembers where each field lies.
+"""A reader that walks a message field by field, as the protocol's grammar defines it, and records the position of each field.
 
-Independent of the codec, and slower: it finds the fault in malformed bytes, and shows a frame as a tree. Tests hold the codec
-against it.
+It shares no code with the codec, and is slower: it finds the fault in malformed bytes, and shows a frame as a tree. Tests compare
+the codec with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.wire.schema import Field, Message, Struct
 
 
 class Leaf(NamedTuple):
-    """One value and the bytes it came from; lengths and counts count as part of what they measure."""
+    """One value and its bytes; the length or count before a value belongs to the value's bytes."""
 
     path: str
     start: int
@@ -25,9 +25,9 @@ class Leaf(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What could be read: all of a message, or its values up to a fault. `end` is where reading stopped.
+    """The values of a message, up to a fault if there is one. `end` is the position where reading stopped.
 
-    `arrays` has those with items: by path, the position of their count and what it says.
+    `arrays` has every array with items, by path: (the position of its count, the count).
     """
 
     leaves: list[Leaf]
@@ -37,7 +37,7 @@ class Seen(NamedTuple):
 
 
 def seen(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0, *, whole: bool = True) -> Seen:
-    """Every value before the first fault. With `whole`, bytes after the message are a fault."""
+    """Read every value before the first fault. With `whole`, bytes after the message are a fault."""
     walk = _Walk(cls, version, buf, position)
     try:
         if whole:
@@ -50,12 +50,12 @@ def seen(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, 
 
 
 def leaves(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0) -> list[Leaf]:
-    """Every value of a message with its place, in the order of the bytes. Raises `Malformed`."""
+    """Return every value of a message with its position, in the order of the bytes. Raises `Malformed`."""
     return _Walk(cls, version, buf, position).run()
 
 
 def end_of(cls: type[Message], version: int, buf: bytes | bytearray | memoryview, position: int = 0) -> int:
-    """The position after a message that other bytes may follow. Raises `Malformed`."""
+    """Return the position after a message; other bytes may follow it. Raises `Malformed`."""
     walk = _Walk(cls, version, buf, position)
     walk.struct(cls, "")
     return walk.position
@@ -103,7 +103,7 @@ class _Walk:
         raise self.fault(path, "a varint is longer than 5 bytes")
 
     def length(self, path: str, code: str, nullable: bool) -> int | None:
-        """A length or count; None for null."""
+        """Return a length or count; None for null."""
         start = self.position
         size = self.varint(path) - 1 if code == "B" else self.fixed(path, code)
         if size >= 0:
