@@ -1,7 +1,7 @@
-"""Message sets of magic 0 and 1 that old producers send, converted to batches of magic 2 piece by piece.
+"""Message sets of magic 0 and 1 produced by old clients, checked and converted to batches of magic 2 piece by piece.
 
-Knows both formats through columns. A piece is a few milliseconds of work, for which others may be kept waiting. Knows
-no requests; callers say what the topic and the release demand.
+Both formats are read into columns. A piece is a few milliseconds of work, for which other work may wait. Requests are unknown here;
+callers pass the demands of the topic and the release.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LOG_OVERHEAD_BYTES: Final = 12
 
 
 class Inside(Enum):
-    """What is looked at in the messages of a wrapper."""
+    """The extent of the check of messages in a wrapper."""
 
     NOTHING = "neither format nor offsets: a wrapper of format 1 is read as one of format 0, which fails (UNKNOWN_SERVER_ERROR)"
     FORMATS = "their format, which is to be the wrapper's"
@@ -50,11 +50,11 @@ class Inside(Enum):
 
 
 class Terms(NamedTuple):
-    """On what terms messages are taken: the topic's demands at `now_ms`, the largest message, the newest codec that there is.
+    """The terms for accepting messages: the topic's demands at `now_ms`, the largest message, and the newest codec allowed.
 
-    `inside` is what is looked at in a wrapper.
+    `inside` is the extent of the check of messages in a wrapper.
 
-    `codec` and `level` are those that the topic's batches are stored in; None keeps the producer's, the last one met.
+    `codec` and `level` are those in which the topic stores batches; None keeps the producer's codec, the last one in the set.
     """
 
     demands: Demands = Demands()
@@ -68,7 +68,7 @@ class Terms(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """Batches that fill `view`, with offsets from 0, and their headers; or an error code and why."""
+    """Batches that fill `view`, with offsets from 0, and their headers; or an error code and its sentence."""
 
     error_code: int
     sentence: str = ""
@@ -85,7 +85,7 @@ class OuterMessages(NamedTuple):
 
 
 class Untakable(ValueError):
-    """Messages that the terms do not allow."""
+    """The terms do not allow these messages."""
 
     def __init__(self, error_code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -93,29 +93,29 @@ class Untakable(ValueError):
 
 
 Arrival = Generator[None, None, Arrived]
-"""What a client produced to one partition, on its way to become batches; a pause after each piece of the work."""
+"""The conversion of produced records to batches, as a generator that pauses after each piece of the work."""
 
 FORMATS: Final[dict[int, Callable[[memoryview, Terms], Arrival]]] = {}
-"""Magic -> how records of that format become batches. Message sets, of magic 0 and 1, are what any other magic is taken for."""
+"""Magic -> the converter of that format. Records of any other magic are treated as message sets of magic 0 or 1."""
 
 
 def arrive(view: Buffer, terms: Terms) -> Arrival:
-    """What a client produced in another format than that of the log, as batches."""
+    """Convert records that a client produced in another format than the log's to batches."""
     view = memoryview(view)
     return FORMATS.get(view[MAGIC_POSITION] if len(view) > MAGIC_POSITION else 0, _message_set)(view, terms)
 
 
 def _message_set(view: memoryview, terms: Terms) -> Arrival:
-    """Messages of magic 0 and 1 as batches.
+    """Convert messages of magic 0 and 1 to batches.
 
-    A message torn at the end is cut off; where nothing is left, there are no batches.
+    A message torn at the end is cut off; if nothing is left, there are no batches.
 
-    - CORRUPT_MESSAGE: sizes, magic or a CRC-32 that are wrong, within a compressed message too; a codec that cannot open its data.
+    - CORRUPT_MESSAGE: a wrong size, magic or CRC-32, also in a compressed message; data that its codec cannot decompress.
     - INVALID_RECORD: compression within compression, mixed formats, a wrapper's offset below its last message's; on a compacted
       topic a null key.
-    - INVALID_TIMESTAMP: a time that the topic does not allow, or a producer that claims the broker's time.
+    - INVALID_TIMESTAMP: a timestamp that the topic does not allow, or a producer's message with LogAppendTime.
     - MESSAGE_TOO_LARGE: a message, as it was sent, above the topic's limit.
-    - UNSUPPORTED_COMPRESSION_TYPE: zstd, which these formats do not have, or a codec that came later than the release.
+    - UNSUPPORTED_COMPRESSION_TYPE: zstd, which these formats do not have, or a codec that is newer than the release.
     """
     try:
         entries = yield from _entries(view, terms)
@@ -141,7 +141,7 @@ def _message_set(view: memoryview, terms: Terms) -> Arrival:
 
 
 def _entries(view: memoryview, terms: Terms) -> Generator[None, None, list[OuterMessages]]:
-    """The outer messages, a piece of plain ones or one wrapper in each."""
+    """Return the outer messages: each entry is a piece of plain messages or one wrapper."""
     found: list[OuterMessages] = []
     for start, end in _runs(view, PIECE_BYTES[codecs.NONE]):
         codec = view[start + 17] & CODEC_MASK
@@ -161,7 +161,7 @@ def _entries(view: memoryview, terms: Terms) -> Generator[None, None, list[Outer
 
 
 def _runs(view: memoryview, piece_bytes: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of whole messages of one kind, of about `piece_bytes` where messages are smaller; a torn end is left out."""
+    """Yield (start, end) of whole messages of one kind, about `piece_bytes` of small messages at a time; omit a torn end."""
     pos, size = 0, len(view)
     while pos < size:
         count, end = kernel_legacy.run_of(view, pos, min(size, pos + piece_bytes))
@@ -176,7 +176,7 @@ def _runs(view: memoryview, piece_bytes: int) -> Iterator[tuple[int, int]]:
 
 
 def _opened(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
-    """The messages of an entry in pieces; None is a mere pause."""
+    """Yield the messages of an entry in pieces; None is only a pause."""
     if not entry.codec:
         yield open_message_set(view[entry.start : entry.end])
     else:
@@ -184,7 +184,7 @@ def _opened(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Co
 
 
 def _unwrapped(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator[Columns | None]:
-    """The messages of a wrapper, which get new offsets: theirs are only looked at (-1 is what pykafka sends)."""
+    """Yield the messages of a wrapper, which get new offsets: their own are only checked (pykafka sends -1)."""
     wrapper = open_wrapper(view, entry.start, entry.end)
     if wrapper.magic and terms.inside is Inside.NOTHING:
         raise Untakable(UNKNOWN_SERVER_ERROR, f"Compressed messages of magic {wrapper.magic} cannot be opened.")
@@ -195,7 +195,9 @@ def _unwrapped(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator
         if data[start + 17] & CODEC_MASK or (terms.inside is not Inside.NOTHING and data[start + 16] != wrapper.magic):
             raise BadMessage(entry.start, "a compressed set holds a compressed or another format's message.", INVALID_RECORD)
         if wrapper.timestamp is not None:
-            raise Untakable(INVALID_TIMESTAMP, "Only the broker may say that a timestamp is its own (LogAppendTime).")
+            raise Untakable(
+                INVALID_TIMESTAMP, "Only the broker may give records the timestamp type LogAppendTime: send CreateTime."
+            )
         columns = open_message_set(data[start:at])
         last = columns.offsets[-1]
         yield columns
@@ -210,7 +212,7 @@ def _unwrapped(view: memoryview, entry: OuterMessages, terms: Terms) -> Iterator
 def _check(columns: Columns, terms: Terms) -> None:
     demands = terms.demands
     if any(run.header.timestamp_type == LOG_APPEND_TIME for run in columns.runs):
-        raise Untakable(INVALID_TIMESTAMP, "Only the broker may say that a timestamp is its own (LogAppendTime).")
+        raise Untakable(INVALID_TIMESTAMP, "Only the broker may give records the timestamp type LogAppendTime: send CreateTime.")
     if demands.keyed and min(columns.span_column(kernel.KEY_SIZE)) < 0:
         raise Untakable(INVALID_RECORD, "A record of a compacted topic needs a key.")
     earliest, latest = ANY_TIME if demands.append_time else (terms.now_ms - demands.before_ms, terms.now_ms + demands.after_ms)
@@ -222,7 +224,7 @@ def _check(columns: Columns, terms: Terms) -> None:
 
 
 def _check_sizes(columns: Columns, max_message_bytes: int) -> None:
-    """Each plain message counts as it was sent, with its offset and size."""
+    """Raise `Untakable` for a plain message above the limit; its size as sent counts, with offset and size field."""
     run = columns.runs[0]
     overhead = LOG_OVERHEAD_BYTES + (22 if run.header.magic else 14)
     sizes = zip(columns.span_column(kernel.KEY_SIZE), columns.span_column(kernel.VALUE_SIZE), strict=True)

@@ -1,8 +1,8 @@
-"""Message sets that producers of Kafka 0.7 send, checked in the order in which its brokers did, and made into batches of magic 2.
+"""Message sets produced by clients of Kafka 0.7, checked in the order of its brokers, and converted to batches of magic 2.
 
-Plain messages of one format are batches of bounded size, so that today's clients fetch them as any others. A compressed message is
-one batch of all the messages in it, however deep, and is kept as it came, for readers of 0.7. Knows both formats; what stands in a
-log, and where, it does not know.
+Plain messages of one format become batches of bounded size, so that today's clients can fetch them. A compressed message becomes
+one batch of all messages in it, at any depth, and its bytes are kept for readers of 0.7. Both formats are handled here; logs and
+positions are not.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from ottla.records.verify import MOST_OPENED_BYTES
 from ottla.wire.kafka07 import INVALID_MESSAGE
 
 PIECE_BYTES: Final = 512 * 1024
-"""How much is looked at and written between two pauses, and the most bytes of messages in a batch, unless one alone has more."""
+"""The bytes checked and written between two pauses, and the most bytes of messages in a batch, unless one message has more."""
 
 ANY_SIZE: Final = 0x7FFFFFFF
 MAGIC_POSITION: Final = 4
 
 
 class Terms07(NamedTuple):
-    """On what terms messages are taken: the time they get, the largest payload, the newest formats that there are.
+    """The terms for accepting messages: their timestamp, the largest payload, and the newest formats allowed.
 
-    `codec` and `level` are those that the topic's batches are stored in; None keeps the producer's.
+    `codec` and `level` are those in which the topic stores batches; None keeps the producer's codec.
     """
 
     now_ms: int
@@ -54,9 +54,9 @@ class Terms07(NamedTuple):
 
 
 class Run07(NamedTuple):
-    """Messages that came one after another, as one batch with offsets from 0. They take `size` bytes of 0.7's view of the log.
+    """Consecutive messages as one batch with offsets from 0. They take `size` bytes of the log as clients of 0.7 see it.
 
-    `kept` is the compressed message as it came.
+    `kept` is the compressed message as the client sent it, or None.
     """
 
     kind: Kind07
@@ -67,14 +67,14 @@ class Run07(NamedTuple):
 
 
 class Arrived07(NamedTuple):
-    """What a set becomes; nothing where one of its messages is too large: `too_large_bytes` is then what that one has."""
+    """The batches of a message set. If a message is too large, there are none, and `too_large_bytes` is its size."""
 
     runs: tuple[Run07, ...]
     too_large_bytes: int = 0
 
 
 class Span07(NamedTuple):
-    """Plain `messages` of one format from `start` to `end`, with `payload_bytes` together; or a compressed one."""
+    """Plain `messages` of one format from `start` to `end`, with `payload_bytes` together; or one compressed message."""
 
     start: int
     end: int
@@ -85,11 +85,11 @@ class Span07(NamedTuple):
 
 
 def arrive(view: Buffer, terms: Terms07) -> Generator[None, None, Arrived07]:
-    """What a client produced to one partition; a pause after each piece of the work.
+    """Convert a message set that a client produced to one partition; pause after each piece of the work.
 
-    A message torn at the end is cut off, unless it is the first. A compressed message without any message in it is left out.
-    Raises `BadMessage` for a size, a format, a codec or a CRC-32 that cannot be, in a compressed message too, and for one that
-    cannot be opened. What opens to more than the terms allow counts as too large.
+    A message torn at the end is cut off, unless it is the first. A compressed message that contains no message is left out. Raises
+    `BadMessage` for an impossible size, format or codec and a wrong CRC-32, in a compressed message too, and for one that cannot be
+    decompressed. A message that decompresses to more than the terms allow counts as too large.
     """
     say_once()
     view = memoryview(view)
@@ -112,7 +112,7 @@ def arrive(view: Buffer, terms: Terms07) -> Generator[None, None, Arrived07]:
 
 
 def _looked(view: memoryview, most_bytes: int) -> Generator[None, None, list[Span07] | Arrived07]:
-    """The outer messages, whose checksums are right; or the one that is too large."""
+    """Return the outer messages, with checked CRCs; or the result for one that is too large."""
     spans: list[Span07] = []
     pos = 0
     while True:
@@ -130,7 +130,7 @@ def _looked(view: memoryview, most_bytes: int) -> Generator[None, None, list[Spa
 
 
 def _span(view: memoryview, pos: int, most_bytes: int) -> Span07 | None:
-    """Messages from `pos`; None where there is none, or a torn one. Raises `BadMessage`."""
+    """Return messages from `pos`; None at the end and for a torn message. Raises `BadMessage`."""
     size = len(view)
     count, end, payload_bytes = kernel_07.look(view, pos, min(size, pos + PIECE_BYTES), most_bytes)
     if count == 0 and size - pos >= SIZE.size:
@@ -148,14 +148,14 @@ def _span(view: memoryview, pos: int, most_bytes: int) -> Span07 | None:
 
 
 REASONS: Final = {
-    kernel_07.BAD_SIZE: "a message of this size cannot be.",
+    kernel_07.BAD_SIZE: "the size of the message is impossible.",
     kernel_07.BAD_MAGIC: "the magic of the message is none of Kafka 0.7, which has 0 and 1.",
     kernel_07.BAD_CRC: "the CRC-32 of the payload is wrong.",
 }
 
 
 def _made(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> Generator[None, None, Run07 | None]:
-    """One batch of the messages; None where there is none in a compressed one."""
+    """Return one batch of the messages; None for a compressed message that contains none."""
     kept = view[span.start : span.end] if span.codec else None
     codec = span.codec if terms.codec is None else terms.codec
     out = bytearray(HEADER_BYTES)
@@ -188,9 +188,9 @@ def _made(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> 
 def _written(
     out: bytearray, view: memoryview, span: Span07, count: int, terms: Terms07, budget: list[int], depth: int
 ) -> Generator[None, None, int]:
-    """Add the messages, or those within a compressed one, to `count` records in `out`: how many there are then.
+    """Append the messages, or those in a compressed one, to the `count` records in `out`; return the new count.
 
-    `budget` is what may still be opened.
+    `budget[0]` is the number of bytes that may still be decompressed.
     """
     if span.magic > terms.newest_magic or span.codec > terms.newest_codec:
         raise BadMessage(span.start, f"magic {span.magic} and codec {span.codec} are not of this release.", INVALID_MESSAGE)
@@ -201,7 +201,7 @@ def _written(
         del out[end:]
         return count + span.messages
     if depth == MOST_NESTED:
-        raise BadMessage(span.start, f"{MOST_NESTED} sets stand within one another.", INVALID_MESSAGE)
+        raise BadMessage(span.start, f"sets are nested more than {MOST_NESTED} deep.", INVALID_MESSAGE)
     payload = view[span.start + SIZE.size + 2 + CRC.size : span.end]
     data = memoryview((yield from codecs.decompress_slowly(span.codec, payload, limit_bytes=budget[0])))
     budget[0] -= len(data)

@@ -1,8 +1,8 @@
 """Columns of records as Arrow record batches, and Arrow columns as record batches of Kafka. Needs pyarrow.
 
-Knows Arrow's memory layout. No Python object is made per record, either way. Copies that remain, opening: keys, values and
-headers are gathered once each, since Arrow wants them adjacent; offsets and timestamps in milliseconds are shared. Building:
-keys and values go from Arrow's buffers straight into the batch.
+The module uses Arrow's memory layout, and makes no Python object for a record in either direction. Reading copies keys, values and
+headers once each, because Arrow wants them adjacent; offsets and timestamps in milliseconds are shared. Writing copies keys and
+values from Arrow's buffers straight into the batch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ottla.records.columns import Columns
 
 COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType")
-"""What `to_arrow` makes where no names are given. `topic`, `partition` and `headers` are there too."""
+"""The default columns of `to_arrow`. It can also make `topic`, `partition` and `headers`."""
 
 HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 BATCH_BYTES: Final = 1 << 20
@@ -51,11 +51,11 @@ def to_arrow(
     timestamp_type: pa.DataType | None = None,
     headers_type: pa.DataType = HEADERS,
 ) -> pa.RecordBatch:
-    """The columns called `names`, of the names that Spark's Kafka source has, in the order asked for.
+    """Return the columns in `names`, which are names of Spark's Kafka source, in that order.
 
-    key, value: binary. offset: int64. timestamp: `timestamp_type`, by default timestamp[ms, UTC]; it is shared, other units are
+    key, value: binary. offset: int64. timestamp: `timestamp_type`, by default timestamp[ms, UTC], which is shared; other units are
     converted. timestampType, partition: int32. topic: string. headers: `headers_type`, a list of structs (key, value). Raises
-    ValueError where keys or values take more than 2 GB together: take a `slice`.
+    ValueError if all keys or all values take more than 2 GB: use a `slice`.
     """
     makers: dict[str, Any] = {
         "key": lambda: spans_array(columns, kernel.KEY_AT),
@@ -71,7 +71,7 @@ def to_arrow(
 
 
 def spans_array(columns: Columns, column: int, kind: pa.DataType | None = None) -> pa.Array:
-    """The bytes of one column of spans (`kernel.KEY_AT` or `VALUE_AT`), gathered into one binary array."""
+    """Return the bytes of one column of spans (`kernel.KEY_AT` or `VALUE_AT`), gathered into one binary array."""
     pieces = [(run.data, run.first - columns.first, run.end - columns.first) for run in columns.pieces()]
     at, sizes = columns.span_column(column), columns.span_column(column + 1)
     return _gathered(pieces, at, sizes, kind or pa.binary())
@@ -112,7 +112,7 @@ def _timestamp_types(columns: Columns) -> pa.Array:
 
 
 def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
-    """The headers of every record as a list of structs; an empty list where there are none."""
+    """Return the headers of every record as a list of structs; an empty list for a record without headers."""
     rows = len(columns)
     at, sizes = columns.span_column(kernel.HEADERS_AT), columns.span_column(kernel.HEADERS_SIZE)
     pieces = [(run.data, run.first - columns.first, run.end - columns.first) for run in columns.pieces()]
@@ -139,7 +139,7 @@ def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
 
 
 class Rows:
-    """Arrow columns ready to be written as records, in any order and cut into any batches.
+    """Arrow columns prepared for writing as records, in any order and divided into any batches.
 
     `value`, `key`: binary or string arrays (large ones and views are converted); `key` None: null keys. `timestamps`: one int, or
     an array of milliseconds (int64) or of Arrow timestamps. `headers`: list<struct<string, binary>>.
@@ -158,22 +158,22 @@ class Rows:
         self.timestamps = _milliseconds(timestamps, self.row_count)
 
     def column(self, column: int) -> memoryview[int]:
-        """One of the columns of spans (`kernel.KEY_AT` …), by row."""
+        """Return one of the columns of spans (`kernel.KEY_AT` …), by row."""
         return self.spans[column * self.row_count : (column + 1) * self.row_count]
 
     def _fill(self, values: pa.Array, column: int) -> memoryview:
-        """Write where each item lies to two columns of spans; the buffer in which they lie."""
+        """Write the span of each item to two columns of spans; return the buffer with the items' bytes."""
         return _spans_of(values, self.column(column), self.column(column + 1))
 
     def partitions(self, partition_count: int) -> array[int]:
-        """The partition of every row by murmur2 of its key, as Kafka's clients place it; -1 where the key is null."""
+        """Return the partition of every row by murmur2 of its key, as Kafka's clients choose it; -1 for a null key."""
         out = array("i", bytes(4 * self.row_count))
         at, sizes = self.column(kernel.KEY_AT), self.column(kernel.KEY_SIZE)
         kernel_arrow.murmur2_partitions(self.key_data, at, sizes, partition_count, out)
         return out
 
     def write(self, rows: array[int] | memoryview[int], start: int, stop: int, batch_bytes: int) -> tuple[bytearray, int, int]:
-        """Records of rows from `start` on after room for a header: (buffer, first row not written, greatest timestamp)."""
+        """Write rows from `start` on after room for a header; return (buffer, first row not written, greatest timestamp)."""
         out = bytearray(HEADER_BYTES + min(batch_bytes, self._room(rows, start, stop)))
         base = self.timestamps[rows[start] if len(rows) else start]
         next_row, end, newest = self._write(out, rows, start, stop, base)
@@ -188,7 +188,10 @@ class Rows:
         return kernel_build.write(out, HEADER_BYTES, rows, start, stop, NO_DELTAS, self.timestamps, base, self.spans, *data)
 
     def _room(self, rows: Any, start: int, stop: int) -> int:
-        """More than the records can take: exact for one record, generous for many, since batches are cut shorter anyway."""
+        """Return an upper bound of the records' size in bytes.
+
+        It is close for one record and generous for many, because batches are cut shorter anyway.
+        """
         overhead = (stop - start) * MOST_OVERHEAD_BYTES
         if stop - start > 1:
             return overhead + len(self.key_data) + len(self.value_data) + len(self.header_data)
@@ -198,7 +201,7 @@ class Rows:
 
 
 def by_partition(rows: Rows, partitions: array[int] | memoryview[int], partition_count: int) -> tuple[array[int], array[int]]:
-    """(starts, order): the rows of partition p are `order[starts[p]:starts[p + 1]]`, in their order, for `batches_of`."""
+    """Return (starts, order) for `batches_of`: the rows of partition p are `order[starts[p]:starts[p + 1]]`, in their order."""
     starts, order = array("i", bytes(4 * (partition_count + 1))), array("i", bytes(4 * rows.row_count))
     kernel_arrow.group_rows(partitions, starts, order)
     return starts, order
@@ -218,7 +221,7 @@ def batches_of(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> Iterator[bytearray]:
-    """Record batches of the rows `order[start:stop]`, or of rows `start` to `stop` where `order` is empty."""
+    """Yield record batches of the rows `order[start:stop]`, or of rows `start` to `stop` if `order` is empty."""
     say_once()
     while start < stop:
         out, next_row, newest = rows.write(order, start, stop, batch_bytes)
@@ -271,7 +274,7 @@ def _milliseconds(timestamps: pa.Array | int, count: int) -> memoryview[int]:
 
 
 def _encode_headers(headers: pa.Array, rows: Rows) -> bytes:
-    """The headers of all rows encoded one after the other. Rare and small: these do become Python objects."""
+    """Return the headers of all rows encoded one after the other. Headers are rare and small, so these become Python objects."""
     from ottla.records.build import encode_headers
 
     at, sizes = rows.column(kernel.HEADERS_AT), rows.column(kernel.HEADERS_SIZE)

@@ -1,6 +1,6 @@
-"""The header of a record batch, magic 2 (KIP-98): read, checked and stamped without opening a record.
+"""The header of a record batch, magic 2 (KIP-98): read, checked and stamped without reading a record.
 
-Knows the first 61 bytes of a batch and its CRC-32C. May not know what is inside the records section: `columns` opens that.
+It covers the first 61 bytes of a batch and its CRC-32C. The records section must not be read here: `columns` opens it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE, UNSUPPORTED
 
 HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12
-"""Base offset and batch length: what stands before the bytes that `batch_length` counts."""
+"""The bytes of base offset and batch length, which `batch_length` does not count."""
 
 MAGIC: Final = 2
 CREATE_TIME: Final = 0
@@ -36,7 +36,7 @@ DELETE_HORIZON_BIT: Final = 0x40
 ZSTD: Final = 4
 ZSTD_SINCE_PRODUCE: Final = 7
 SMALLEST_MESSAGE_BYTES: Final = 14
-"""The least that any message format counts after its offset and length."""
+"""The smallest length that any message format counts after its offset and length, in bytes."""
 
 MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
@@ -52,7 +52,7 @@ _ATTRIBUTES: Final = struct.Struct(">h")
 
 
 class BadBatch(ValueError):
-    """Bytes that cannot be a batch of magic 2. `position` is where the batch begins."""
+    """The bytes cannot be a batch of magic 2. `position` is the byte at which the batch begins."""
 
     def __init__(self, position: int, sentence: str) -> None:
         super().__init__(f"at byte {position}: {sentence}")
@@ -79,7 +79,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes from the base offset to the end of the last record."""
+        """Return the size of the batch in bytes, from the base offset to the end of the last record."""
         return self.batch_length + LOG_OVERHEAD_BYTES
 
     @property
@@ -92,7 +92,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record; sequences wrap from 2^31 - 1 to 0. -1 without a producer id."""
+        """Return the sequence of the last record, -1 without a producer id; sequences wrap from 2^31 - 1 to 0."""
         if self.base_sequence < 0:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
@@ -103,7 +103,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> int:
-        """0: the producer's time (CreateTime). 1: the broker's (LogAppendTime), and then `max_timestamp` is every record's."""
+        """Return 0 for CreateTime, the producer's time, and 1 for LogAppendTime: `max_timestamp` is then every record's time."""
         return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
 
     @property
@@ -116,7 +116,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When compaction may drop the batch's tombstones (KIP-534); the base timestamp then holds it."""
+        """Return the time (ms since 1970) from which compaction may drop the batch's tombstones (KIP-534); None if it is not set.
+
+        The base timestamp holds it.
+        """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
 
@@ -125,11 +128,11 @@ _new_header: Final = tuple.__new__  # `_make` is Python, and takes three times a
 NO_HEADER: Final = BatchHeader(
     0, 0, NO_PARTITION_LEADER_EPOCH, MAGIC, 0, 0, -1, 0, NO_TIMESTAMP, NO_PRODUCER_ID, -1, NO_SEQUENCE, 0
 )
-"""Of a batch whose own cannot be read."""
+"""The header used for a batch whose own header cannot be read."""
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """The header at `pos`, unchecked. Raises `BadBatch` where fewer than 61 bytes are left."""
+    """Return the header at `pos`, unchecked. Raises `BadBatch` if fewer than 61 bytes are left."""
     try:
         return BatchHeader._make(HEADER.unpack_from(buf, pos))
     except struct.error:
@@ -137,21 +140,21 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
 
 
 def crc_is_valid(view: memoryview) -> bool:
-    """Whether the CRC-32C of one whole batch, which fills `view`, is what its header says."""
+    """Return whether the CRC-32C in the header of the batch that fills `view` is right."""
     crc: int = _CRC.unpack_from(view, CRC_POSITION)[0]
     return bool(crc32c(view[CRC_FROM:]) == crc)
 
 
 def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[int, BatchHeader | None]:
-    """Kafka's verdict on the records that a client produced to one partition: (0, header), or (error code, None).
+    """Check the records that a client produced to one partition, as Kafka does: return (0, header), or (error code, None).
 
-    They must be one batch of magic 2 that fills `view`. No record is looked at: `verify` does that.
+    They must be one batch of magic 2 that fills `view`. No record is read: `verify` does that.
 
-    - CORRUPT_MESSAGE: a length below that of a header, a magic that never was, a CRC-32C that differs.
+    - CORRUPT_MESSAGE: a length below that of a header, an unknown magic, a CRC-32C that differs.
     - INVALID_RECORD: no whole batch, more than one, magic 0 or 1, a base offset that is not 0, a record count that is not
       `last_offset_delta + 1`, a control batch, a producer id without a sequence. Also a torn batch after the first: Kafka cuts
       it off and accepts, but no client sends one.
-    - UNSUPPORTED_COMPRESSION_TYPE: zstd in Produce below version 7 (KIP-110), a codec that never was (Kafka: UNKNOWN_SERVER_ERROR).
+    - UNSUPPORTED_COMPRESSION_TYPE: zstd in Produce below version 7 (KIP-110), an unknown codec (Kafka: UNKNOWN_SERVER_ERROR).
     """
     if len(view) < HEADER_BYTES:
         return _too_small(view), None
@@ -169,7 +172,7 @@ def check(view: memoryview, produce_version: int = ZSTD_SINCE_PRODUCE) -> tuple[
 
 
 def _too_small(view: memoryview) -> int:
-    """Less than a header: no batch at all, or one that says itself that it is too small."""
+    """Return the error of fewer bytes than a header: no batch at all, or one whose length is too small."""
     if len(view) < LOG_OVERHEAD_BYTES:
         return INVALID_RECORD
     size: int = _EPOCH.unpack_from(view, 8)[0] + LOG_OVERHEAD_BYTES
@@ -190,9 +193,9 @@ def _misframed(view: memoryview, header: BatchHeader) -> int:
 
 
 def batches(view: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch from `pos`; a torn one at the end is left out, as fetches may end in one.
+    """Yield (position, header) of each whole batch from `pos`; a torn one at the end is left out, as fetches may end in one.
 
-    The CRC is not checked. Raises `BadBatch` at a magic other than 2, or at a length that cannot hold a header.
+    The CRC is not checked. Raises `BadBatch` for a magic other than 2, and for a length too small for a header.
     """
     end = len(view)
     while end - pos >= HEADER_BYTES:
@@ -214,12 +217,12 @@ def stamp(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch:
 
 
 def set_log_append_time(buf: bytearray | memoryview, pos: int, size: int, now_ms: int) -> None:
-    """Give the batch of `size` bytes at `pos` the broker's time, in place: the attribute bit, max_timestamp, a new CRC (KIP-32)."""
+    """Set the batch of `size` bytes at `pos` to LogAppendTime, in place: attribute bit, max_timestamp and a new CRC (KIP-32)."""
     set_max_timestamp(buf, pos, size, now_ms, _ATTRIBUTES.unpack_from(buf, pos + CRC_FROM)[0] | TIMESTAMP_TYPE_BIT)
 
 
 def set_max_timestamp(buf: bytearray | memoryview, pos: int, size: int, max_timestamp: int, attributes: int) -> None:
-    """Give the batch of `size` bytes at `pos` another greatest timestamp and other attributes, in place, with a new CRC."""
+    """Set max_timestamp and attributes of the batch of `size` bytes at `pos`, in place, with a new CRC."""
     _ATTRIBUTES.pack_into(buf, pos + CRC_FROM, attributes)
     _OFFSET.pack_into(buf, pos + MAX_TIMESTAMP_POSITION, max_timestamp)
     write_crc(buf, pos, size)

@@ -1,6 +1,6 @@
-"""One record batch of magic 2 from records: Python bytes here, columns of Arrow in `arrow`.
+"""The builder of record batches of magic 2, from Python bytes; `arrow` builds them from columns of Arrow.
 
-Knows how a batch is laid out and sealed. May not know where it goes: offsets are stamped where it is appended.
+It lays out and seals a batch. Base offset and leader epoch are stamped later, when the batch is appended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.records.uncompiled import say_once
 Headers = Sequence[tuple[str, bytes | None]]
 
 MOST_OVERHEAD_BYTES: Final = 32
-"""What a record takes at most beyond its key, value and headers: five sizes, two deltas, attributes, a count of no headers."""
+"""The most bytes of a record besides its key, value and headers: five sizes, two deltas, attributes, a count of no headers."""
 
 NO_ROWS: Final = array("i")
 NO_DELTAS: Final = array("q")
@@ -53,9 +53,10 @@ def build(
     base_offset: int = 0,
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> bytearray:
-    """One batch of `len(values)` records. `keys` None: none has a key. `timestamps` one int: all have it (milliseconds).
+    """Return one batch of `len(values)` records, uncompressed or in `codec`.
 
-    Raises ValueError without records, where the columns differ in length, and over 2 GB.
+    With `keys` None no record has a key. One int as `timestamps` is the time of all records, in milliseconds since 1970. Raises
+    ValueError without records, for columns of different lengths, and above 2 GB.
     """
     say_once()
     count = len(values)
@@ -89,7 +90,7 @@ def _write(
     timestamps: list[int],
     headers: Sequence[Headers | None] | None,
 ) -> tuple[bytearray, int]:
-    """(room for the header and all records, the greatest timestamp)."""
+    """Return (a buffer with room for the header and with all records, the greatest timestamp)."""
     key_items, key_bytes = _items(keys or ())
     value_items, value_bytes = _items(values)
     header_items = [encode_headers(own) for own in headers] if headers and any(headers) else []
@@ -103,7 +104,7 @@ def _write(
 
 
 def _items(items: Sequence[Buffer | None]) -> tuple[list[bytes | None], int]:
-    """The items as the kernel takes them, a list of bytes or None, and how many bytes they have together."""
+    """Return (the items as a list of bytes or None, as the kernel takes them, their total size in bytes)."""
     listed: list[Any] = items if isinstance(items, list) else list(items)
     total = kernel_build.measure(listed)
     if total < 0:
@@ -113,9 +114,9 @@ def _items(items: Sequence[Buffer | None]) -> tuple[list[bytes | None], int]:
 
 
 def seal(header: BatchHeader, out: bytearray, level: int | None = None, *, packed: bool = False) -> bytearray:
-    """Finish the batch in `out`, whose records stand after room for `header`: compress them by the header's codec, in place.
+    """Finish the batch in `out`, which has room for `header` and then the records, in place; return `out`.
 
-    Unless they are `packed` by it already. Length and CRC are filled in. The same object is returned.
+    The records are compressed with the header's codec, unless they already are (`packed`). Batch length and CRC are filled in.
     """
     if header.codec and not packed:
         out[HEADER_BYTES:] = codecs.compress(header.codec, memoryview(out)[HEADER_BYTES:], level)
@@ -127,7 +128,7 @@ def seal(header: BatchHeader, out: bytearray, level: int | None = None, *, packe
 
 
 def encode_headers(headers: Headers | None) -> bytes:
-    """The count and the headers of one record, as they end it. A name is UTF-8; a value may be None."""
+    """Encode the count and the headers of one record. Names are written as UTF-8; a value may be None."""
     if not headers:
         return b"\x00"
     parts = [zigzag(len(headers))]
@@ -139,7 +140,7 @@ def encode_headers(headers: Headers | None) -> bytes:
 
 
 def zigzag(number: int) -> bytes:
-    """A signed number as a variable-length one (Protocol Buffers' sint64)."""
+    """Encode a signed number as a zigzag varint (Protocol Buffers' sint64)."""
     rest = (number << 1) ^ (number >> 63)
     out = bytearray()
     while rest >= 0x80:

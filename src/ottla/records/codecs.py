@@ -1,6 +1,6 @@
-"""The five codecs of record batches, by Kafka's numbers, each opened under a limit that a bomb cannot pass.
+"""The five codecs of record batches, by Kafka's numbers, each with a limit on decompressed bytes that no bomb can pass.
 
-Knows how each codec's bytes are framed in Kafka (`snappy` and `lz4` have modules of their own). May not know batches.
+It handles the framing of each codec in Kafka (`snappy` and `lz4` have modules of their own). It must not depend on batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.records.limits import PAUSE_BYTES, OverLimit
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 LEVELS: Final = {GZIP: 6, ZSTD: 3}
-"""Levels where none is given: zlib's and zstd's own, which are Kafka's."""
+"""The default levels: zlib's and zstd's own, which are Kafka's."""
 
 DEFAULT_LIMIT_BYTES: Final = 256 * 1024 * 1024
 SMALLEST_BYTES: Final = 4096
@@ -27,16 +27,16 @@ NEXT_EXPANSION: Final = 4
 SMALL_EXPANSION: Final = 8
 MOST_ROOM_BYTES: Final = 1 << 20
 MOST_EXPANSION: Final = 1032
-"""Of gzip, and more than that of any other that old messages know."""
+"""The most bytes that a byte of gzip decompresses to, and more than those of any other codec of old messages."""
 
 GZIP_PAUSE_BYTES: Final = 512 * 1024
 GZIP_TAKEN_BYTES: Final = 128 * 1024
 TAKEN_BYTES: Final = 512 * 1024
-"""Bytes compressed between two pauses: whole blocks of snappy and lz4, so that their frames can be joined."""
+"""The bytes compressed between two pauses: whole blocks of snappy and lz4, so that their frames can be joined."""
 
 
 class CodecFailed(ValueError):
-    """Bytes that a codec cannot open, or that hold more than the limit (`over_limit`)."""
+    """A codec cannot decompress the bytes, or they decompress to more than the limit (`over_limit`)."""
 
     def __init__(self, codec: int, sentence: str, *, over_limit: bool = False) -> None:
         super().__init__(f"{NAMES[codec] if 0 <= codec < len(NAMES) else codec}: {sentence}")
@@ -45,7 +45,7 @@ class CodecFailed(ValueError):
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
-    """`data` compressed as batches of `magic` carry it. `level`: gzip 1-9, lz4 1-17, zstd -131072-22.
+    """Compress `data` as batches of `magic` contain it. `level`: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22.
 
     snappy has no levels, and ignores it.
     """
@@ -63,7 +63,7 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int =
 
 
 def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> Generator[None, None, bytes]:
-    """`compress` with pauses for large `data`; zstd has none."""
+    """Compress as `compress` does, with pauses for large `data`; zstd has none."""
     view = memoryview(data)
     if codec not in (GZIP, SNAPPY, LZ4) or len(view) <= PAUSE_BYTES:
         return compress(codec, data, level, magic=magic)
@@ -86,9 +86,10 @@ def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic
 def decompress(
     codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, most_blocks: int = lz4.ANY_NUMBER, magic: int = 2
 ) -> Buffer:
-    """`data` opened: at most `limit_bytes`, whatever it claims, and never in more memory than that. Raises `CodecFailed`.
+    """Decompress `data` to at most `limit_bytes`, whatever size it claims, and never use more memory than that.
 
-    More than `most_blocks` of lz4 or snappy are over the limit too: each takes its time, however small.
+    Raises `CodecFailed`. More than `most_blocks` of lz4 or snappy count as over the limit too: each block takes time, however
+    small.
     """
     if codec == NONE:
         return data
@@ -107,7 +108,7 @@ def decompress(
 
 
 def decompress_small(codec: int, data: memoryview, room: memoryview) -> int:
-    """Open `data` of magic 2 into `room`: its size, or -1 if that fails for any reason."""
+    """Decompress `data` of magic 2 into `room`; return its size, or -1 if that fails for any reason."""
     try:
         if codec == LZ4:
             return lz4.decompress_small(data, room)
@@ -121,9 +122,10 @@ def decompress_small(codec: int, data: memoryview, room: memoryview) -> int:
 
 
 class Opener:
-    """Opens one batch after another. Small ones in lz4 or snappy share their room.
+    """A decompressor for many batches, in which small ones in lz4 or snappy share a buffer.
 
-    lz4 does not say how much there is in it, so that room of its own would be the most that may be: many times as much.
+    lz4 frames do not state their decompressed size. A buffer for each would have the largest possible size: many times the needed
+    one.
     """
 
     __slots__ = ("_at", "_room")
@@ -133,7 +135,7 @@ class Opener:
         self._at = 0
 
     def open(self, codec: int, data: memoryview, limit_bytes: int) -> memoryview:
-        """As `decompress`."""
+        """Decompress `data`. Raises as `decompress` does."""
         if codec in (LZ4, SNAPPY) and len(data) <= lz4.BLOCK_BYTES:
             size = self._open_small(codec, data)
             if 0 <= size <= limit_bytes:
@@ -152,7 +154,7 @@ class Opener:
 def decompress_slowly(
     codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2
 ) -> Generator[None, None, Buffer]:
-    """`decompress` with a pause about every millisecond, where the codec has a place for it; zstd has none."""
+    """Decompress as `decompress` does, with a pause about every millisecond if the codec allows it; zstd has none."""
     try:
         if codec == SNAPPY:
             return (yield from snappy.decompress_slowly(data, limit_bytes))
@@ -166,7 +168,7 @@ def decompress_slowly(
 
 
 def _gunzip_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, bytearray]:
-    """All members of a gzip stream, one after another."""
+    """Decompress all members of a gzip stream, one after another."""
     out = bytearray()
     rest: Buffer = data
     while len(rest):
@@ -187,9 +189,10 @@ def _gunzip_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, byte
 
 
 def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes: int) -> memoryview:
-    """Open into a buffer of the hinted size, then into larger ones, up to the limit.
+    """Decompress into a buffer of the hinted size, then into larger ones, up to the limit.
 
-    A stream that ends within the data says so whatever the room; only one that needs more room is worth another try.
+    The library reports a truncated stream as such whatever the size of the buffer. Only a stream that needs more room is tried
+    again.
     """
     room = min(hint or max(len(data) * FIRST_EXPANSION, SMALLEST_BYTES), limit_bytes)
     while True:
@@ -201,18 +204,18 @@ def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes:
                 raise
         if room >= limit_bytes:
             raise OverLimit(f"it opens to more than the limit of {limit_bytes} bytes")
-        del out  # before the next one, or both count
+        del out  # before the next one is allocated, so that both never count at once
         room = min(room * NEXT_EXPANSION, limit_bytes)
 
 
 def _gzip_hint(data: Buffer) -> int:
-    """The size that the last member claims, if the bytes could hold as much."""
+    """Return the size that the last member claims, if the bytes could decompress to as much; 0 otherwise."""
     claimed = int.from_bytes(data[-4:], "little")
     return claimed if claimed <= len(data) * MOST_EXPANSION else 0
 
 
 def _zstd_hint(data: Buffer) -> int:
-    """The content size in the frame header, if it has one and it is believable (RFC 8878, 3.1.1.1); 0 otherwise."""
+    """Return the content size in the frame header, if it has one that is plausible (RFC 8878, 3.1.1.1); 0 otherwise."""
     if len(data) < 6:
         return 0
     descriptor = data[4]

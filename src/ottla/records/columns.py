@@ -1,6 +1,6 @@
-"""Batches of records opened into columns: offsets, timestamps, and where each key, value and header lies.
+"""Record batches opened into columns: offsets, timestamps, and the position of each key, value and header.
 
-Knows how fetched or stored batches are walked and opened. No Python object is made per record, until `records()` is asked for.
+It walks and decompresses fetched or stored batches. No Python object is made for a record before `records()` is called.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EMPTY: Final = memoryview(b"")
 
 
 class Run(NamedTuple):
-    """Rows `first` to `end`, which come from one batch: their bytes lie in `data`."""
+    """Rows `first` to `end`, which come from one batch; `data` contains their bytes."""
 
     first: int
     end: int
@@ -40,11 +40,12 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Records of one or more batches, as columns of `record_count` rows.
+    """The records of one or more batches, as columns of `record_count` rows.
 
-    `offsets` and `timestamps` are int64. `spans` are int32: six columns (`kernel.KEY_AT`, `KEY_SIZE` …), each as long as the arena
-    is wide, that say where a key, a value and the headers lie in the data of the row's run; a size of -1 is null. `next_offset`
-    is where the reader continues: beyond the last batch even where all its records are hidden, and -1 if there was no batch.
+    `offsets` and `timestamps` are int64. `spans` are int32: six columns (`kernel.KEY_AT`, `KEY_SIZE` …), each as long as
+    `all_offsets`. They contain position and size of key, value and headers in the data of the row's run; a size of -1 is null.
+    `next_offset` is the offset to continue at: after the last batch, even if all its records are hidden, and -1 if there was no
+    batch.
     """
 
     all_offsets: memoryview[int]
@@ -71,19 +72,19 @@ class Columns:
         return self.all_timestamps[self.first : self.end]
 
     def span_column(self, column: int) -> memoryview[int]:
-        """One of the six columns of spans (`kernel.KEY_AT` …), by row."""
+        """Return one of the six columns of spans (`kernel.KEY_AT` …), by row."""
         start = column * len(self.all_offsets)
         return self.spans[start + self.first : start + self.end]
 
     def pieces(self) -> list[Run]:
-        """The runs cut to the rows from `first` to `end`, leaving out those without any."""
+        """Return the runs, cut to the rows from `first` to `end`, without empty ones."""
         if self.first == 0 and self.end == len(self.all_offsets):
             return [run for run in self.runs if run.first < run.end]
         cut = (Run(max(run.first, self.first), min(run.end, self.end), run.data, run.header) for run in self.runs)
         return [run for run in cut if run.first < run.end]
 
     def slice(self, start: int, stop: int) -> Columns:
-        """Rows `start` to `stop`, over the same memory."""
+        """Return rows `start` to `stop`, over the same memory."""
         first = min(self.first + max(start, 0), self.end)
         return replace(self, first=first, end=max(first, min(self.first + stop, self.end)))
 
@@ -92,7 +93,7 @@ class Columns:
     @overload
     def records(self, where: Where) -> list[ConsumerRecord]: ...
     def records(self, where: Where | None = None) -> list[Any]:
-        """An object per record, which knows `where` it comes from if that is given: what takes the time, where columns would do."""
+        """Return an object for each record, a `ConsumerRecord` if `where` is given. Slow compared with the use of columns."""
         pieces = self.pieces()
         if len(pieces) == 1:
             return self._records(pieces[0], where)
@@ -116,9 +117,9 @@ def open_batches(
 ) -> Columns:
     """Open the whole batches in `view`; a torn one at the end is left for the next read.
 
-    Records below `from_offset` or from `until_offset` on are left out, control batches too unless `control`, and batches for
-    which `wanted` says no. Compressed batches may take `limit_bytes` opened, together. Raises `BadBatch` for bytes that are not
-    sound batches, and `CodecFailed` for those that cannot be opened.
+    Records below `from_offset` or from `until_offset` on are left out. So are control batches unless `control` is set, and batches
+    for which `wanted(header)` is false. Compressed batches may decompress to `limit_bytes` together. Raises `BadBatch` for
+    malformed batches, and `CodecFailed` for batches that cannot be decompressed.
     """
     say_once()
     whole = memoryview(view)
@@ -142,7 +143,7 @@ def open_batches(
 def _opened(
     whole: memoryview, pos: int, header: BatchHeader, opener: codecs.Opener, limit_bytes: int
 ) -> tuple[memoryview, int, int]:
-    """(buffer, start, end) of the records of one batch, which could be as many as the header claims."""
+    """Return (buffer, start, end) of the records of one batch. Raises `BadBatch` if the header claims more than can be in it."""
     start, end, data = pos + HEADER_BYTES, pos + header.size, whole
     if header.codec:
         data = opener.open(header.codec, whole[start:end], limit_bytes)
@@ -155,7 +156,7 @@ def _opened(
 
 
 def _columns(bodies: list[tuple[BatchHeader, memoryview, int, int]], next_offset: int) -> Columns:
-    """One arena for all columns: a single allocation, which the allocator gives again and again without new pages."""
+    """Scan the bodies into one arena for all columns: the allocator can reuse a single allocation without new pages."""
     capacity = sum(header.record_count for header, _, _, _ in bodies)
     arena = zeroed(ROW_BYTES * capacity)
     if not capacity:
@@ -183,7 +184,7 @@ def _misfit(header: BatchHeader, stop: int) -> str:
 
 
 def _cut(columns: Columns, from_offset: int, until_offset: int | None) -> Columns:
-    """Leave out rows outside the offsets asked for. They stand at the ends, as offsets grow."""
+    """Return the columns without the rows outside the requested offsets, which are at the ends because offsets increase."""
     first, end, next_offset = columns.first, columns.end, columns.next_offset
     if columns.record_count and columns.all_offsets[0] < from_offset:
         first = bisect_left(columns.all_offsets, from_offset, 0, columns.runs[0].end)

@@ -1,8 +1,8 @@
-"""Conversion between batches of magic 2 and message sets of magic 0 and 1, as old clients need it.
+"""Conversion between batches of magic 2 and message sets of magic 0 and 1, for old clients.
 
-Up: what they produce becomes batches, for the log holds magic 2 only (`arrivals` checks it). Down: what they fetch is turned batch
-by batch, so that memory stays that of one batch, and piece by piece, so that nobody waits long. Knows both formats through columns.
-May not know requests; callers say the version's magic.
+Up: produced message sets become batches, because the log contains magic 2 only (`arrivals` checks them). Down: fetched batches are
+converted one by one, so that memory stays that of one batch, and in pieces, so that no other work waits long. Both formats are read
+into columns. Requests are unknown here; callers pass the magic of their version.
 """
 
 from __future__ import annotations
@@ -37,22 +37,25 @@ from ottla.records.steps import paused
 from ottla.wire.errors import UNSUPPORTED_COMPRESSION_TYPE
 
 PIECE_BYTES: Final = {codecs.NONE: 512 << 10, codecs.GZIP: 128 << 10, codecs.SNAPPY: 512 << 10, codecs.LZ4: 512 << 10}
-"""How much of a batch is converted at a time, opened, by codec: what takes one to three milliseconds."""
+"""The decompressed bytes of a batch that are converted between two pauses, by codec: one to three milliseconds of work."""
 
 PIECE_ROWS: Final = 16_384
-"""The most records in a piece, where they are small. A large record is a piece of its own, written in parts."""
+"""The most records in a piece, for small records. A large record is a piece of its own, written in parts."""
 
 SMALL_BYTES: Final = lz4.BLOCK_BYTES
 SMALL_ROWS: Final = 512
-"""Batches up to this size, opened or not, are converted at once, in room that is used again."""
+"""The most records of a batch, of at most `SMALL_BYTES`, that is converted in one call and in a reused buffer."""
 
 OUT_BYTES: Final = 192 << 10
-"""Room for a piece made of many small batches."""
+"""The buffer for a piece made of many small batches, in bytes."""
 
 
 def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | None = None, level: int | None = None) -> bytearray:
-    """All rows, of any format, as one batch. Offsets are new ones from 0, unless `keep_offsets`: then it ends where the next
-    begins. No `codec`: the last one met."""
+    """Return all rows, of any format, as one batch.
+
+    Offsets start at 0. With `keep_offsets` they are kept, and the batch ends where the next one begins. With no `codec`, the last
+    one among the runs is used.
+    """
     base_offset = columns.offsets[0] if keep_offsets else 0
     base_timestamp = newest = columns.timestamps[0]
     deltas = _deltas(columns, base_offset, keep_offsets)
@@ -84,7 +87,7 @@ def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | Non
 
 
 def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Generator[None, None, bytearray]:
-    """`up_convert` with pauses while the codec works."""
+    """Convert as `up_convert` does, with pauses while the codec works."""
     if not codec or sum(len(run.data) for run in columns.runs) <= PAUSE_BYTES:
         return up_convert(columns, codec=codec, level=level)
     batch = up_convert(columns, codec=codecs.NONE)
@@ -94,7 +97,7 @@ def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Genera
 
 
 def _deltas(columns: Columns, base_offset: int, keep_offsets: bool) -> array[int]:
-    """Offset deltas by row; none where the kernel can count for itself."""
+    """Return the offset deltas by row; an empty array where the kernel can count them itself."""
     if keep_offsets:
         return array("q", map(base_offset.__rsub__, columns.all_offsets))
     if len(columns.pieces()) == 1:
@@ -103,7 +106,7 @@ def _deltas(columns: Columns, base_offset: int, keep_offsets: bool) -> array[int
 
 
 def _attributes(columns: Columns, codec: int | None) -> int:
-    """The codec, which is the last one met unless it is given, and the broker's time where the last run has it."""
+    """Return the codec, by default the last one among the runs, and the LogAppendTime bit if the last run has it."""
     runs = columns.pieces()
     if codec is None:
         codec = next((run.header.codec for run in reversed(runs) if run.header.codec), codecs.NONE)
@@ -113,15 +116,15 @@ def _attributes(columns: Columns, codec: int | None) -> int:
 def down_convert(
     view: Buffer, magic: int, *, from_offset: int = 0, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
 ) -> Iterator[bytes]:
-    """The whole batches in `view` as message sets of format `magic`, as `DownConversion` gives them."""
+    """Convert the whole batches in `view` to message sets of format `magic`, as `DownConversion` yields them."""
     return DownConversion(magic, from_offset=from_offset, limit_bytes=limit_bytes).pieces(memoryview(view))
 
 
 class DownConversion:
-    """Batches on their way to message sets of format `magic`: large ones in pieces, and many small ones in one.
+    """The conversion of batches to message sets of format `magic`: large batches in pieces, many small ones in one piece.
 
-    Small batches, as producers write that hardly linger, are opened and written in room that serves one after another: for them,
-    making room takes longer than the work. What the kernel leaves is for `down_convert_batch`, which has the rules.
+    Small batches, from producers with a short linger, are decompressed and written in buffers that are reused: allocating would
+    take longer than the work. Batches that the kernel leaves go to `down_convert_batch`, which has all the rules.
     """
 
     __slots__ = ("_from_offset", "_limit_bytes", "_magic", "_out", "_small", "next_offset")
@@ -139,10 +142,9 @@ class DownConversion:
         self._small = kernel_legacy.SmallBatches(magic, from_offset, (*_table(SMALL_ROWS), opened, plain, self._out), tools)
 
     def pieces(self, view: memoryview, enough_bytes: int = MOST_OFFSET) -> Iterator[bytes]:
-        """The whole batches in `view` as message sets, no further than to `enough_bytes` of them and what completes a batch.
+        """Yield the whole batches in `view` as message sets; stop after `enough_bytes` of them, at the end of a batch.
 
-        An empty piece is a pause: there is none without one or the other for longer than a few milliseconds. Raises as
-        `down_convert_batch` does.
+        An empty piece is a pause. A piece or a pause comes at least every few milliseconds. Raises as `down_convert_batch` does.
         """
         pos = 0
         while enough_bytes > 0:
@@ -172,13 +174,13 @@ def down_convert_batch(
     from_offset: int = 0,
     limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES,
 ) -> Iterator[bytes]:
-    """One batch, which `header` describes, as a message set of format `magic`: in one piece, or in several where it is large.
+    """Yield one batch, described by `header`, as a message set of format `magic`: in one piece, or in several if it is large.
 
-    An empty piece is a pause: there is none without one or the other for longer than a few milliseconds.
+    An empty piece is a pause. A piece or a pause comes at least every few milliseconds.
 
-    Control batches and headers are lost. Records below `from_offset` are left out of plain batches, as some clients need; in
-    compressed ones they stay. A codec is kept. Raises `BadMessage` with UNSUPPORTED_COMPRESSION_TYPE for zstd, which these
-    formats do not have, and `BadBatch` or `CodecFailed` for what cannot be opened.
+    Control batches and record headers are lost. Records below `from_offset` are left out of uncompressed batches, as some clients
+    need; compressed batches keep them. The codec is kept. Raises `BadMessage` with UNSUPPORTED_COMPRESSION_TYPE for zstd, which
+    these formats do not have, and `BadBatch` or `CodecFailed` for a batch that cannot be opened.
     """
     if header.is_control:
         return
@@ -196,7 +198,7 @@ def down_convert_batch(
 
 
 def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterator[Columns | None]:
-    """The records of one batch, about `PIECE_BYTES` of them at a time; None is a mere pause."""
+    """Yield the records of one batch, about `PIECE_BYTES` of them at a time; None is only a pause."""
     data, pos = batch, HEADER_BYTES
     if header.codec:
         steps = codecs.decompress_slowly(header.codec, batch[HEADER_BYTES:], limit_bytes=limit_bytes)
@@ -217,7 +219,7 @@ def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterato
 
 
 def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHeader) -> tuple[Columns, int]:
-    """`count` records of a batch from `pos` on, and the position after them."""
+    """Return `count` records of a batch from `pos` on, and the position after them. Raises `BadBatch`."""
     offsets, timestamps, spans = _table(count)
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     stop = kernel.scan(data, pos, end, 0, count, base_offset, base_timestamp, offsets, timestamps, spans)
@@ -229,6 +231,6 @@ def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHead
 
 
 def _table(capacity: int) -> tuple[memoryview[int], memoryview[int], memoryview[int]]:
-    """Columns for the offsets, timestamps and spans of so many rows."""
+    """Return columns for the offsets, timestamps and spans of `capacity` rows."""
     arena = memoryview(bytearray(ROW_BYTES * capacity))
     return arena[: 8 * capacity].cast("q"), arena[8 * capacity : 16 * capacity].cast("q"), arena[16 * capacity :].cast("i")

@@ -1,7 +1,7 @@
-"""What was fetched from a broker of Kafka 0.7 as one batch, whose offsets are the bytes where the messages stand in the log.
+"""The conversion of bytes fetched from a broker of Kafka 0.7 to one batch, whose offsets are the messages' positions in the log.
 
-So whoever reads batches reads these. Messages that are compressed together have one place, and all of them its offset; the batch
-ends where the last whole message ends. Knows nothing of requests.
+So every reader of batches can read them. Messages compressed together have one position, and all of them get it as offset. The
+batch ends where the last whole message ends. Requests are unknown here.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ NO_TIME: Final = -1
 
 ANY_SIZE: Final = 0x7FFFFFFF
 REASONS: Final = {
-    kernel_07.BAD_SIZE: "its size cannot be.",
+    kernel_07.BAD_SIZE: "its size is impossible.",
     kernel_07.BAD_MAGIC: "its magic is none of Kafka 0.7, which has 0 and 1.",
     kernel_07.BAD_CRC: "the CRC-32 of its payload is wrong.",
 }
 
 
 class PlainRun(NamedTuple):
-    """`message_count` messages of one magic from `start` to `end` of `data`. `place` is the offset of all that are compressed."""
+    """`message_count` messages of one magic from `start` to `end` of `data`. `place` is the offset of all of them if compressed."""
 
     data: memoryview
     start: int
@@ -54,10 +54,10 @@ class PlainRun(NamedTuple):
 
 
 def as_batch(view: Buffer, position: int, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> bytearray:
-    """The whole messages in `view`, which stand at `position`, as a batch; empty if there is none.
+    """Return the whole messages in `view`, which begins at `position` of the log, as a batch; empty bytes if there is none.
 
-    What stands before a broken message is returned without it. Raises `BadMessage` or `CodecFailed` for a first one that is broken,
-    or that opens to more than `limit_bytes`.
+    Messages before a broken one are returned without it. Raises `BadMessage` or `CodecFailed` if the first one is broken, or
+    decompresses to more than `limit_bytes`.
     """
     data, runs, end, budget = memoryview(view), list[PlainRun](), 0, [limit_bytes]
     try:
@@ -74,13 +74,16 @@ def as_batch(view: Buffer, position: int, *, limit_bytes: int = codecs.DEFAULT_L
 
 
 def _messages(data: memoryview) -> Iterator[tuple[PlainRun, int]]:
-    """Messages of a kind, and where they end; compressed ones come one by one. Raises `BadMessage` where a broken one stands."""
+    """Yield messages of one kind with their end; compressed messages are yielded one by one.
+
+    Raises `BadMessage` at a broken one.
+    """
     pos = 0
     while True:
         count, end, size = kernel_07.look(data, pos, len(data), ANY_SIZE)
         broken = REASONS.get(count)
         if broken is not None and end > pos:
-            count, end, size = kernel_07.look(data, pos, end, ANY_SIZE)  # those before it
+            count, end, size = kernel_07.look(data, pos, end, ANY_SIZE)  # the messages before the broken one
         elif broken is not None:
             raise BadMessage(pos, f"the message cannot be read: {broken}", INVALID_MESSAGE)
         if not count:
@@ -94,10 +97,10 @@ def _codec(run: PlainRun) -> int:
 
 
 def _opened(run: PlainRun, place: int, budget: list[int], depth: int) -> list[PlainRun]:
-    """What is compressed in one message; `budget` is what may still be opened."""
+    """Return the messages compressed in one message; `budget[0]` is the number of bytes that may still be decompressed."""
     codec = _codec(run)
     if codec > codecs.SNAPPY or depth == MOST_NESTED:
-        reason = "codec 3 is none of Kafka 0.7" if codec > codecs.SNAPPY else f"{MOST_NESTED} sets stand within one another"
+        reason = "Kafka 0.7 has no codec 3" if codec > codecs.SNAPPY else f"sets are nested more than {MOST_NESTED} deep"
         raise BadMessage(run.start, f"{reason}.", INVALID_MESSAGE)
     data = memoryview(codecs.decompress(codec, run.data[run.end - run.payload_bytes : run.end], limit_bytes=budget[0]))
     budget[0] -= len(data)
@@ -127,7 +130,7 @@ def _columns(runs: list[PlainRun], count: int, position: int, end: int) -> Colum
 
 
 def _places(run: PlainRun, sizes: memoryview[int], position: int) -> array[int]:
-    """The offset of each message: where it stands, or for compressed ones where all of them stand together."""
+    """Return the offset of each message: its own position, or for compressed ones the position of their wrapper."""
     if run.place is not None:
         return array("q", [run.place]) * run.message_count
     head = (run.end - run.start - run.payload_bytes) // run.message_count
@@ -136,7 +139,7 @@ def _places(run: PlainRun, sizes: memoryview[int], position: int) -> array[int]:
 
 
 def _nothing(position: int, end: int) -> bytearray:
-    """A batch without records: sets of nothing were compressed."""
+    """Return a batch without records, for compressed sets without messages."""
     return seal(_header(position, end, 0), bytearray(HEADER_BYTES))
 
 

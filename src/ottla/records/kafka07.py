@@ -1,8 +1,8 @@
-"""Sets of messages of Kafka 0.7, in its formats 0 and 1: read and written.
+"""Message sets of Kafka 0.7, in its formats 0 and 1: read and written.
 
-A message is its size, a magic byte, attributes in format 1, a CRC-32 of the payload alone, and the payload. It has no key, no time
-and no offset: it is known by the byte where it stands in its partition's log. Messages that are compressed together are a set
-within one message, which alone has a place. Knows bytes of messages; requests it does not know (`wire.kafka07`).
+A message is its size, a magic byte, attributes in format 1, a CRC-32 of the payload alone, and the payload. It has no key, no
+timestamp and no offset: its identity is its position in bytes in its partition's log. Messages compressed together are a set in
+one message, and only that message has a position. Requests are in `wire.kafka07`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ CRC: Final = struct.Struct(">I")
 SMALLEST_BYTES: Final = 5
 CODEC_MASK: Final = 0x03
 MOST_NESTED: Final = 8
-"""How deep compressed sets may stand within one another. Readers of 0.7 have no such limit, and producers nest one level."""
+"""The most levels of compressed sets within one another. Readers of 0.7 have no limit, and producers nest one level."""
 
 
 class Message07(NamedTuple):
-    """A payload, and the offset to fetch next when it is done.
+    """A payload, and the offset to fetch from after it was processed.
 
-    For messages compressed together that is where they begin, as all of them come again, and for the last of them where they end.
+    For messages compressed together, `next_offset` is the beginning of their wrapper, because a fetch returns all of them again.
+    For the last of them it is the wrapper's end.
     """
 
     next_offset: int
@@ -37,7 +38,7 @@ class Message07(NamedTuple):
 
 
 class RawMessage07(NamedTuple):
-    """A message as it stands in the set: from `start` to `end`, its payload not opened."""
+    """A message in its set: from `start` to `end`, with its payload not decompressed."""
 
     start: int
     end: int
@@ -47,10 +48,10 @@ class RawMessage07(NamedTuple):
 
 
 def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Iterator[Message07]:
-    """Every message in `view`, which stands at `offset` of the log; one torn at the end is left for the next fetch.
+    """Iterate over the messages in `view`, which begins at `offset` of the log; one torn at the end is left for the next fetch.
 
-    Compressed ones may take `limit_bytes` opened, together. Raises `BadMessage` (INVALID_MESSAGE) for a size, magic or checksum
-    that cannot be, and `CodecFailed` for what cannot be opened.
+    Compressed messages may decompress to `limit_bytes` together. Raises `BadMessage` (INVALID_MESSAGE) for an impossible size or
+    magic and a wrong CRC-32, and `CodecFailed` for data that cannot be decompressed.
     """
     budget = [limit_bytes]
     for entry in raw_messages(memoryview(view)):
@@ -61,7 +62,7 @@ def messages(view: Buffer, offset: int = 0, *, limit_bytes: int = codecs.DEFAULT
 
 
 def whole_bytes(view: Buffer) -> int:
-    """How many bytes of `view` are whole messages, which is how far a reader gets. Raises `BadMessage`."""
+    """Return the number of bytes of `view` that are whole messages. Raises `BadMessage`."""
     end = 0
     for entry in raw_messages(memoryview(view)):
         end = entry.end
@@ -69,7 +70,7 @@ def whole_bytes(view: Buffer) -> int:
 
 
 def message_set(payloads: Iterable[bytes], *, magic: int = 1, codec: int = codecs.NONE) -> bytes:
-    """Payloads as a set; with a codec (gzip or snappy, magic 1 alone) as one compressed message."""
+    """Return payloads as a message set; with a codec (gzip or snappy, only magic 1) as one compressed message."""
     if codec and (magic == 0 or codec > codecs.SNAPPY):
         raise ValueError(f"Kafka 0.7 has no {codecs.NAMES[codec]} in message format {magic}: use gzip or snappy in format 1.")
     inner = b"".join(_message(payload, magic, codecs.NONE) for payload in payloads)
@@ -77,7 +78,7 @@ def message_set(payloads: Iterable[bytes], *, magic: int = 1, codec: int = codec
 
 
 def compressed(messages: Buffer, codec: int) -> bytes:
-    """A set as one message of format 1, compressed with gzip or snappy."""
+    """Return a message set as one message of format 1, compressed with gzip or snappy."""
     return _message(codecs.compress(codec, messages), 1, codec)
 
 
@@ -87,13 +88,13 @@ def _message(payload: bytes, magic: int, attributes: int) -> bytes:
 
 
 def raw_messages(view: memoryview) -> Iterator[RawMessage07]:
-    """Every whole message in `view`, checked and not opened. Raises `BadMessage`."""
+    """Iterate over the whole messages in `view`, checked and not decompressed. Raises `BadMessage`."""
     pos = 0
     while len(view) - pos >= SIZE.size:
         size: int = SIZE.unpack_from(view, pos)[0]
         start, pos = pos, pos + SIZE.size
         if size < SMALLEST_BYTES:
-            raise BadMessage(start, f"a message of {size} bytes cannot be: the smallest has {SMALLEST_BYTES}.", INVALID_MESSAGE)
+            raise BadMessage(start, f"a message of {size} bytes is impossible: the smallest has {SMALLEST_BYTES}.", INVALID_MESSAGE)
         if size > len(view) - pos:
             return
         yield _entry(view[pos : pos + size], start)
@@ -115,7 +116,7 @@ def _entry(data: memoryview, start: int) -> RawMessage07:
 
 
 def _opened(entry: RawMessage07, budget: list[int], depth: int) -> Iterator[tuple[int, bytes]]:
-    """(magic, payload) of the message, or of all that are compressed in it; `budget` is what may still be opened."""
+    """Yield (magic, payload) of the message, or of all messages in it; `budget[0]` is the bytes that may still be decompressed."""
     if not entry.codec:
         yield entry.magic, bytes(entry.payload)
         return
@@ -130,8 +131,8 @@ def _opened(entry: RawMessage07, budget: list[int], depth: int) -> Iterator[tupl
 
 
 def inner_set(entry: RawMessage07, limit_bytes: int, depth: int) -> memoryview:
-    """The set that a compressed message holds, which itself stands in `depth` others. Raises `BadMessage` and `CodecFailed`."""
+    """Return the set in a compressed message, which itself is nested in `depth` others. Raises `BadMessage` and `CodecFailed`."""
     if entry.codec > codecs.SNAPPY or depth == MOST_NESTED:
-        reason = "codec 3 is none of Kafka 0.7" if entry.codec > codecs.SNAPPY else f"{MOST_NESTED} sets stand within one another"
+        reason = "Kafka 0.7 has no codec 3" if entry.codec > codecs.SNAPPY else f"sets are nested more than {MOST_NESTED} deep"
         raise BadMessage(entry.start, f"{reason}.", INVALID_MESSAGE)
     return memoryview(codecs.decompress(entry.codec, entry.payload, limit_bytes=limit_bytes))

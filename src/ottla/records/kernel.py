@@ -1,10 +1,11 @@
-"""The loops that open records: one source, which Cython compiles where it can and Python runs as it is elsewhere.
+"""The loops that open records: one source, which Cython compiles where it can and Python runs unchanged elsewhere.
 
-Knows the bytes of a record of magic 2, and columns of positions and sizes. Every function checks the ranges that it is given
-and never reads or writes outside them, whatever the bytes say; it returns positions and counts, and a negative number for bytes
-that make no sense. Callers turn that into words. `kernel.pyi` has the types for everybody else.
+They handle the bytes of a record of magic 2, and columns of positions and sizes. Every function checks the ranges that it is given,
+and never reads or writes outside them, whatever the bytes are. It returns positions and counts, and a negative number for
+malformed bytes, from which callers make a message. `kernel.pyi` has the types for importing modules.
 
-Both runs give the same results. Where C's wrapping arithmetic and Python's integers differ, `cython.compiled` chooses.
+Compiled and uncompiled runs give the same results. Where C's wrapping arithmetic and Python's integers differ, the code tests
+`cython.compiled`.
 """
 
 from __future__ import annotations
@@ -77,17 +78,17 @@ else:
 COMPILED = cython.compiled
 
 KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE, HEADERS_AT, HEADERS_SIZE = range(6)
-"""The six columns of spans, each `capacity` int32 after the one before. A size of -1 is null. Headers begin with their count."""
+"""The six columns of spans, each of `capacity` int32, one after the other. A size of -1 is null. Headers begin with their count."""
 
 BROKEN, DOUBTFUL = -2, -3
-"""What `walk` says of records that make no sense, and of those that do but for a timestamp or a key."""
+"""The results of `walk` for malformed records, and for sound records with a bad timestamp or a missing key."""
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _skip_headers(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The position after the headers, or -1. A header takes at least two bytes, which bounds the count."""
+    """Return the position after the headers, or -1. A header takes at least two bytes, which bounds the count."""
     count: cython.longlong
     size: cython.longlong
     count, pos = zigzag(buf, pos, end)
@@ -174,7 +175,7 @@ def scan(
     timestamps: cython.longlong[::1],
     spans: cython.int[::1],
 ):
-    """Open `count` records from `pos` into rows from `row`. The position after them, or -1 - the position of a broken one."""
+    """Open `count` records from `pos` into rows from `row`; return the position after them, or -1 minus that of a broken one."""
     capacity: cython.Py_ssize_t = len(offsets)
     if not 0 <= pos <= end <= len(buf) or end > 0x7FFFFFFF or base_offset < 0 or base_offset > 0x3FFFFFFFFFFFFFFF:
         raise ValueError("scan: the position, end or base offset is out of range")
@@ -192,7 +193,7 @@ def scan(
 def _int(
     buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """As `zigzag`, for a number of 32 bits: at most 5 bytes, as Kafka's readers refuse longer ones, whatever they say."""
+    """Read a zigzag varint of 32 bits: of at most 5 bytes, because Kafka's readers refuse longer ones, whatever their value."""
     return zigzag(buf, pos, end if end - pos < 5 else pos + 5)
 
 
@@ -203,7 +204,7 @@ def _int(
 def _int_span(
     buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """(size or -1 for null, position after the bytes); position -1 where they do not end before `end`."""
+    """Return (size or -1 for null, position after the bytes); position -1 if they do not end before `end`."""
     size: cython.longlong
     size, pos = _int(buf, pos, end)
     if pos < 0 or size > end - pos:
@@ -217,7 +218,7 @@ def _int_span(
 @cython.nogil
 @cython.exceptval(check=False)
 def _headers_end(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """As `_skip_headers`, and strict about the sizes of numbers."""
+    """Skip headers as `_skip_headers` does, with strict limits on the sizes of numbers."""
     count: cython.longlong
     size: cython.longlong
     count, pos = _int(buf, pos, end)
@@ -241,7 +242,7 @@ def _headers_end(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, e
 def _pass(
     buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t, index: cython.longlong
 ) -> tuple[cython.longlong, cython.bint, cython.Py_ssize_t]:
-    """(timestamp delta, whether there is a key, position after it) of record `index` of a batch; position -1: it is broken."""
+    """Return (timestamp delta, whether there is a key, position after it) of record `index` of a batch; position -1 if broken."""
     number: cython.longlong
     age: cython.longlong
     key_size: cython.longlong
@@ -274,10 +275,10 @@ def walk(
     latest: cython.longlong,
     keyed: cython.bint,
 ):
-    """Pass over `count` records from `pos` to the end of `buf`, whose offset deltas must be 0, 1, 2 …: the greatest timestamp.
+    """Check `count` records from `pos` to the end of `buf`, whose offset deltas must be 0, 1, 2 …; return the greatest timestamp.
 
-    `BROKEN` where they do not fill it, and `DOUBTFUL` where one has a time (-1 is none) outside `earliest` to `latest`, or, if
-    `keyed`, no key. No lower timestamp than -1 is given. Slices with fewer bytes than a record are broken.
+    The result is `BROKEN` if they do not fill `buf`. It is `DOUBTFUL` if a timestamp (other than -1) is outside `earliest` to
+    `latest` or, with `keyed`, a key is null. No result is below -1 otherwise. A `buf` with fewer bytes than a record is broken.
     """
     end: cython.Py_ssize_t = len(buf)
     index: cython.longlong = 0
@@ -311,7 +312,7 @@ def walk(
 @cython.nogil
 @cython.exceptval(check=False)
 def _field(state: cython.longlong[::1], stage: cython.longlong, number: cython.longlong) -> cython.bint:
-    """Take note of the number that a field of a torn record begins with, or is. False: it makes no sense there."""
+    """Store the number that begins a field of a torn record, or is the field. Return False for an impossible number."""
     if stage == LENGTH:
         state[LEFT] = number
         state[STAGE] = ATTRIBUTES
@@ -348,7 +349,7 @@ def _pass_torn(  # noqa: C901 - one loop for all fields: a record can be torn an
     state: cython.longlong[::1],
     digits: cython.uchar[::1],
 ) -> cython.Py_ssize_t:
-    """Go on, byte by byte but for what is skipped, until the record or the piece ends: the position, or -1 where it is broken."""
+    """Continue byte by byte, except for skipped bytes, to the end of the record or piece; return the position, or -1 if broken."""
     size: cython.longlong
     stage: cython.longlong
     number: cython.longlong
@@ -448,11 +449,11 @@ def walk_on(
     latest: cython.longlong,
     keyed: cython.bint,
 ):
-    """`walk` over the next piece of the records' bytes, from `state[AT]` on: 0 at its end, where the next piece may begin anywhere.
+    """Walk over the next piece of the records' bytes from `state[AT]` on; return 0 at its end. Pieces may begin anywhere.
 
-    `DOUBTFUL` comes at once after each record in doubt, whose time is `state[TIMESTAMP]`: the rest is for another call. All is
-    well in the end if `state[INDEX]` is the count, and `STAGE` and `DIGITS` are 0. `digits` is room for 10 bytes. The state begins
-    with zeros, but `NEWEST` with -1.
+    It returns `DOUBTFUL` after each doubtful record, whose timestamp is `state[TIMESTAMP]`: call it again for the rest. The records
+    are sound if finally `state[INDEX]` is the count, and `STAGE` and `DIGITS` are 0. `digits` has room for 10 bytes. The state
+    begins with zeros, except `NEWEST` with -1.
     """
     end: cython.Py_ssize_t = len(buf)
     if len(state) != WALK_STATES or len(digits) < 10 or not 0 <= state[AT] <= end or not 0 <= state[DIGITS] < 10:
@@ -475,9 +476,10 @@ def zstd_blocks(
     pos: cython.Py_ssize_t,
     most_block_bytes: cython.longlong,
 ):
-    """(what the blocks of a zstd frame from `pos` open to at most, the position after the last); -1 where they end too early.
+    """Return (upper bound of the decompressed size of a zstd frame's blocks from `pos`, position after the last), or position -1.
 
-    A block says how much it opens to, unless it is compressed (RFC 8878, 3.1.1.2).
+    The position is -1 if the blocks end too early. A block states its decompressed size unless it is compressed (RFC 8878,
+    3.1.1.2).
     """
     end: cython.Py_ssize_t = len(buf)
     total: cython.longlong = 0
@@ -503,7 +505,7 @@ def zstd_blocks(
 
 
 def count_headers(buf: cython.const[cython.uchar][::1], at: cython.const[cython.int][::1], sizes: cython.const[cython.int][::1]):
-    """How many headers the records have together, whose headers `scan` found at these spans."""
+    """Return the number of headers in all records, at spans that `scan` has checked."""
     total: cython.longlong = 0
     count: cython.longlong
     pos: cython.Py_ssize_t
@@ -528,9 +530,9 @@ def header_spans(
     names: cython.int[::1],
     values: cython.int[::1],
 ):
-    """Where the names and values of the headers lie: entries from `entry`, and `starts` of each record from `row`; the end.
+    """Write the spans of the headers' names and values as entries from `entry`, and `starts` for each record from `row`.
 
-    `names` and `values` are two columns each, of positions and of sizes.
+    `names` and `values` are two columns each, positions and sizes. Return the entry after the last.
     """
     capacity: cython.Py_ssize_t = len(names) // 2
     index: cython.Py_ssize_t

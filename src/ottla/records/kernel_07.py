@@ -1,8 +1,8 @@
 """The loops over messages of Kafka 0.7; compiled or not, as `kernel` is.
 
-Knows the bytes of one message: size, magic, attributes from magic 1 on, the CRC-32 of the payload, the payload. Records of magic 2
-are rendered as such messages, and messages are written as such records, which have neither key nor headers and all one time.
-Every function checks the ranges that it is given, and stays in them whatever the bytes say. Types: `kernel_07.pyi`.
+They handle the bytes of one message: size, magic, attributes from magic 1 on, the CRC-32 of the payload, the payload. Records of
+magic 2 are rendered as messages. Messages are written as records without key and headers, all with the same timestamp. Every
+function checks the ranges that it is given, and stays in them whatever the bytes are. Types: `kernel_07.pyi`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ else:
 COMPILED = cython.compiled
 
 BAD_SIZE, BAD_MAGIC, BAD_CRC, TOO_LARGE = -1, -2, -3, -4
-"""What `look` gives for a count where a message cannot be, or is larger than it may be."""
+"""The results of `look` in place of a count, for a message that is invalid or larger than allowed."""
 
 MOST_RECORD_BYTES = 24
-"""What a record takes at most beside its value."""
+"""The most bytes of a record besides its value."""
 
 if cython.compiled:
     _remainders = cython.declare(cython.uint[2048])
@@ -36,7 +36,7 @@ if cython.compiled:
 @cython.inline
 @cython.exceptval(check=False)
 def _crc32(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
-    """The CRC-32 of a range that is inside. Most messages are short: for one, a call of zlib's takes longer than its work."""
+    """Return the CRC-32 of a range inside `buf`. Most messages are short, and a call of zlib would take longer than its work."""
     if not cython.compiled or end - pos > 4096:
         return crc32(memoryview(buf)[pos:end])
     return crc32_of(_remainders, buf, pos, end)
@@ -77,7 +77,7 @@ def _put32(out: cython.uchar[::1], pos: cython.Py_ssize_t, number: cython.longlo
 @cython.nogil
 @cython.exceptval(check=False)
 def _put(out: cython.uchar[::1], pos: cython.Py_ssize_t, number: cython.longlong) -> cython.Py_ssize_t:
-    """A number that is not negative, as a record has it."""
+    """Write a nonnegative number as a zigzag varint; return the position after it."""
     number <<= 1
     while number >= 0x80:
         out[pos] = (number & 0x7F) | 0x80
@@ -107,7 +107,7 @@ def _put_bytes(number: cython.longlong) -> cython.Py_ssize_t:
 def _value(
     buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t, cython.Py_ssize_t]:
-    """(position of the value, its bytes, end of the record) of the record at `pos`; a position of -1 for one that is broken."""
+    """Return (position of the value, its bytes, end of the record) of the record at `pos`; position -1 if it is broken."""
     number: cython.longlong
     stop: cython.Py_ssize_t
     number, pos = zigzag(buf, pos, end)
@@ -129,7 +129,7 @@ def _value(
 
 
 def measure(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t):
-    """(the bytes of the values of `count` records from `pos` together, position after them); (0, -1) where one is broken."""
+    """Return (bytes of the values of `count` records from `pos` together, position after them); (0, -1) if one is broken."""
     total: cython.longlong = 0
     at: cython.Py_ssize_t
     size: cython.Py_ssize_t
@@ -152,9 +152,9 @@ def locate(
     magic: cython.int,
     wanted: cython.longlong,
 ):
-    """Pass those of `count` records whose messages end within the first `wanted` bytes: (records, position, bytes passed).
+    """Pass the records, of `count`, whose messages end within the first `wanted` bytes: return (records, position, bytes passed).
 
-    A position of -1 where a record is broken.
+    The position is -1 if a record is broken.
     """
     overhead: cython.longlong = 10 if magic else 9
     passed: cython.longlong = 0
@@ -177,7 +177,7 @@ def locate(
 
 
 def value_at(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t):
-    """(position of the value, its bytes, end of the record) of the record at `pos`; a position of -1 for one that is broken."""
+    """Return (position of the value, its bytes, end of the record) of the record at `pos`; position -1 if it is broken."""
     if not 0 <= pos <= end <= len(buf):
         raise ValueError("value_at: the range is outside the buffer")
     return _value(buf, pos, end)
@@ -230,9 +230,9 @@ def render(
     out: cython.uchar[::1],
     at: cython.Py_ssize_t,
 ):
-    """Write as many of `count` records as messages of `magic` to `out` from `at` as fit: (records, position, end in `out`).
+    """Write up to `count` records as messages of `magic` to `out` from `at` while they fit.
 
-    A position of -1 where a record is broken.
+    Return (records written, position after them, end in `out`). The position is -1 if a record is broken.
     """
     if not 0 <= pos <= end <= len(buf) or not 0 <= at <= len(out):
         raise ValueError("render: the range is outside the buffer, or the position outside the room")
@@ -246,9 +246,9 @@ def render(
 def _ordinary(
     buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t, next_offset: cython.longlong
 ) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t, cython.longlong]:
-    """(end, records, offset that follows) of the batch at `pos` if it is whole, begins with that offset, and is plain; else -1.
+    """Return (end, records, next offset) of the batch at `pos` if it is whole, begins at `next_offset` and is plain; else end -1.
 
-    That is uncompressed and no control batch.
+    A plain batch is uncompressed and no control batch.
     """
     size: cython.longlong
     count: cython.longlong
@@ -270,9 +270,10 @@ def measure_batches(
     next_offset: cython.longlong,
     magic: cython.int,
 ):
-    """Pass the plain batches that follow one another from `pos`, the first one with `next_offset`, and end before `end`.
+    """Pass consecutive plain batches from `pos`, the first one at `next_offset`, that end at or before `end`.
 
-    (position, offset that follows, bytes that they take as messages). It stops in front of any other, and of one that is broken.
+    Return (position, next offset, bytes of the batches as messages). The loop stops before any other batch, and before a broken
+    one.
     """
     overhead: cython.longlong = 10 if magic else 9
     total: cython.longlong = 0
@@ -313,9 +314,9 @@ def render_batches(
     out: cython.uchar[::1],
     at: cython.Py_ssize_t,
 ):
-    """The same for batches before `until_offset`, which are written to `out` from `at` as messages while whole ones fit.
+    """Pass plain batches before `until_offset`, and write them as messages to `out` from `at` while whole batches fit.
 
-    (position, offset that follows, end in `out`); what stands behind that end is nothing.
+    Return (position, next offset, end in `out`); the bytes after that end are undefined.
     """
     count: cython.Py_ssize_t
     found: cython.Py_ssize_t
@@ -341,7 +342,7 @@ def render_batches(
 @cython.nogil
 @cython.exceptval(check=False)
 def _whole(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The end of the message at `pos`; 0 where it is torn, or what it cannot be."""
+    """Return the end of the message at `pos`; 0 if it is torn, or one of the `BAD_` results."""
     size: cython.longlong
     if end - pos < 4:
         return 0
@@ -364,10 +365,10 @@ def _codec(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t) -> cyth
 
 
 def look(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t, most_bytes: cython.longlong):
-    """Look at plain messages of one magic from `pos`, or at one that is compressed: (count, end, bytes of their payloads).
+    """Check plain messages of one magic from `pos`, or one compressed message: return (count, end, bytes of their payloads).
 
-    (0, position, 0) where the bytes end or a message is torn. Instead of a count, in order: `BAD_SIZE`, `BAD_MAGIC`, `BAD_CRC`, or
-    `TOO_LARGE` where a payload has more than `most_bytes`, with the position of that message, and what it has.
+    The result is (0, position, 0) at the end and for a torn message. For a bad message the count is `BAD_SIZE`, `BAD_MAGIC` or
+    `BAD_CRC`, and the end is its position. For a payload above `most_bytes` they are `TOO_LARGE`, its position and its size.
     """
     stop: cython.Py_ssize_t
     start: cython.Py_ssize_t
@@ -403,9 +404,10 @@ def write(
     at: cython.Py_ssize_t,
     delta: cython.longlong,
 ):
-    """Write the plain messages from `pos` to `end` as records to `out` from `at`, numbered from `delta` on: the end there.
+    """Write the plain messages from `pos` to `end` as records to `out` from `at`; return the end there.
 
-    -1 where a message is not whole. Each takes its payload and `MOST_RECORD_BYTES` of room.
+    Offset deltas count from `delta`. The result is -1 if a message is not whole. Each message takes its payload and
+    `MOST_RECORD_BYTES` of room.
     """
     stop: cython.Py_ssize_t
     size: cython.longlong

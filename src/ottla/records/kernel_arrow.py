@@ -1,7 +1,7 @@
 """The loops between spans and Arrow's layout, and over keys; compiled or not, as `kernel` is.
 
-Knows columns of positions and sizes, Arrow's offsets and validity bits, and the hash that places a key. May not know records.
-Every function checks the ranges that it is given, so that broken offsets never lead outside the data. Types: `kernel_arrow.pyi`.
+They handle columns of positions and sizes, Arrow's offsets and validity bits, and the hash that partitions keys. Records are not
+parsed here. Every function checks its ranges, so that broken offsets never lead outside the data. Types: `kernel_arrow.pyi`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ COMPILED = cython.compiled
 @cython.nogil
 @cython.exceptval(check=False)
 def _difference(more: cython.longlong, less: cython.longlong) -> cython.int:
-    """Broken offsets may fall, or lie further apart than 31 bits tell: the span is empty, or outside its data anyway."""
+    """Return a span's size between two Arrow offsets.
+
+    Broken offsets may decrease, or differ by more than 31 bits hold: the span is then empty, or outside its data anyway.
+    """
     if more < less:
         return 0
     return more - less if more - less < 0x7FFFFFFF else 0x7FFFFFFF
@@ -37,7 +40,7 @@ def spans_from_offsets(
     at: cython.int[::1],
     sizes: cython.int[::1],
 ):
-    """Fill `at` and `sizes` from Arrow's n + 1 offsets and its validity bits (none: no nulls), of which `skipped` come first."""
+    """Fill `at` and `sizes` from Arrow's n + 1 offsets and its validity bits (empty: no nulls), after skipping `skipped` bits."""
     count: cython.Py_ssize_t = len(at)
     index: cython.Py_ssize_t
     bit: cython.Py_ssize_t
@@ -56,7 +59,7 @@ def spans_from_offsets(
 
 
 def total_bytes(sizes: cython.const[cython.int][::1]):
-    """(bytes of all spans together, how many are null)."""
+    """Return (bytes of all spans together, number of nulls)."""
     total: cython.longlong = 0
     nulls: cython.longlong = 0
     index: cython.Py_ssize_t
@@ -108,7 +111,10 @@ def gather(
     out: cython.uchar[::1],
     validity: cython.uchar[::1],
 ):
-    """Copy spans of `data` one after the other into `out` from `pos`, as Arrow's offsets and bits from `row`; the end position."""
+    """Copy spans of `data` one after another to `out` from `pos`; return the end position.
+
+    Arrow's offsets and validity bits are written from `row` on.
+    """
     if len(sizes) < len(at) or row < 0 or len(offsets) < row + len(at) + 1 or not 0 <= pos <= len(out) <= 0x7FFFFFFF:
         raise ValueError("gather: the columns differ in length")
     if len(validity) > 0 and len(validity) * 8 < row + len(at):
@@ -134,7 +140,7 @@ def _times_m(number: cython.uint) -> cython.uint:
 @cython.nogil
 @cython.exceptval(check=False)
 def _murmur2(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.uint:
-    """MurmurHash2 of 32 bits with the seed of Kafka's clients, as an unsigned number."""
+    """Return MurmurHash2 of 32 bits with the seed of Kafka's clients, as an unsigned number."""
     pos: cython.Py_ssize_t = at
     end: cython.Py_ssize_t = at + size - (size & 3)
     block: cython.uint
@@ -157,7 +163,7 @@ def _murmur2(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, size:
 
 
 def murmur2(key: cython.const[cython.uchar][::1]):
-    """The hash by which Kafka's clients place a key, as the 32-bit signed number that Java has."""
+    """Return the hash by which Kafka's clients partition a key, as the signed 32-bit number of Java."""
     hashed: cython.longlong = _murmur2(key, 0, len(key))
     return hashed - 0x100000000 if hashed > 0x7FFFFFFF else hashed
 
@@ -190,7 +196,7 @@ def murmur2_partitions(
     partition_count: cython.int,
     out: cython.int[::1],
 ):
-    """Fill `out` with the partition of every key of a column; -1 for null keys, whose partition is the caller's choice."""
+    """Fill `out` with the partition of every key of a column; -1 for null keys, whose partition the caller chooses."""
     sound: cython.bint
     if len(sizes) < len(at) or len(out) < len(at) or partition_count < 1:
         raise ValueError("murmur2_partitions: the columns differ in length, or there are no partitions")

@@ -1,7 +1,7 @@
 """The loops that write records; compiled or not, as `kernel` is.
 
-Knows the bytes of a record of magic 2, and columns of positions and sizes. Every function checks the ranges that it is given,
-and that there is room. Types: `kernel_build.pyi`.
+They handle the bytes of a record of magic 2, and columns of positions and sizes. Every function checks the ranges that it is given,
+and that the output has room. Types: `kernel_build.pyi`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPILED = cython.compiled
 @cython.nogil
 @cython.exceptval(check=False)
 def _zigzag_bytes(number: cython.longlong) -> cython.Py_ssize_t:
-    """How many bytes `number` takes."""
+    """Return the number of bytes of `number` as a zigzag varint."""
     rest: cython.ulonglong = (number << 1) ^ (number >> 63)
     if rest < 0x80:
         return 1
@@ -89,7 +89,7 @@ def _body_bytes(
     value_size: cython.longlong,
     header_size: cython.longlong,
 ) -> cython.longlong:
-    """What a record takes after its length; negative sizes are nulls, headers of no size are written as a count of 0."""
+    """Return the bytes of a record after its length; negative sizes are nulls, headers of size 0 are written as a count of 0."""
     body: cython.longlong = 1 + _zigzag_bytes(age) + _zigzag_bytes(delta) + (header_size if header_size > 0 else 1)
     body += _zigzag_bytes(key_size) + (key_size if key_size > 0 else 0)
     return body + _zigzag_bytes(value_size) + (value_size if value_size > 0 else 0)
@@ -111,7 +111,7 @@ def _write_one(
     value_data: cython.const[cython.uchar][::1],
     header_data: cython.const[cython.uchar][::1],
 ) -> cython.Py_ssize_t:
-    """Write one record if there is room for it; -1 if not."""
+    """Write one record if there is room for it; return -1 if not."""
     key_size: cython.longlong = spans[capacity + row]
     value_size: cython.longlong = spans[3 * capacity + row]
     header_size: cython.longlong = spans[5 * capacity + row]
@@ -185,9 +185,9 @@ def write(
     value_data: cython.const[cython.uchar][::1],
     header_data: cython.const[cython.uchar][::1],
 ):
-    """Write records into `out` from `pos` while there is room: (first index not written, position, greatest timestamp).
+    """Write records into `out` from `pos` while they fit; return (first index not written, position, greatest timestamp).
 
-    Index i is row `rows[i]`, or row i where `rows` is empty; offset deltas count from 0 where `deltas` is empty.
+    Index i is row `rows[i]`, or row i if `rows` is empty; offset deltas count from 0 if `deltas` is empty.
     """
     capacity: cython.Py_ssize_t = len(timestamps)
     if not 0 <= first <= end <= (len(rows) if len(rows) > 0 else capacity) or not 0 <= pos <= len(out) <= 0x7FFFFFFF:
@@ -204,7 +204,7 @@ def write(
 
 
 def measure(items: list):
-    """The bytes of all items together; -1 where one is neither bytes nor None, for `write_items` takes no others."""
+    """Return the bytes of all items together; -1 if an item is neither bytes nor None, which `write_items` does not accept."""
     total: cython.longlong = 0
     for item in items:
         if item is not None:
@@ -217,7 +217,7 @@ def measure(items: list):
 @cython.cfunc
 @cython.inline
 def _put_bytes(out: cython.uchar[::1], pos: cython.Py_ssize_t, item: bytes, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """`size` bytes of `item`, for which there is room."""
+    """Write `size` bytes of `item`, without a check for room; return the position after them."""
     if cython.compiled:
         memcpy(cython.address(out[pos]), PyBytes_AS_STRING(item), size)
     else:
@@ -226,7 +226,7 @@ def _put_bytes(out: cython.uchar[::1], pos: cython.Py_ssize_t, item: bytes, size
 
 
 def write_items(out: cython.uchar[::1], pos: cython.Py_ssize_t, timestamps: list, keys: list, values: list, headers: list):
-    """Write a record for each of `values`: (position after the last, greatest timestamp). Items are bytes or None.
+    """Write a record for each of `values`; return (position after the last, greatest timestamp). Items are bytes or None.
 
     `keys` empty: all null. `headers` empty: none; otherwise each item is the count and the headers of one record, encoded.
     """

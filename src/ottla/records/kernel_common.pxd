@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-# What the kernels have in common, compiled: C code is inlined only where its body is seen. `kernel_common.py` is the same in Python.
+# The functions that the kernels share, compiled: C inlines only visible bodies. `kernel_common.py` has them in Python.
 
 from libc.string cimport memcpy
 
@@ -85,7 +85,7 @@ cdef inline void copy(
 ) noexcept nogil:
     memcpy(&out[pos], &data[at], size)
 
-# What each byte adds to a CRC-32, for each of eight places that it can be before the end of a word: 2048 numbers.
+# The contribution of each byte value to a CRC-32, for each of the eight positions in a word: 2048 numbers.
 cdef inline void tabulate(unsigned int *remainders) noexcept nogil:
     cdef unsigned int number
     cdef int index, bit
@@ -98,7 +98,7 @@ cdef inline void tabulate(unsigned int *remainders) noexcept nogil:
         number = remainders[index - 256]
         remainders[index] = (number >> 8) ^ remainders[number & 0xFF]
 
-# The CRC-32 of a range that is inside.
+# Returns the CRC-32 of a range inside the buffer.
 cdef inline unsigned int crc32_of(
     const unsigned int *remainders, const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t end
 ) noexcept nogil:

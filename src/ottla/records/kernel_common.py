@@ -1,6 +1,6 @@
-"""What the kernels have in common, where they run uncompiled. Compiled ones inline the same from `kernel_common.pxd`.
+"""The functions that the kernels share, for uncompiled runs. Compiled kernels inline the same ones from `kernel_common.pxd`.
 
-Knows varints and columns of spans. Numbers have 64 bits: sums that C wraps are wrapped here.
+They handle varints and columns of spans. Numbers have 64 bits: sums that wrap in C are wrapped here too.
 """
 
 from __future__ import annotations
@@ -10,24 +10,28 @@ from typing import Final
 from ottla.ports import Buffer
 
 SPAN_COLUMNS: Final = 6
-"""Positions and sizes of keys, values and headers: columns one after the other, each `capacity` int32."""
+"""The columns of positions and sizes of keys, values and headers: one after the other, each `capacity` int32."""
 
 IS_BROKEN: Final = -2
 IS_DOUBTFUL: Final = -3
 
 AT, INDEX, STAGE, LEFT, SKIP, HEADERS, DIGITS, NEWEST, TIMESTAMP, HAS_KEY = range(10)
-"""The state of a walk over pieces: the position in the piece, records passed, the field to come of a record that began in an
-earlier piece, its bytes left, bytes to skip before that field, headers left, bytes of a number that is torn; and what was found."""
+"""The state of a walk over pieces, as indices into an array.
+
+`AT` is the position in the piece, and `INDEX` the number of records passed. For a record that began in an earlier piece, `STAGE` is
+the next field, `LEFT` its remaining bytes, `SKIP` the bytes to skip before that field, `HEADERS` the remaining headers, and
+`DIGITS` the bytes of a torn number. `NEWEST`, `TIMESTAMP` and `HAS_KEY` are results.
+"""
 
 WALK_STATES: Final = 10
 LENGTH, ATTRIBUTES, AGE, DELTA, KEY, VALUE, COUNT, NAME, CONTENT = range(9)
-"""The fields of a record, as `STAGE` names them; `NAME` and `CONTENT` are those of its headers."""
+"""The fields of a record, as values of `STAGE`; `NAME` and `CONTENT` are those of its headers."""
 
 _MASK_64: Final = 0xFFFFFFFFFFFFFFFF
 
 
 def zigzag(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """(number, position after it); position -1 where no number ends before `end`."""
+    """Return (number, position after it); position -1 if no number ends before `end`."""
     if pos < end and buf[pos] < 0x80:
         number = buf[pos]
         return (number >> 1) ^ -(number & 1), pos + 1
@@ -48,7 +52,7 @@ def zigzag(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
 
 
 def span(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """(size or -1 for null, position of the bytes); position -1 where they do not end before `end`."""
+    """Return (size or -1 for null, position of the bytes); position -1 if they do not end before `end`."""
     size, pos = zigzag(buf, pos, end)
     if pos < 0 or size > end - pos:
         return 0, -1
@@ -58,17 +62,17 @@ def span(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
 
 
 def wrapped(number: int) -> int:
-    """A sum or difference as 64 bits hold it."""
+    """Wrap a sum or difference to 64 bits."""
     return (number + (1 << 63) & _MASK_64) - (1 << 63)
 
 
 def inside(at: int, size: int, data_bytes: int) -> bool:
-    """Whether a span lies within its data."""
+    """Return whether a span is within its data."""
     return size <= 0 or (at >= 0 and size <= data_bytes - at)
 
 
 def row_inside(spans: memoryview[int], capacity: int, row: int, key_bytes: int, value_bytes: int, header_bytes: int) -> bool:
-    """Whether key, value and headers of a row lie within their data."""
+    """Return whether key, value and headers of a row are within their data."""
     if not inside(spans[row], spans[capacity + row], key_bytes):
         return False
     if not inside(spans[2 * capacity + row], spans[3 * capacity + row], value_bytes):

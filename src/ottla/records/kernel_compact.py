@@ -1,7 +1,7 @@
-"""The loops of compaction: keys hashed, the newest offset of each remembered, older records left out; compiled or not.
+"""The loops of compaction: hash keys, remember the newest offset of each, and leave out older records; compiled or not.
 
-Knows columns of positions and sizes, and a table of slots in one block of memory. A key is known by 128 bits of keyed SipHash-2-4
-alone: two keys with one hash would cost a record, so that the hash is long, and its key is not for writers to know. Every function
+They handle columns of positions and sizes, and a hash table in one block of memory. A key is represented only by 128 bits of
+SipHash-2-4: two keys with one hash would lose a record. So the hash is long, and its secret is unknown to producers. Every function
 checks the ranges that it is given. Types: `kernel_compact.pyi`.
 """
 
@@ -20,7 +20,7 @@ else:
 COMPILED = cython.compiled
 
 SLOT_WORDS = 3
-"""A slot is two words of hash and the offset plus one; 0 there means that the slot is free."""
+"""The words of a slot: two words of hash, and the offset plus one; 0 there means that the slot is free."""
 
 MASK_64 = 0xFFFFFFFFFFFFFFFF
 
@@ -88,7 +88,7 @@ def _siphash(
     key_low: cython.ulonglong,
     key_high: cython.ulonglong,
 ) -> tuple[cython.ulonglong, cython.ulonglong]:
-    """SipHash-2-4 of 128 bits, as two words."""
+    """Return SipHash-2-4 of 128 bits, as two words."""
     a: cython.ulonglong = 0x736F6D65
     b: cython.ulonglong = 0x646F7261
     c: cython.ulonglong = 0x6C796765
@@ -99,7 +99,7 @@ def _siphash(
     word: cython.ulonglong
     byte: cython.ulonglong
     low: cython.ulonglong
-    a = (a << 32 | 0x70736575) ^ key_low  # in halves: Cython takes a constant of 64 bits for a Python object
+    a = (a << 32 | 0x70736575) ^ key_low  # in halves: Cython treats a constant of 64 bits as a Python object
     b = (b << 32 | 0x6E646F6D) ^ key_high ^ 0xEE
     c = (c << 32 | 0x6E657261) ^ key_low
     d = (d << 32 | 0x79746573) ^ key_high
@@ -125,7 +125,7 @@ def _siphash(
 
 
 def hash_key(key: cython.const[cython.uchar][::1], key_low: cython.ulonglong, key_high: cython.ulonglong):
-    """The two words by which a key is known in a table whose hash has this key of two words."""
+    """Return the two words that represent a key in a table whose secret is `key_low` and `key_high`."""
     return _siphash(key, 0, len(key), key_low, key_high)
 
 
@@ -136,7 +136,7 @@ def hash_key(key: cython.const[cython.uchar][::1], key_low: cython.ulonglong, ke
 def _slot(
     table: cython.const[cython.ulonglong][::1], slots: cython.ulonglong, low: cython.ulonglong, high: cython.ulonglong
 ) -> cython.Py_ssize_t:
-    """The first word of the slot that holds this hash, or of the free one where it belongs. The table is never full."""
+    """Return the position of the slot with this hash, or of the free slot for it. The table is never full."""
     slot: cython.ulonglong = low % slots
     while table[slot * 3 + 2] != 0 and (table[slot * 3] != low or table[slot * 3 + 1] != high):
         slot += 1
@@ -195,9 +195,9 @@ def remember(
     key_low: cython.ulonglong,
     key_high: cython.ulonglong,
 ):
-    """Note the offsets of the keys of rows `first` to `end`, while no more than `most` slots are used: (row not noted, used).
+    """Store the offsets of the keys of rows `first` to `end` while at most `most` slots are used; return (next row, used slots).
 
-    A later row takes the place of an earlier one with its key. Rows without a key are passed over.
+    A later row replaces an earlier one with the same key. Rows without a key are skipped.
     """
     if not 0 <= first <= end <= len(offsets) or len(at) < end or len(sizes) < end:
         raise ValueError("remember: the rows are outside the columns")
@@ -271,10 +271,10 @@ def retain(
     key_low: cython.ulonglong,
     key_high: cython.ulonglong,
 ):
-    """Which rows from `first` to `end` stay: (how many, tombstones among them, their greatest timestamp).
+    """Select the rows from `first` to `end` to keep; return (how many, tombstones among them, their greatest timestamp).
 
-    One stays if it has a key of which no greater offset was remembered; one without a value only `with_tombstones`. Their numbers
-    come into `rows`, and into `deltas`, at their own place, how far their offsets lie from `base_offset`.
+    A row is kept if it has a key for which no greater offset was remembered; a tombstone only `with_tombstones`. The kept row
+    numbers go into `rows`. `deltas` gets, at each row's own index, the distance of its offset from `base_offset`.
     """
     capacity: cython.Py_ssize_t = len(offsets)
     if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity:

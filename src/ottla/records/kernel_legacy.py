@@ -1,8 +1,7 @@
 """The loops over messages of magic 0 and 1, the formats before batches; compiled or not, as `kernel` is.
 
-Knows the bytes of one message: offset, size, CRC-32, magic, attributes, from magic 1 on a timestamp, key, value. Message sets
-that are compressed inside one message are opened by `legacy`. Every function checks the ranges that it is given. Types:
-`kernel_legacy.pyi`.
+They handle the bytes of one message: offset, size, CRC-32, magic, attributes, from magic 1 on a timestamp, key, value. `legacy`
+decompresses message sets in wrappers. Every function checks the ranges that it is given. Types: `kernel_legacy.pyi`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ else:
 COMPILED = cython.compiled
 
 KIND_MASK = 0x0F
-"""The attributes that make messages differ in kind: the codec and the type of the timestamp."""
+"""The attribute bits that distinguish kinds of messages: the codec and the timestamp type."""
 
 if cython.compiled:
     _remainders = cython.declare(cython.uint[2048])
@@ -33,7 +32,7 @@ if cython.compiled:
 @cython.inline
 @cython.exceptval(check=False)
 def _crc32(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
-    """The CRC-32 of a range that is inside. Most messages are short: for one, a call of zlib's takes longer than its work."""
+    """Return the CRC-32 of a range inside `buf`. Most messages are short, and a call of zlib would take longer than its work."""
     if not cython.compiled or end - pos > 4096:
         return crc32(memoryview(buf)[pos:end])
     return crc32_of(_remainders, buf, pos, end)
@@ -68,7 +67,7 @@ def _int64(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t) -> cyth
 def _span(
     buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> tuple[cython.longlong, cython.Py_ssize_t]:
-    """(size or -1 for null, position of the bytes); position -1 where they do not end before `end`."""
+    """Return (size or -1 for null, position of the bytes); position -1 if they do not end before `end`."""
     size: cython.longlong
     if end - pos < 4:
         return 0, -1
@@ -83,7 +82,7 @@ def _span(
 @cython.nogil
 @cython.exceptval(check=False)
 def _whole(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The end of the message at `pos`; 0 where it is torn, -1 where its size or magic cannot be."""
+    """Return the end of the message at `pos`; 0 if it is torn, -1 if its size or magic is impossible."""
     size: cython.longlong
     if end - pos < 12:
         return 0
@@ -98,9 +97,9 @@ def _whole(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cy
 
 
 def run_of(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t):
-    """How many messages of one kind (magic, codec, timestamp type) follow one another from `pos`: (count, end position).
+    """Count the messages of one kind (magic, codec, timestamp type) from `pos` on: return (count, end position).
 
-    (0, pos) where the bytes end or the message is torn; (-1, pos) where it is broken.
+    The result is (0, pos) at the end and for a torn message, and (-1, pos) for a broken one.
     """
     if not 0 <= pos <= end <= len(buf):
         raise ValueError("run_of: the position or the end is out of range")
@@ -127,9 +126,9 @@ def scan_messages(
     timestamps: cython.longlong[::1],
     spans: cython.int[::1],
 ):
-    """Open `count` messages into rows from `row`: the position after them, or -1 - the position of a broken one.
+    """Open `count` messages into rows from `row`; return the position after them, or -1 minus the position of a broken one.
 
-    Offsets are as they stand. A timestamp of magic 0 is -1. The CRC is checked.
+    Offsets are stored unchanged. The timestamp of magic 0 is -1. The CRC is checked.
     """
     capacity: cython.Py_ssize_t = len(offsets)
     stop_row: cython.Py_ssize_t = row + count
@@ -165,7 +164,7 @@ def scan_messages(
 @cython.nogil
 @cython.exceptval(check=False)
 def _put(out: cython.uchar[::1], pos: cython.Py_ssize_t, number: cython.longlong, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """A number of `size` bytes, the highest first."""
+    """Write a number of `size` bytes, big-endian; return the position after it."""
     shift: cython.Py_ssize_t = 8 * (size - 1)
     while shift >= 0:
         out[pos] = (number >> shift) & 0xFF
@@ -203,7 +202,7 @@ def write_messages(
     spans: cython.const[cython.int][::1],
     data: cython.const[cython.uchar][::1],
 ):
-    """Write rows `first` to `end` as messages, their offsets counted from `base_offset`: (position after them, newest time)."""
+    """Write rows `first` to `end` as messages, with offsets relative to `base_offset`; return (end position, newest timestamp)."""
     if (
         not 0 <= first <= end <= len(offsets)
         or len(timestamps) < len(offsets)
@@ -229,7 +228,7 @@ def _messages(
     spans: cython.const[cython.int][::1],
     data: cython.const[cython.uchar][::1],
 ) -> tuple[cython.Py_ssize_t, cython.longlong]:
-    """Rows that are within the columns, as messages: (position after them, newest time)."""
+    """Write rows that are within the columns as messages; return (position after them, greatest timestamp)."""
     capacity: cython.Py_ssize_t = len(offsets)
     row: cython.Py_ssize_t
     start: cython.Py_ssize_t
@@ -268,7 +267,7 @@ def _wrap(
     timestamp: cython.longlong,
     packed: cython.const[cython.uchar][::1],
 ) -> cython.Py_ssize_t:
-    """One message without a key around a compressed set: the position after it, or -1 where there is too little room."""
+    """Write a message without a key around a compressed set; return the position after it, or -1 for too little room."""
     start: cython.Py_ssize_t = pos
     if 34 + len(packed) > len(out) - pos:
         return -1
@@ -292,7 +291,7 @@ def _wrap(
 def _small_size(
     buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, most_bytes: cython.Py_ssize_t, most_rows: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """The size of the batch at `pos`, if it is whole and small, of a known codec and no control batch; 0 otherwise."""
+    """Return the size of the batch at `pos` if it is whole, small, of a known codec and no control batch; 0 otherwise."""
     size: cython.longlong
     count: cython.longlong
     if len(buf) - pos < 61 or buf[pos + 16] != 2 or (buf[pos + 22] & 0x07) > 3 or buf[pos + 22] & 0x20:
@@ -317,11 +316,11 @@ def _fill(column: cython.longlong[::1], count: cython.Py_ssize_t, number: cython
 
 @cython.cclass
 class SmallBatches:
-    """Writes small batches of magic 2 as messages of another, in room that one after another uses.
+    """A converter of small batches of magic 2 to messages of magic 0 or 1, in buffers that it reuses.
 
-    `room` is memoryviews: `offsets`, `timestamps`, `spans` for the rows of one batch, `opened` for its records, `plain` for a set
-    to be compressed, `out` for what is written. `tools` are the kernel's `scan`; `unpack(codec, bytes, opened)`, which gives a size
-    or -1; `pack(codec, bytes)`.
+    `room` is a tuple of memoryviews: `offsets`, `timestamps` and `spans` for the rows of one batch, `opened` for its decompressed
+    records, `plain` for a set to compress, `out` for the result. `tools` are the kernel's `scan`; `unpack(codec, bytes, opened)`,
+    which returns a size or -1; `pack(codec, bytes)`.
     """
 
     _magic: cython.int
@@ -348,10 +347,10 @@ class SmallBatches:
             raise ValueError("SmallBatches: there is too little room for a set")
 
     def convert(self, view, pos: cython.Py_ssize_t, enough: cython.longlong):
-        """Write batches from `pos` on: (position of the first that is left, end of the messages, the offset that follows).
+        """Write batches from `pos` on; return (position of the first one left, end of the messages, next offset).
 
-        It ends where there are `enough` bytes, after about a millisecond, and before any batch that is not whole, sound, small and
-        of a codec that these formats have, or is a control batch.
+        It ends after `enough` bytes or about a millisecond. It also ends before a batch that is not whole, sound and small, has
+        another codec than these formats, or is a control batch.
         """
         buf: cython.const[cython.uchar][::1] = view
         size: cython.Py_ssize_t
@@ -378,7 +377,7 @@ class SmallBatches:
     def _open(
         self, buf: cython.const[cython.uchar][::1], view: object, pos: cython.Py_ssize_t, size: cython.Py_ssize_t
     ) -> cython.bint:
-        """Bring the records of the batch at `pos` into the rows; whether they are sound."""
+        """Scan the records of the batch at `pos` into the rows; return whether they are sound."""
         codec: cython.int = buf[pos + 22] & 0x07
         start: cython.Py_ssize_t = pos + 61
         stop: cython.Py_ssize_t = pos + size
@@ -395,7 +394,7 @@ class SmallBatches:
 
     @cython.cfunc
     def _write(self, buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write the rows of the batch at `pos` to `at`, as it is compressed: the position after them, or -1 for too little room."""
+        """Write the rows of the batch at `pos` to `at`, in its codec; return the position after them, or -1 without room."""
         count: cython.Py_ssize_t = _int32(buf, pos + 57)
         codec: cython.int = buf[pos + 22] & 0x07
         timestamp_bit: cython.int = buf[pos + 22] & 0x08
@@ -424,7 +423,7 @@ class SmallBatches:
 
 
 def settle(offsets: cython.longlong[::1], shift: cython.longlong, timestamps: cython.longlong[::1]):
-    """Shift relative offsets; the newest timestamp, or None where an offset is not within 0 and the last one."""
+    """Add `shift` to relative offsets; return the greatest timestamp, or None if an offset is not from 0 to the last one."""
     row: cython.Py_ssize_t
     newest: cython.longlong = -1
     last: cython.longlong = offsets[len(offsets) - 1] if len(offsets) > 0 else -1

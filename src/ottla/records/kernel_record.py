@@ -1,7 +1,7 @@
-"""A record as an object, and the loop that makes many; compiled or not, as `kernel` is.
+"""A record as an object, and the loop that creates many; compiled or not, as `kernel` is.
 
-Knows columns of positions and sizes, and the bytes of headers. `ottla.records.record` says which class is everybody's `Record`.
-Types: `kernel_record.pyi`.
+It handles columns of positions and sizes, and the bytes of headers. `ottla.records.record` chooses the class that is exported as
+`Record`. Types: `kernel_record.pyi`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ else:
 COMPILED = cython.compiled
 
 
-@cython.no_gc  # Cython wants it in this order
+@cython.no_gc  # Cython requires this order of decorators
 @cython.freelist(1000)
 @cython.cclass
 class CompiledRecord:
-    """The fields of a record, as a NamedTuple has them, without its price.
+    """The fields of a record, as a NamedTuple has them, at a lower cost.
 
-    Numbers stay C's until somebody asks, and the garbage collector never hears of it: it holds bytes and text alone, which cannot
-    lead back to it. A thousand dead ones, 64 KB, wait to be used again, which saves the allocator a tenth of a reader's time.
-    Uncompiled it is not used: `ottla.records.record` has a NamedTuple then.
+    Numbers stay numbers of C until they are read. The garbage collector does not track records: they hold only bytes and text,
+    which cannot refer back to them. A thousand freed records, 64 KB, are kept for reuse, which saves a tenth of a reader's time.
+    The class is not used uncompiled: `ottla.records.record` has a NamedTuple then.
     """
 
     _fields = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -39,7 +39,7 @@ class CompiledRecord:
     key = cython.declare(object, visibility="readonly")
     value = cython.declare(object, visibility="readonly")
     headers = cython.declare(object, visibility="readonly")
-    source = cython.declare(object)  # of the subclass; here, as the free list takes no class with fields of its own
+    source = cython.declare(object)  # used by the subclass; here because a free list allows no class with fields of its own
 
     def __init__(self, offset, timestamp, timestamp_type, key, value, headers=()):
         self.offset = offset
@@ -91,7 +91,7 @@ class CompiledRecord:
 @cython.no_gc
 @cython.cclass
 class CompiledConsumerRecord(CompiledRecord):
-    """A record, and the (topic, partition) that it comes from: one field more, which does not count when records are compared."""
+    """A record, and the (topic, partition) that it comes from: one more field, which comparisons ignore."""
 
     def __init__(self, offset, timestamp, timestamp_type, key, value, headers=(), where=("", -1)):
         CompiledRecord.__init__(self, offset, timestamp, timestamp_type, key, value, headers)
@@ -121,7 +121,7 @@ class CompiledConsumerRecord(CompiledRecord):
 
 @cython.cfunc
 def _slice(buf: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, size: cython.Py_ssize_t):
-    """`size` bytes from `start` as bytes of their own. The range is checked already."""
+    """Return `size` bytes from `start` as a bytes object. The caller has checked the range."""
     if not cython.compiled:
         return bytes(buf[start : start + size])
     if size == 0:
@@ -131,7 +131,7 @@ def _slice(buf: cython.const[cython.uchar][::1], start: cython.Py_ssize_t, size:
 
 @cython.cfunc
 def _headers(buf: cython.const[cython.uchar][::1], pos: cython.Py_ssize_t, end: cython.Py_ssize_t):
-    """The headers that `scan` found sound, as a tuple of (name, value or None)."""
+    """Return the headers that `scan` has checked, as a tuple of (name, value or None)."""
     count: cython.longlong
     size: cython.longlong
     count, pos = zigzag(buf, pos, end)
@@ -164,9 +164,9 @@ def make_records(
     end: cython.Py_ssize_t,
     timestamp_type: cython.int,
 ):
-    """Rows `first` to `end`, whose bytes lie in `buf`, as objects: consumer records, or plain ones where `where` is None.
+    """Return rows `first` to `end`, whose bytes are in `buf`, as objects: consumer records, or plain ones with `where` None.
 
-    `record_type` is that of the two classes which is meant, as there are others where nothing is compiled.
+    `record_type` is the class to create. Uncompiled, it is one of the NamedTuples of `record`.
     """
     capacity: cython.Py_ssize_t = len(offsets)
     if not 0 <= first <= end <= capacity or len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity:
@@ -184,7 +184,7 @@ def make_records(
 
 
 def _plain(record_type, where, fields):
-    """A NamedTuple straight from its fields, which is faster than a call; any other type by one."""
+    """Return a NamedTuple made straight from its fields, which is faster than a call; an object of any other type by a call."""
     if where is not None:
         return record_type(*fields, where)
     return tuple.__new__(record_type, fields) if issubclass(record_type, tuple) else record_type(*fields)

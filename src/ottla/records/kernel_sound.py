@@ -1,7 +1,7 @@
-"""The loop that looks whether stored batches are what was written: one source, which Cython compiles where it can.
+"""The loop that checks whether stored batches are intact: one source, which Cython compiles where it can.
 
-Knows the header of a batch of magic 2 and its CRC-32C, and that offsets grow. It never reads outside the view, and stops in front
-of whatever is not ordinary: callers find out what that is.
+It checks the header of batches of magic 2, their CRC-32C, and that offsets increase. It never reads outside the view, and stops
+before any batch that is not ordinary: callers find out what is wrong with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ COMPILED = cython.compiled
 
 HEADER_BYTES: cython.Py_ssize_t = 61
 LENGTH_FROM: cython.Py_ssize_t = 12
-"""Bytes before those counted by batch_length."""
+"""The bytes before those that batch_length counts."""
 
 MAGIC_AT: cython.Py_ssize_t = 16
 CRC_FROM: cython.Py_ssize_t = 21
@@ -45,11 +45,11 @@ def sound(
     until_offset: cython.longlong,
     latest_epoch: cython.longlong,
 ) -> tuple[int, int, int, int, int, int]:
-    """Pass over sound batches from `at` on until one begins at `end` or behind it, `left` were passed, or one is not ordinary.
+    """Pass sound batches from `at` on. Stop at `end`, after `left` batches, and before a batch that is not ordinary.
 
-    That is one which is not whole in the view, has a wrong CRC, an offset below `next_offset` or not below `until_offset`, or an
-    epoch above `latest_epoch`. Returns (position reached, offset that follows, how many are left, and of the last batch passed:
-    position, offset that was to follow before it, its base offset).
+    That is a batch which is not whole in the view, has a wrong CRC, an offset below `next_offset` or not below `until_offset`, or
+    an epoch above `latest_epoch`. Return (position reached, next offset, how many are left, and for the last batch passed: its
+    position, the next offset before it, its base offset).
     """
     buf: cython.const[cython.uchar][::1] = view
     size: cython.Py_ssize_t = len(view)

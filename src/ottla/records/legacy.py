@@ -1,7 +1,7 @@
 """Message sets of magic 0 and 1, the formats before Kafka 0.11: opened into columns, and written from them.
 
-Knows messages, compressed sets within one message (wrappers) and how their offsets count: absolute in format 0, relative to the
-wrapper's in format 1 (KIP-31). May not know batches of magic 2 beyond what a run of columns says: `convert` has both.
+It handles messages, and wrappers: messages that contain a compressed set. Offsets in a wrapper are absolute in format 0, and
+relative to the wrapper's in format 1 (KIP-31). Of magic 2 it uses only the header in a run of columns: `convert` has both formats.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ ENTRY: Final = struct.Struct(">qiIbb")
 TIMESTAMP: Final = struct.Struct(">q")
 SIZE: Final = struct.Struct(">i")
 LARGE_BYTES: Final = 512 << 10
-"""A key and value, or a wrapped set, above which a message is written with pauses."""
+"""The bytes of a key and value, or of a wrapped set, above which a message is written with pauses."""
 
 MOST_OVERHEAD_BYTES: Final = 34
-"""What a message takes beyond its key and value in format 1, the larger one."""
+"""The bytes of a message besides its key and value in format 1, the larger one."""
 
 
 class BadMessage(BadBatch):
-    """A message set that is not sound. `error_code` is what a producer is told."""
+    """A message set is malformed. `error_code` is the one for the producer."""
 
     def __init__(self, position: int, sentence: str, error_code: int) -> None:
         super().__init__(position, sentence)
@@ -39,9 +39,10 @@ class BadMessage(BadBatch):
 
 
 class MessageRun(NamedTuple):
-    """`messages` of one kind from `start` to `end` of `data`. `attributes` are theirs, with the codec of the wrapper they were in.
+    """`messages` of one kind from `start` to `end` of `data`. `attributes` are the messages' own, with the codec of their wrapper.
 
-    `wrapper_offset` is that of a wrapper of format 1, from which their offsets count; `timestamp` replaces theirs.
+    `wrapper_offset` is the offset of a wrapper of format 1, to which theirs are relative. `timestamp`, if not None, replaces
+    theirs.
     """
 
     data: memoryview
@@ -57,7 +58,7 @@ class MessageRun(NamedTuple):
 def open_message_set(view: Buffer, *, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Columns:
     """Open the whole messages in `view`; one torn at the end is left out. The header of each run has the format as its magic.
 
-    CRCs are checked. Raises `BadMessage`, and `CodecFailed` for what cannot be opened within `limit_bytes`.
+    CRCs are checked. Raises `BadMessage`, and `CodecFailed` for data that cannot be decompressed within `limit_bytes`.
     """
     segments = _segments(memoryview(view), limit_bytes)
     capacity = sum(segment.messages for segment in segments)
@@ -102,7 +103,7 @@ def _segments(view: memoryview, limit_bytes: int) -> list[MessageRun]:
 
 
 class Wrapper(NamedTuple):
-    """A message whose value is a compressed set. `timestamp` is that of all in it, where the broker gave it; None otherwise."""
+    """A message whose value is a compressed set. `timestamp` applies to all its messages if the broker set it; None otherwise."""
 
     offset: int
     magic: int
@@ -112,7 +113,7 @@ class Wrapper(NamedTuple):
 
 
 def open_wrapper(view: memoryview, pos: int, stop: int) -> Wrapper:
-    """The compressed message from `pos` to `stop`, its CRC checked. Raises `BadMessage`."""
+    """Return the compressed message from `pos` to `stop`, after checking its CRC. Raises `BadMessage`."""
     offset, _, crc, magic, attributes = ENTRY.unpack_from(view, pos)
     if crc32(view[pos + 16 : stop]) != crc:
         raise BadMessage(pos, "the CRC-32 of the message is wrong.", CORRUPT_MESSAGE)
@@ -124,7 +125,7 @@ def open_wrapper(view: memoryview, pos: int, stop: int) -> Wrapper:
 
 
 def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[MessageRun]:
-    """The messages compressed within the one at `pos`. All are of its format, and none is compressed again."""
+    """Return the messages compressed in the one at `pos`. All must have its format, and none may be compressed again."""
     offset, magic, attributes, timestamp, value = open_wrapper(view, pos, stop)
     opened = codecs.decompress(attributes & CODEC_MASK, value, limit_bytes=limit_bytes, magic=magic)
     data = memoryview(opened)
@@ -143,7 +144,7 @@ def _unwrapped(view: memoryview, pos: int, stop: int, limit_bytes: int) -> list[
 
 
 def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[MessageRun]:
-    """In format 1 the wrapper has the offset of its last message; careless producers send 0."""
+    """Return the messages with their wrapper's offset, which in format 1 is that of its last message; some producers send 0."""
     if magic == 0:
         return inner
     if len(inner) > 1:
@@ -152,7 +153,7 @@ def _placed(inner: list[MessageRun], magic: int, offset: int, pos: int) -> list[
 
 
 def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
-    """The value after a key at `pos`; it must end where the message ends."""
+    """Return the value after the key at `pos`; it must end at `stop`. Raises `BadMessage`."""
     for last in (False, True):
         if stop - pos < 4:
             break
@@ -167,7 +168,7 @@ def _value(view: memoryview, pos: int, stop: int) -> memoryview | None:
 
 
 def _settle(segment: MessageRun, offsets: memoryview[int], timestamps: memoryview[int]) -> int:
-    """Make relative offsets absolute, and give every message the wrapper's time where the broker set it; the newest time."""
+    """Make relative offsets absolute, and apply the wrapper's timestamp if the broker set it; return the greatest timestamp."""
     shift = segment.wrapper_offset - offsets[-1] if segment.wrapper_offset else 0
     if segment.timestamp is not None:
         timestamps[:] = memoryview(array("q", [segment.timestamp]) * len(timestamps))
@@ -181,7 +182,7 @@ def _settle(segment: MessageRun, offsets: memoryview[int], timestamps: memoryvie
 
 
 def _header(segment: MessageRun, offsets: memoryview[int], timestamp: int, row: int, newest: int) -> BatchHeader:
-    """The batch header that describes a run of messages."""
+    """Return a batch header that describes a run of messages."""
     return BatchHeader(
         base_offset=offsets[row],
         batch_length=0,
@@ -200,9 +201,9 @@ def _header(segment: MessageRun, offsets: memoryview[int], timestamp: int, row: 
 
 
 def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = codecs.NONE, level: int | None = None) -> bytes:
-    """The rows of one run as a message set of format `magic`: plain messages, or with a codec all of them in one wrapper.
+    """Return the rows of one run as a message set of format `magic`: plain messages, or with a codec all of them in one wrapper.
 
-    The wrapper's offset is that of its last message, its time their latest. Headers are lost: these formats have none.
+    The wrapper has the offset of its last message, and their greatest timestamp. Record headers are lost: these formats have none.
     """
     return b"".join(finish(write_slowly(columns, run, magic, codec=codec, level=level)))
 
@@ -210,7 +211,7 @@ def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = co
 def write_slowly(
     columns: Columns, run: Run, magic: int, *, codec: int = codecs.NONE, level: int | None = None
 ) -> Generator[None, None, list[Buffer]]:
-    """`write_message_set` with pauses; a large set comes in parts, each about a millisecond to copy."""
+    """Write as `write_message_set` does, with pauses; a large set comes in parts, each about a millisecond to copy."""
     whole = (run.first, run.end) == (columns.first, columns.end)
     part = columns if whole else columns.slice(run.first - columns.first, run.end - columns.first)
     timestamp_bit = TIMESTAMP_TYPE_BIT if magic and run.header.timestamp_type == LOG_APPEND_TIME else 0
@@ -225,7 +226,7 @@ def write_slowly(
 def _plain_slowly(
     part: Columns, data: memoryview, magic: int, attributes: int, base: int
 ) -> Generator[None, None, tuple[memoryview, int]]:
-    """(the rows as messages, their newest time); large ones are written a part at a time."""
+    """Return (the rows as messages, their greatest timestamp); large messages are written a part at a time."""
     sizes = [part.span_column(column) for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE)]
     total = sum(kernel_arrow.total_bytes(column)[0] for column in sizes)
     large: list[int] = []
@@ -251,7 +252,7 @@ def _plain_slowly(
 def _large_slowly(
     out: bytearray, part: Columns, row: int, data: memoryview, magic: int, attributes: int, base: int
 ) -> Generator[None, None, None]:
-    """Add one message, as the kernel writes it, its key and value a part at a time."""
+    """Append one message in the kernel's format, its key and value a part at a time."""
     start, index = len(out), row - part.first
     head = bytes((magic, attributes)) + (TIMESTAMP.pack(part.all_timestamps[row]) if magic else b"")
     out += bytes(16) + head
@@ -269,7 +270,7 @@ def _large_slowly(
 
 
 def _wrap_slowly(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> Generator[None, None, list[Buffer]]:
-    """`wrapper` in parts, if the set is large."""
+    """Return `wrapper(…)` in parts, if the set is large."""
     if len(value) <= LARGE_BYTES:
         return [wrapper(offset, magic, attributes, timestamp, value)]
     parts = _parts(memoryview(value))
@@ -286,7 +287,7 @@ def _parts(view: memoryview) -> list[Buffer]:
 
 
 def wrapper(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> bytes:
-    """One message without a key, around a compressed set."""
+    """Return a message without a key whose value is a compressed set."""
     covered = _before_value(magic, attributes, timestamp, len(value)) + value
     return b"".join((_before_crc(offset, len(covered)), crc32(covered).to_bytes(4, "big"), covered))
 
@@ -296,6 +297,6 @@ def _before_crc(offset: int, covered_bytes: int) -> bytes:
 
 
 def _before_value(magic: int, attributes: int, timestamp: int, value_bytes: int) -> bytes:
-    """What the CRC covers of a message without a key, up to its value."""
+    """Return the bytes of a message without a key that its CRC covers, up to the value."""
     time = TIMESTAMP.pack(timestamp) if magic else b""
     return b"".join((bytes((magic, attributes)), time, SIZE.pack(-1), SIZE.pack(value_bytes)))

@@ -1,4 +1,4 @@
-"""The codecs' limits: what they raise when bytes open to too much, and how often they pause."""
+"""The limits of decompression: the exception for too much data, and the sizes of pieces between pauses."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ottla.records.steps import finish
 
 
 class OverLimit(ValueError):
-    """The data holds more than the caller allows; raised before that much memory is taken."""
+    """The data decompresses to more than the caller allows; raised before that much memory is allocated."""
 
 
 PAUSE_BYTES: Final = 1 << 20
-"""Bytes opened between two pauses: a millisecond of work or less."""
+"""The bytes decompressed between two pauses: a millisecond of work or less."""
 
 LARGE_ROOM_BYTES: Final = 4 << 20
-"""Zeroing this much and more takes a millisecond, and no other thread gets on meanwhile."""
+"""The size of a buffer, in bytes, from which zeroing it takes a millisecond or more, during which no other thread runs."""
 
 _ZEROS: Final = bytes(PAUSE_BYTES)
 
 
 def room_slowly(size: int) -> Generator[None, None, bytearray]:
-    """Zeroed room for so many bytes, with pauses: zeroing much memory at once would keep others waiting."""
+    """Allocate a zeroed buffer of `size` bytes with pauses: zeroing much memory at once would delay other work."""
     room = bytearray(min(size, PAUSE_BYTES))
     while len(room) < size:
         yield
@@ -31,5 +31,5 @@ def room_slowly(size: int) -> Generator[None, None, bytearray]:
 
 
 def zeroed(size: int) -> memoryview:
-    """Zeroed room for so many bytes; other threads get on while much of it is zeroed."""
+    """Return a zeroed buffer of `size` bytes; other threads can run while a large one is zeroed."""
     return memoryview(bytearray(size) if size < LARGE_ROOM_BYTES else finish(room_slowly(size)))

@@ -1,7 +1,7 @@
-"""LZ4 frames as Kafka wants them: independent blocks of at most 64 KB, no content size, a header checksum.
+"""LZ4 frames as Kafka requires them: independent blocks of at most 64 KB, no content size, a header checksum.
 
-Message format 0 carries a checksum computed over the wrong bytes (KAFKA-3160): written so there, ignored when read there.
-Knows the frame. May not know what the bytes are.
+Message format 0 has a header checksum over the wrong bytes (KAFKA-3160): it is written for that format, and ignored on reading.
+The contents of blocks are opaque here.
 """
 
 from __future__ import annotations
@@ -20,39 +20,42 @@ MAGIC: Final = b"\x04\x22\x4d\x18"
 BLOCK_BYTES: Final = 64 * 1024
 STORED: Final = 0x80000000
 HEADER: Final = MAGIC + b"\x60\x40\x82"
-"""Version 01, independent blocks, blocks of 64 KB at most, and the checksum of these two bytes."""
+"""The bytes of version 01, independent blocks, blocks of 64 KB at most, and the checksum of these two bytes."""
 
 HEADER_FORMAT_0: Final = MAGIC + b"\x60\x40\x1a"
-"""The same with the checksum that also covers the magic, as message format 0 has it."""
+"""The same header with the checksum that also covers the magic, as message format 0 has it."""
 
 END_MARK: Final = bytes(4)
 _START: Final = Struct("<7sI")
 _END: Final = Struct("<I")
 BLOCK_AT: Final = _START.size
-"""Where the first block begins, after its size, behind the header that nearly all frames have."""
+"""The position of the first block, after its size, behind the usual header."""
 
 MOST_EXPANSION: Final = 255
 BLOCK_CHECKSUM, CONTENT_SIZE, DICTIONARY, INDEPENDENT, VERSION_01 = 0x10, 0x08, 0x01, 0x20, 0x40
 PLAIN: Final = VERSION_01 | INDEPENDENT
 BLOCK_SIZES: Final = (0x40, 0x50, 0x60, 0x70)
-"""What the byte after the flags may say: blocks of at most 64 KB, 256 KB, 1 MB, 4 MB."""
+"""The valid values of the byte after the flags: blocks of at most 64 KB, 256 KB, 1 MB, 4 MB."""
 
 MOST_BLOCK_BYTES: Final = 4 << 20
 ANY_NUMBER: Final = 1 << 62
 PIECE_BLOCKS: Final = 64
-"""Blocks opened for one piece at most: each is a call, however small."""
+"""The most blocks decompressed for one piece: each is a call, however small."""
 
 _MASK: Final = 0xFFFFFFFF
 
 FAST_LEVEL: Final = 9
-"""Kafka's default, which means lz4's fast compressor, not level 9 of its thorough one."""
+"""Kafka's default level, which means lz4's fast compressor, not level 9 of its thorough one."""
 
 LOWEST_THOROUGH: Final = 3
-"""Below it the library would be fast again, where Kafka is not."""
+"""The lowest level passed to the thorough compressor: below it the library uses the fast one, and Kafka does not."""
 
 
 def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) -> bytes:
-    """`data` as a frame. `level` 9 or None is the fast compressor, and every other of 1 to 17 the thorough one, as in Kafka."""
+    """Compress `data` as a frame.
+
+    `level` 9 or None is the fast compressor, every other of 1 to 17 the thorough one, as in Kafka.
+    """
     view = memoryview(data)
     pack: Callable[[memoryview], Buffer] = _fast_block if level in (None, FAST_LEVEL) else partial(_thorough_block, level=level)
     if 0 < len(view) <= BLOCK_BYTES:
@@ -66,19 +69,19 @@ def compress(data: Buffer, level: int | None = None, *, format_0: bool = False) 
 
 
 def _framed(chunk: memoryview, block: Buffer) -> tuple[bytes, Buffer]:
-    """A block with its size before it, or the chunk as it is if it has become no smaller."""
+    """Return a block after its size, or the chunk itself if the block is not smaller."""
     if len(block) < len(chunk):
         return len(block).to_bytes(4, "little"), block
     return (len(chunk) | STORED).to_bytes(4, "little"), chunk
 
 
 def _fast_block(chunk: memoryview) -> bytes:
-    """A copy: the library's own buffer has room for the worst case, and is freed sooner."""
+    """Compress a chunk, as a copy: the library's own buffer has room for the worst case, and is freed sooner."""
     return bytes(cramjam.lz4.compress_block(chunk, store_size=False))
 
 
 def _thorough_block(chunk: memoryview, level: int) -> memoryview:
-    """The library has levels for whole frames only, so this takes the one block out of such a frame."""
+    """Compress a chunk. The library has levels only for whole frames, so the one block is taken out of a frame."""
     frame = memoryview(cramjam.lz4.compress(chunk, level=max(level, LOWEST_THOROUGH)))
     start = 15 if frame[4] & CONTENT_SIZE else 7
     size = int.from_bytes(frame[start : start + 4], "little")
@@ -86,7 +89,10 @@ def _thorough_block(chunk: memoryview, level: int) -> memoryview:
 
 
 def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False, most_blocks: int = ANY_NUMBER) -> memoryview:
-    """Raises ValueError for bytes that are not one whole frame, or that hold more than `limit_bytes` or `most_blocks`."""
+    """Decompress a frame.
+
+    Raises ValueError for bytes that are not one whole frame, or for more than `limit_bytes` or `most_blocks`.
+    """
     view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0, most_blocks)
     out = memoryview(bytearray(most_bytes))
     if view[4] == PLAIN and view[5] in BLOCK_SIZES:
@@ -99,7 +105,7 @@ def decompress(data: Buffer, limit_bytes: int, *, format_0: bool = False, most_b
 
 
 def decompress_small(view: memoryview, room: memoryview) -> int:
-    """Open a frame of one block, as most small batches have, into `room`: its size, or -1 for any other.
+    """Decompress a frame of one block, as most small batches have, into `room`; return its size, or -1 for any other frame.
 
     Raises cramjam's error for a broken block.
     """
@@ -119,7 +125,7 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
 
 
 def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> Generator[None, None, memoryview]:
-    """The same, with pauses for frames of the kind that Kafka's clients write."""
+    """Decompress as `decompress` does, with pauses for frames of the kind that Kafka's clients write."""
     view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0)
     out = memoryview((yield from room_slowly(most_bytes)))
     if view[4] != PLAIN or view[5] not in BLOCK_SIZES:
@@ -133,17 +139,17 @@ def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False)
 
 
 def is_plain(view: memoryview) -> bool:
-    """Whether the frame is of the kind that nearly all are, and that `pieces` opens: without checksums or its content's size."""
+    """Return whether `pieces` can decompress the frame: it has no checksums of blocks or content and no content size."""
     return len(view) >= len(HEADER) and view[4] == PLAIN and view[5] in BLOCK_SIZES
 
 
 def most_bytes(view: memoryview, limit_bytes: int) -> int:
-    """What a frame opens to at most. Raises as `decompress` does."""
+    """Return an upper bound of a frame's decompressed size. Raises as `decompress` does."""
     return _prepared(view, limit_bytes, False)[2]
 
 
 def pieces(view: memoryview) -> Iterator[memoryview]:
-    """A plain frame opened in pieces, each valid until the next one. Raises as `decompress` does, but knows no limit."""
+    """Yield a plain frame decompressed in pieces, each valid until the next one. Raises as `decompress` does, without a limit."""
     pos = _header_bytes(view)
     _check_header(view, pos)
     block_bytes = _block_bytes(view)
@@ -159,9 +165,9 @@ def pieces(view: memoryview) -> Iterator[memoryview]:
 
 
 def _prepared(data: Buffer, limit_bytes: int, format_0: bool, most_blocks: int = ANY_NUMBER) -> tuple[memoryview, int, int]:
-    """(the frame with a right checksum in its header, bytes of the header, the most that it opens to)"""
+    """Return (the frame with a right header checksum, the bytes of the header, an upper bound of its decompressed size)."""
     view = memoryview(data)
-    if view[: len(HEADER)] == HEADER:  # nearly all of magic 1 and 2, which need not be looked at closely
+    if view[: len(HEADER)] == HEADER:  # nearly all frames of magic 1 and 2, whose header needs no parsing
         return view, len(HEADER), _most_bytes(view, len(HEADER), limit_bytes, most_blocks)
     header_bytes = _header_bytes(view)
     if format_0:
@@ -184,7 +190,10 @@ def _within(out: memoryview, size: int, limit_bytes: int) -> memoryview:
 
 
 def _open_blocks(view: memoryview, pos: int, room: memoryview) -> Iterator[int]:
-    """Open the blocks of a frame without checksums into `room`, several times faster than whole frames are; bytes opened so far."""
+    """Decompress the blocks of a frame without checksums into `room`, and yield the bytes so far.
+
+    This is several times as fast as decompressing the whole frame in one call.
+    """
     at, block_bytes = 0, _block_bytes(view)
     for stored, block in _blocks(view, pos):
         at += _open_block(stored, block, room[at : at + block_bytes])
@@ -192,7 +201,7 @@ def _open_blocks(view: memoryview, pos: int, room: memoryview) -> Iterator[int]:
 
 
 def _blocks(view: memoryview, pos: int) -> Iterator[tuple[int, memoryview]]:
-    """(whether it is stored as it is, a block) for each block of a frame without checksums."""
+    """Yield (nonzero if it is stored uncompressed, the block) for each block of a frame without checksums."""
     block_bytes = _block_bytes(view)
     while size := int.from_bytes(view[pos : pos + 4], "little"):
         stored, size = size & STORED, size & ~STORED
@@ -232,7 +241,7 @@ def _header_bytes(view: memoryview) -> int:
 
 
 def _most_bytes(view: memoryview, pos: int, limit_bytes: int, most_blocks: int) -> int:
-    """An upper bound of what the frame opens to, from its block sizes: never more than `limit_bytes` and one block."""
+    """Return an upper bound of the frame's decompressed size from its block sizes: at most `limit_bytes` and one block."""
     block_bytes = _block_bytes(view)
     checksum = 4 if view[4] & BLOCK_CHECKSUM else 0
     total = 0
@@ -256,7 +265,7 @@ def _most_bytes(view: memoryview, pos: int, limit_bytes: int, most_blocks: int) 
 
 
 def header_checksum(data: Buffer) -> int:
-    """The second byte of XXH32 (seed 0) over fewer than 16 bytes: all that a frame header has."""
+    """Return the second byte of XXH32 (seed 0) over fewer than 16 bytes, the most that a frame header has."""
     hashed = 374761393 + len(data)
     whole = len(data) & ~3
     for pos in range(0, whole, 4):

@@ -1,6 +1,6 @@
-"""Fetched or stored batches cut into runs that open to little enough memory to be opened together.
+"""The division of fetched or stored batches into runs small enough to be decompressed together.
 
-What a batch opens to is read from its codec's frames; nothing is opened here.
+The decompressed size of a batch is read from its codec's frames; nothing is decompressed here.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from ottla.records.opening import opened_bytes
 
 
 def openable(records: memoryview, most_bytes: int) -> Iterator[memoryview]:
-    """Runs of whole batches that open to `most_bytes` of new memory at most, or of one batch alone that opens to more.
+    """Yield runs of whole batches that need at most `most_bytes` of new memory, or one batch alone that needs more.
 
-    Batches without a codec are views of `records` and cost nothing. Raises `BadBatch` where the bytes are not batches.
+    Uncompressed batches are views of `records` and need none. Raises `BadBatch` for bytes that are not batches.
     """
     first = end = opened = 0
     for position, header in batches(records):

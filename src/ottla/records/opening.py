@@ -1,7 +1,7 @@
-"""Compressed records opened a piece at a time, in memory that is known before work begins, for whoever need not keep them.
+"""Decompression of records a piece at a time, in an amount of memory that is known beforehand, for callers that keep no piece.
 
-gzip, lz4 and snappy are opened block by block, in room that serves one piece after another. zstd is opened at once: its library has
-no other way, and a frame may look back as far as it likes. Knows the codecs' frames. May not know batches.
+gzip, lz4 and snappy are decompressed block by block, in a buffer that is reused. zstd is decompressed at once: its library has no
+other way, and the window of a frame may be as large as the frame. The module parses codecs' frames. It must not depend on batches.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ottla.records.limits import PAUSE_BYTES, OverLimit, room_slowly
 from ottla.records.steps import paused
 
 AT_ONCE_BYTES: Final = PAUSE_BYTES
-"""What may be opened while others wait."""
+"""The most bytes that may be decompressed without a pause."""
 
 AT_ONCE_BLOCKS: Final = 256
-"""Blocks of lz4 or snappy that may be opened while others wait."""
+"""The most blocks of lz4 or snappy that may be decompressed without a pause."""
 
 SMALL_BYTES: Final = 4096
-"""Compressed in another codec than zstd, so much never opens to many times what is opened while others wait."""
+"""The compressed bytes below which a codec other than zstd never yields many times `AT_ONCE_BYTES`."""
 
 FREE_WINDOW_BYTES: Final = 8 << 20
-"""A zstd frame that looks back no further than this needs no room for it that counts."""
+"""The zstd window, in bytes, up to which its memory is not counted."""
 
 MOST_WINDOW_BYTES: Final = 1 << 27
-"""How far back a frame may look: what zstd's library allows unless it is told otherwise, in Java too."""
+"""The largest zstd window, in bytes: the default limit of zstd's library, in Java too."""
 
 ZSTD_MAGIC: Final = 0xFD2FB528
 SKIPPABLE_MAGIC: Final = 0x184D2A50
@@ -40,7 +40,7 @@ CHECKSUM_BYTES: Final = 4
 
 
 class ZstdFrame(NamedTuple):
-    """What a frame's header says: where its blocks begin, what it opens to (-1: not said), how far back it looks (RFC 8878)."""
+    """The header of a zstd frame: position of its blocks, decompressed size (-1: not stated), window size (RFC 8878)."""
 
     blocks_at: int
     content_bytes: int
@@ -49,7 +49,7 @@ class ZstdFrame(NamedTuple):
 
 
 class ZstdSizes(NamedTuple):
-    """What all frames open to, exactly or at most, and how far one looks back at most."""
+    """The sizes of all frames in bytes: decompressed together, exactly or at most, and the largest window."""
 
     opened_bytes: int
     window_bytes: int
@@ -57,7 +57,7 @@ class ZstdSizes(NamedTuple):
 
 
 def at_once(codec: int, data: memoryview, most_bytes: int) -> memoryview | None:
-    """`data` opened, or None if that could take long: there is more than `most_bytes`, or many blocks. Raises `CodecFailed`."""
+    """Decompress `data`; None if that could take long: it is more than `most_bytes`, or many blocks. Raises `CodecFailed`."""
     if codec == GZIP and int.from_bytes(data[-4:], "little") > most_bytes:
         return None
     if codec == ZSTD and _claimed_bytes(data) > most_bytes:
@@ -71,7 +71,10 @@ def at_once(codec: int, data: memoryview, most_bytes: int) -> memoryview | None:
 
 
 def opened_bytes(codec: int, data: memoryview, limit_bytes: int) -> int:
-    """What `data` says that it opens to, or at most can; of what is more than the limit or makes no sense, only that it is more."""
+    """Return the decompressed size of `data`, stated or an upper bound.
+
+    For malformed data and for more than the limit, it is only certain that the number is above the limit.
+    """
     try:
         if codec == ZSTD:
             return _zstd_sizes(data, limit_bytes).opened_bytes
@@ -85,7 +88,7 @@ def opened_bytes(codec: int, data: memoryview, limit_bytes: int) -> int:
 
 
 def may_be_large(codec: int, data: memoryview) -> bool:
-    """Whether `data` may open to more than is opened while others wait, as far as that shows beforehand."""
+    """Return whether `data` may decompress to more than `AT_ONCE_BYTES`, as far as its size and headers show."""
     if codec == ZSTD:
         try:
             return _zstd_sizes(data, AT_ONCE_BYTES).opened_bytes >= AT_ONCE_BYTES
@@ -95,7 +98,7 @@ def may_be_large(codec: int, data: memoryview) -> bool:
 
 
 class Unpacking:
-    """One compressed section of records on its way: `measure` first, then `pieces`. Both raise `CodecFailed`."""
+    """The decompression of one records section: `measure` first, then `pieces`. Both raise `CodecFailed`."""
 
     def __init__(self, codec: int, data: Buffer, limit_bytes: int) -> None:
         self._codec = codec
@@ -105,9 +108,9 @@ class Unpacking:
         self._zstd = ZstdSizes(0, 0, False)
 
     def measure(self) -> int:
-        """The bytes of memory that `pieces` takes. `over_limit` where it shows already that there is more than the limit.
+        """Return the bytes of memory that `pieces` uses. Raises `CodecFailed` (`over_limit`) if that exceeds the limit.
 
-        What a zstd frame looks back at is memory too: beyond 8 MB it comes out of the limit.
+        A zstd window beyond 8 MB counts as memory too.
         """
         try:
             room_bytes = self._measured()
@@ -118,7 +121,7 @@ class Unpacking:
         return room_bytes
 
     def pieces(self) -> Iterator[memoryview]:
-        """What it opens to, piece after piece, each valid until the next one."""
+        """Yield the decompressed data piece after piece, each valid until the next one."""
         size = 0
         try:
             for piece in self._pieces():
@@ -158,7 +161,7 @@ class Unpacking:
 
 
 def _gunzipped(view: memoryview) -> Iterator[memoryview]:
-    """All members of a gzip stream, one after another. Little is taken at a time: what a member leaves is copied."""
+    """Decompress all members of a gzip stream. The input is taken in small parts: the unused rest of a part is copied."""
     if not len(view):
         raise ValueError("there is no stream")
     at = 0
@@ -178,12 +181,15 @@ def _gunzipped(view: memoryview) -> Iterator[memoryview]:
 
 
 def _unplain_lz4(view: memoryview, limit_bytes: int) -> Iterator[memoryview]:
-    """A frame that says more than nearly all do, at once."""
+    """Decompress a frame with unusual flags, as one piece."""
     yield (yield from paused(lz4.decompress_slowly(view, limit_bytes), view[:0]))
 
 
 def _zstd_opened(view: memoryview, sizes: ZstdSizes, limit_bytes: int) -> Iterator[memoryview]:
-    """All frames at once. Where all tell their sizes the library takes the room, and memory only as far as it writes to it."""
+    """Decompress all frames as one piece.
+
+    If all frames state their sizes, the library allocates the buffer, and memory is used only as far as it is written.
+    """
     size = max(sizes.opened_bytes, 1)
     if sizes.is_exact:
         yield memoryview(cramjam.zstd.decompress(view, output_len=size))[: sizes.opened_bytes]
@@ -198,7 +204,7 @@ def _zstd_opened(view: memoryview, sizes: ZstdSizes, limit_bytes: int) -> Iterat
 
 
 def _zstd_sizes(view: memoryview, limit_bytes: int) -> ZstdSizes:
-    """What all frames open to together, no more than the limit. Raises `OverLimit` if they say that it is more, and ValueError."""
+    """Return the sizes of all frames together, capped at the limit. Raises `OverLimit` for a larger stated size, and ValueError."""
     opened_bytes = window_bytes = pos = 0
     is_exact = True
     if not len(view):
@@ -215,7 +221,7 @@ def _zstd_sizes(view: memoryview, limit_bytes: int) -> ZstdSizes:
         if frame.content_bytes > limit_bytes - opened_bytes:
             raise OverLimit(f"it opens to {opened_bytes + frame.content_bytes} bytes, more than the limit of {limit_bytes}")
         if frame.window_bytes > MOST_WINDOW_BYTES:
-            raise ValueError(f"a zstd frame looks back {frame.window_bytes} bytes, more than the {MOST_WINDOW_BYTES} allowed")
+            raise ValueError(f"a zstd frame has a window of {frame.window_bytes} bytes, more than the {MOST_WINDOW_BYTES} allowed")
         is_exact &= frame.content_bytes >= 0
         opened_bytes = min(opened_bytes + (most_bytes if frame.content_bytes < 0 else frame.content_bytes), limit_bytes)
         window_bytes = max(window_bytes, frame.window_bytes)
@@ -223,7 +229,7 @@ def _zstd_sizes(view: memoryview, limit_bytes: int) -> ZstdSizes:
 
 
 def _zstd_frame(view: memoryview, pos: int) -> ZstdFrame:
-    """The header of the frame at `pos`. Raises ValueError."""
+    """Return the header of the frame at `pos`. Raises ValueError."""
     if int.from_bytes(view[pos : pos + 4], "little") != ZSTD_MAGIC or len(view) - pos < 6:
         raise ValueError("it does not begin as a zstd frame")
     descriptor, window = view[pos + 4], view[pos + 5]
@@ -239,7 +245,7 @@ def _zstd_frame(view: memoryview, pos: int) -> ZstdFrame:
 
 
 def _claimed_bytes(data: memoryview) -> int:
-    """What the first frame says that it opens to; 0 if it does not say."""
+    """Return the decompressed size that the first frame states; 0 if it states none."""
     try:
         return max(0, _zstd_frame(data, 0).content_bytes)
     except ValueError:

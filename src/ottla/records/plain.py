@@ -1,6 +1,6 @@
-"""Stands in for the `cython` module where Cython is not installed, so that the kernel's source runs as it is.
+"""A substitute for the `cython` module where Cython is not installed, so that the kernels' source runs unchanged.
 
-Knows the few names that `kernel` uses at run time. Types are never evaluated: they stand in annotations only.
+It has the few names that the kernels use at run time. Types occur in annotations only, which are never evaluated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Function = TypeVar("Function")
 
 
 class _Lock:
-    """`nogil` stands both before functions and in `with`; there is no lock to release here."""
+    """`nogil`, which is used both as a decorator and in `with`; plain Python has no lock to release here."""
 
     def __call__(self, function: Function) -> Function:
         return function

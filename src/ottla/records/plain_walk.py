@@ -1,7 +1,7 @@
-"""The walk over records where the kernel is not compiled: common records without a call, which is where the time goes there.
+"""The walk over records where the kernel is not compiled: the loop handles common records without any call, to save time.
 
-Knows the shape of a common record: no number of more than two bytes (three for the offset delta), no headers. It stops at any
-other, or at one that is broken, which `kernel` then judges: the rules are there alone.
+In a common record no number has more than two bytes (three for the offset delta), and there are no headers. The walk stops at any
+other record and at a broken one. `kernel` then judges it: all rules are there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from ottla.ports import Buffer
 
 MOST_PLAIN: Final = 1 << 62
-"""Sums with timestamps as great as this may wrap."""
+"""The absolute timestamp from which a sum may overflow 64 bits."""
 
 Walked = tuple[int, int, int, bool]
 """(index of the first record not passed, its position, the greatest timestamp, whether one is doubtful)."""
@@ -20,7 +20,7 @@ Walked = tuple[int, int, int, bool]
 def walk_common(  # noqa: C901 - written out, as calls would take most of the time
     buf: Buffer, walked: Walked, count: int, base_timestamp: int, allowed: tuple[int, int], keyed: bool
 ) -> Walked:
-    """Go on while the records are common ones: what `kernel.walk` says of them, in a quarter of the time."""
+    """Walk on while records are common ones; the result is that of `kernel.walk`, in a quarter of the time."""
     data, (index, pos, newest, doubtful), (earliest, latest) = memoryview(buf), walked, allowed
     if not -MOST_PLAIN < base_timestamp < MOST_PLAIN:
         return walked

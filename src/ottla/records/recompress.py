@@ -1,6 +1,6 @@
-"""A batch in another codec than its producer chose (compression.type of a topic). Knows the header and the codecs, no record.
+"""Recompression of a batch in another codec than its producer's (`compression.type` of a topic), without opening its records.
 
-The records' bytes stay what they are: offsets, timestamps, headers and all that the header says of the producer are kept.
+The records' bytes are unchanged. Offsets, timestamps, record headers and the producer's fields of the batch header are kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.records.codecs import GZIP, LEVELS, LZ4, NONE, SNAPPY
 from ottla.records.limits import PAUSE_BYTES, OverLimit
 
 ENDS: Final = {SNAPPY: (len(snappy.HEADER), 0), LZ4: (len(lz4.HEADER), len(lz4.END_MARK))}
-"""What stands before and after the blocks of a stream, so that streams can be joined to one."""
+"""The bytes before and after the blocks of a stream, by codec; without them streams can be joined into one."""
 
 
 def recompress(
@@ -27,7 +27,10 @@ def recompress(
     *,
     limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES,
 ) -> tuple[bytearray, BatchHeader]:
-    """The one batch that fills `view`, in `codec`, with its new header. Raises `CodecFailed` where it cannot be opened."""
+    """Return the batch that fills `view` in another codec, and its new header.
+
+    Raises `CodecFailed` if it cannot be decompressed.
+    """
     body = codecs.decompress(header.codec, memoryview(view)[HEADER_BYTES:], limit_bytes=limit_bytes)
     out = bytearray(HEADER_BYTES)
     out += body
@@ -36,13 +39,13 @@ def recompress(
 
 
 HIGHEST_LEVEL: Final = 16
-"""Of zstd, for much at once: from the next one on its tables grow from 36 MB to hundreds."""
+"""The highest zstd level for more than `PAUSE_BYTES` at once: from the next one on its tables grow from 36 MB to hundreds."""
 
 
 class Recompression:
-    """The same piece by piece: what it takes of memory is the new batch, which is never more than `most_bytes`.
+    """The recompression of one batch, piece by piece. Its memory is the new batch, at most `most_bytes`.
 
-    But zstd compresses everything at once, so that there is one frame, as all clients can read it.
+    zstd is the exception: it collects all pieces and compresses them at the end, as one frame that every client can read.
     """
 
     def __init__(self, codec: int, level: int | None, most_bytes: int) -> None:
@@ -57,11 +60,11 @@ class Recompression:
 
     @property
     def keeps_all(self) -> bool:
-        """Whether it keeps what it takes until the end."""
+        """Return whether the pieces are kept until the end, as for zstd."""
         return self._kept is not None
 
     def take(self, piece: memoryview) -> None:
-        """Add the next piece of the records. Raises `OverLimit`."""
+        """Add the next piece of the records. Raises `OverLimit` if the new batch grows too large."""
         if self._gzip is not None:
             self._out += self._gzip.compress(piece)
         elif self._kept is not None:
@@ -76,7 +79,7 @@ class Recompression:
             raise OverLimit(f"the batch takes more than {self._most_bytes} bytes in the topic's codec")
 
     def made(self, header: BatchHeader) -> tuple[bytearray, BatchHeader]:
-        """The whole batch, and its header; `header` is that of the batch as it came."""
+        """Return the new batch and its header; `header` is the old batch's."""
         if self._gzip is not None:
             self._out += self._gzip.flush()
         elif self._kept is not None:

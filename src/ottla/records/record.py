@@ -1,8 +1,8 @@
-"""`Record`, one record as an object, and `ConsumerRecord`, which also says where it comes from.
+"""`Record`, one record as an object, and `ConsumerRecord`, which also has the topic and partition of the record.
 
-Compiled classes where the kernel is compiled, and NamedTuples elsewhere. Both have the fields, and what a NamedTuple can do: to
-unpack, index, compare, sort, hash and pickle. The compiled ones are no tuples, and three times faster to make: the garbage
-collector does not follow them, and their numbers are C's.
+They are compiled classes where the kernel is compiled, and NamedTuples elsewhere. Both have the same fields and the operations of a
+NamedTuple: unpacking, indexing, comparing, sorting, hashing and pickling. Compiled records are no tuples, and three times as fast
+to create: the garbage collector does not track them, and their numbers are stored as numbers of C.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 if TYPE_CHECKING or not kernel_record.COMPILED:
 
     class Record(NamedTuple):
-        """One record. `timestamp` is in milliseconds since 1970; type 0 is the producer's time, 1 the broker's."""
+        """One record. `timestamp` is in milliseconds since 1970; `timestamp_type` is 0 for CreateTime and 1 for LogAppendTime."""
 
         offset: int
         timestamp: int
@@ -28,9 +28,9 @@ if TYPE_CHECKING or not kernel_record.COMPILED:
         headers: Headers = ()
 
     class ConsumerRecord(Record):
-        """One record as a consumer hands it out: the fields of `Record`, and its `topic` and `partition`.
+        """One record as a consumer returns it: the fields of `Record`, and its `topic` and `partition`.
 
-        `where` is the pair of the two, one object for all records of a partition. It does not count when records are compared.
+        `where` is the pair of topic and partition, one object for all records of a partition. Comparisons ignore it.
         """
 
         where: Where

@@ -1,7 +1,7 @@
-"""Batches of magic 2 as a reader of Kafka 0.7 sees them: each record one message, with its value and nothing else.
+"""Batches of magic 2 as clients of Kafka 0.7 read them: each record is one message, with its value and nothing else.
 
-A null value is an empty one; keys, headers and times are lost. What a batch is compressed with makes no difference. Knows records
-and messages; where they stand in a partition's log it does not know (`log.positions07`).
+A null value becomes an empty one; keys, headers and timestamps are lost. The batch's codec makes no difference. Positions in a
+partition's log are in `log.positions07`.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from ottla.records.limits import room_slowly
 from ottla.records.uncompiled import say_once
 
 PIECE_RECORDS: Final = 65_536
-"""Records passed between two pauses."""
+"""The records measured between two pauses."""
 
 PIECE_BYTES: Final = 512 * 1024
-"""Bytes rendered between two pauses."""
+"""The bytes rendered between two pauses."""
 
 
 class Kind07(IntEnum):
-    """How a batch is seen by readers of Kafka 0.7."""
+    """The form of a batch for clients of Kafka 0.7."""
 
     PLAIN0 = 0
     """Each record is a message of magic 0."""
     PLAIN1 = 1
     """Each record is a message of magic 1."""
     KEPT = 2
-    """It was produced as one compressed message, which is kept as it came."""
+    """The batch was produced as one compressed message, which is kept as the client sent it."""
     NOTHING = 3
-    """Not at all: it is a control batch."""
+    """The batch is hidden: it is a control batch."""
 
 
 def message_bytes(magic: int) -> int:
-    """What a message takes beside its payload, with its size: 9 bytes or 10."""
+    """Return the bytes of a message besides its payload, its size field included: 9 or 10."""
     return 10 if magic else 9
 
 
 class Rendering07:
-    """One batch, opened, as the messages of format `magic` that its records are: its bytes from anywhere on.
+    """One decompressed batch, rendered as messages of format `magic` from any position on.
 
-    It remembers where the last ones ended, so that who goes on from there waits for nothing. `size` is that of all messages.
+    It remembers the end of the last rendered bytes, so that sequential reads skip no records. `size` is the bytes of all messages.
     """
 
     __slots__ = ("_at", "_data", "_head", "_index", "_pos", "_start", "count", "magic", "size")
 
     def __init__(self, data: memoryview, start: int, count: int, magic: int, size: int) -> None:
-        """`data` holds `count` records from `start` to its end, as `open_batch` found them."""
+        """`data` contains `count` records from `start` to its end, as `open_batch` measured them."""
         self._data = data
         self._start = start
         self.count = count
@@ -64,7 +64,7 @@ class Rendering07:
         self._head = b""
 
     def record_at(self, position: int) -> tuple[int, int]:
-        """(index of the record, position) of the message that the byte `position` is in; (count, size) from `size` on."""
+        """Return (record index, position) of the message that contains the byte `position`; (count, size) from `size` on."""
         if position < self._at:
             self._rewind()
         data = self._data
@@ -76,16 +76,16 @@ class Rendering07:
         return self._index, self._at
 
     def position_of(self, index: int) -> int:
-        """Where the message of the record `index` begins, or the last one ends: `index` may be `count`."""
+        """Return the position of the message of the record `index`; with `index` equal to `count` the end of the last one."""
         values, pos = kernel_07.measure(self._data, self._start, len(self._data), index)
         if pos < 0:
             raise _broken()
         return values + index * message_bytes(self.magic)
 
     def into(self, position: int, out: memoryview) -> int:
-        """Write the bytes from `position` on to `out`, as many as there are and fit: how many these are.
+        """Write the bytes from `position` on to `out`, as many as fit; return their number.
 
-        It works as long as `out` is large, and passes the records before `position` if it has not been there. Raises `BadBatch`.
+        The work grows with `out`, and with the records to skip unless the last call ended at `position`. Raises `BadBatch`.
         """
         written = 0
         self.record_at(position)
@@ -97,7 +97,7 @@ class Rendering07:
         return written
 
     def _whole(self, out: memoryview) -> int:
-        """Write whole messages while there is room for them."""
+        """Write whole messages while they fit; return their bytes."""
         data = self._data
         records, pos, end = kernel_07.render(data, self._pos, len(data), self.count - self._index, self.magic, out, 0)
         if pos < 0:
@@ -107,7 +107,7 @@ class Rendering07:
         return end
 
     def _part(self, skipped: int, out: memoryview) -> int:
-        """Write the next message without its first `skipped` bytes, as far as there is room; who gets its end is past it."""
+        """Write the next message without its first `skipped` bytes, as far as it fits; advance once its end is written."""
         value, size, stop = kernel_07.value_at(self._data, self._pos, len(self._data))
         payload = self._data[value : value + size]
         if not self._head:
@@ -126,9 +126,10 @@ class Rendering07:
 def open_batch(
     batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
 ) -> Generator[None, None, Rendering07]:
-    """The batch that fills `batch`, opened and measured; a pause after each piece of the work.
+    """Decompress and measure the batch that fills `batch`; pause after each piece of the work.
 
-    Raises `BadBatch` for records that are not as the header says, and `CodecFailed` for what opens to more than `limit_bytes`.
+    Raises `BadBatch` for records that do not match the header, and `CodecFailed` for data that decompresses to more than
+    `limit_bytes`.
     """
     say_once()
     data, start = batch, HEADER_BYTES
@@ -152,14 +153,14 @@ def open_batch(
 def size_of(
     batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
 ) -> Generator[None, None, int]:
-    """How many bytes the batch takes as messages; as `open_batch`."""
+    """Return the bytes of the batch as messages. Raises and pauses as `open_batch` does."""
     return (yield from open_batch(batch, header, magic, limit_bytes)).size
 
 
 def render(
     batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
 ) -> Generator[None, None, bytearray]:
-    """The whole batch as messages; as `open_batch`."""
+    """Return the whole batch as messages. Raises and pauses as `open_batch` does."""
     rendering = yield from open_batch(batch, header, magic, limit_bytes)
     out = yield from room_slowly(rendering.size)
     view = memoryview(out)

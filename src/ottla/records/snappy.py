@@ -1,6 +1,6 @@
 """Snappy as Kafka's clients frame it: xerial's stream format is written; raw blocks are read too, as librdkafka sends them.
 
-Knows the framing and how far a block may claim to expand. May not know what the bytes are.
+It handles the framing, and bounds the size that a block may claim. The contents of blocks are opaque here.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ HEADER: Final = MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 BLOCK_BYTES: Final = 32 * 1024
 ANY_NUMBER: Final = 1 << 62
 PIECE_BLOCKS: Final = 64
-"""Blocks opened for one piece at most: each is a call, however small."""
+"""The most blocks decompressed for one piece: each is a call, however small."""
 
 MOST_EXPANSION: Final = 24
-"""No snappy element of n bytes yields more than 21.4 n, so a block that claims more is lying."""
+"""A bound on the expansion of a block: no snappy element of n bytes yields more than 21.4 n, so a larger claim is false."""
 
 
 def compress(data: Buffer) -> bytes:
@@ -36,14 +36,14 @@ def compress(data: Buffer) -> bytes:
 
 
 def decompress(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_NUMBER) -> memoryview:
-    """Raises ValueError for bytes that are not snappy, or that hold more than `limit_bytes` or `most_blocks`."""
+    """Decompress a stream. Raises ValueError for bytes that are not snappy, or for more than `limit_bytes` or `most_blocks`."""
     return finish(decompress_slowly(data, limit_bytes, most_blocks=most_blocks))
 
 
 def decompress_small(view: memoryview, room: memoryview) -> int:
-    """Open a stream of one block, as most small batches have, into `room`: its size, or -1 for any other.
+    """Decompress a stream of one block, as most small batches have, into `room`; return its size, or -1 for any other stream.
 
-    Raises cramjam's error for a broken block, and ValueError for one that lies about its size.
+    Raises cramjam's error for a broken block, and ValueError for one that claims an impossible size.
     """
     block = view[len(HEADER) + 4 :]
     if (
@@ -60,7 +60,7 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
 
 
 def decompress_slowly(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_NUMBER) -> Generator[None, None, memoryview]:
-    """The same with pauses between blocks."""
+    """Decompress as `decompress` does, with pauses between blocks."""
     blocks = _blocks(memoryview(data), most_blocks)
     sizes = [_claimed_size(block) for block in blocks]
     total = sum(sizes)
@@ -78,7 +78,10 @@ def decompress_slowly(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_
 
 
 def pieces(view: memoryview, largest_bytes: int) -> Iterator[memoryview]:
-    """The stream opened in pieces, each valid until the next one; no block opens to more than `largest_bytes`. Raises as above."""
+    """Yield the stream decompressed in pieces, each valid until the next one; raise as `decompress` does.
+
+    No block may decompress to more than `largest_bytes`.
+    """
     size = max(largest_bytes, min(PAUSE_BYTES, MOST_EXPANSION * len(view)))
     room = memoryview((yield from paused(room_slowly(size), view[:0])))
     at = count = 0
@@ -94,7 +97,10 @@ def pieces(view: memoryview, largest_bytes: int) -> Iterator[memoryview]:
 
 
 def largest_bytes(view: memoryview, limit_bytes: int) -> int:
-    """What the largest block opens to. Raises `OverLimit` if all together open to more than `limit_bytes`, and ValueError."""
+    """Return the decompressed size of the largest block.
+
+    Raises `OverLimit` if all together exceed `limit_bytes`, and ValueError.
+    """
     total = largest = 0
     for block in _each_block(view):
         size = _claimed_size(block)
@@ -105,7 +111,7 @@ def largest_bytes(view: memoryview, limit_bytes: int) -> int:
 
 
 def opened_bytes(view: memoryview) -> int:
-    """What all blocks say that they open to. Raises ValueError."""
+    """Return the decompressed size that all blocks claim together. Raises ValueError."""
     return sum(map(_claimed_size, _each_block(view)))
 
 
@@ -119,7 +125,7 @@ def _blocks(view: memoryview, most_blocks: int) -> list[memoryview]:
 
 
 def _each_block(view: memoryview) -> Iterator[memoryview]:
-    """The raw blocks of a xerial stream. Streams may be joined, each with its own header (snappy-java's reader allows it)."""
+    """Yield the raw blocks of a xerial stream. Streams may be joined, each with its own header (snappy-java's reader allows it)."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
         yield view
         return

@@ -10,7 +10,7 @@ P = TypeVar("P")
 
 
 def finish(steps: Generator[object, None, T]) -> T:
-    """The result of the work, without pauses."""
+    """Run the work without pauses, and return its result."""
     while True:
         try:
             next(steps)
@@ -20,7 +20,7 @@ def finish(steps: Generator[object, None, T]) -> T:
 
 
 def paused(steps: Generator[None, None, T], pause: P) -> Generator[P, None, T]:
-    """The same work, which yields `pause` at each of its pauses."""
+    """Run the work, and yield `pause` at each of its pauses; return its result."""
     while True:
         try:
             next(steps)

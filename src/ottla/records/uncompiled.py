@@ -1,6 +1,6 @@
-"""Logs once that the kernels are not compiled, which makes records slow.
+"""The log line that says once that the kernels are not compiled, which makes records slow.
 
-It does so when records are first opened or built: at import nobody listens yet.
+It is logged when records are first opened or built: at import time logging is not yet configured.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The records of a produced batch, looked at one by one on arrival: framing, count, offset deltas, timestamps and keys.
+"""The check of a produced batch's records on arrival: framing, count, offset deltas, timestamps and keys.
 
-`batch.check` has passed the header and the CRC-32C before. Knows what a topic may demand of its records; may not know topics.
-Refuses what Apache Kafka 4.3 refuses, and a little more, so that no log holds records that a reader cannot open.
+`batch.check` has checked header and CRC-32C before. A topic's demands are an argument; topics are unknown here. The check refuses
+everything that Apache Kafka 4.3 refuses, and a little more, so that no log contains records that a reader cannot open.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LAR
 ANY_TIME: Final = (-(1 << 63), (1 << 63) - 1)
 MOST_MS: Final = 1 << 62
 MOST_OPENED_BYTES: Final = 128 * 1024 * 1024
-"""What a compressed batch may open to. Apache Kafka has no such limit."""
+"""The most bytes to which a compressed batch may decompress. Apache Kafka has no such limit."""
 
 MOST_EXPANSIONS: Final = (1, MOST_EXPANSION, snappy.MOST_EXPANSION, lz4.MOST_EXPANSION, MOST_EXPANSION)
-"""What each codec opens to at most, in bytes for each of its own; zstd tells itself."""
+"""The most bytes that a byte decompresses to, by codec; zstd frames contain their size instead."""
 
 MOST_RECORD_ERRORS: Final = 1000
 
 
 class Demands(NamedTuple):
-    """What a topic asks of its records: a key, and a time from `before_ms` ago to `after_ms` ahead, -1 (none) excepted.
+    """A topic's demands on its records: a key, and a timestamp from `before_ms` ago to `after_ms` ahead, or -1 for none.
 
-    `append_time`: the broker gives them its own time, and theirs may be any.
+    With `append_time` the broker sets LogAppendTime, and the records' own timestamps may be any.
     """
 
     keyed: bool = False
@@ -51,7 +51,7 @@ class Demands(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Why a batch is not taken: the code, a sentence, and (index, sentence) of records at fault, the first thousand (KIP-467)."""
+    """The rejection of a batch: the error code, a sentence, and (index, sentence) of the first 1000 bad records (KIP-467)."""
 
     error_code: int
     sentence: str
@@ -64,7 +64,7 @@ Verdict = tuple[BatchHeader, Refused | None]
 def check_at_once(
     view: memoryview, header: BatchHeader, demands: Demands, now_ms: int, most_bytes: int = AT_ONCE_BYTES
 ) -> Verdict | None:
-    """As `check_slowly`, at once; None where the batch opens to more than `most_bytes`, or slowly."""
+    """Check as `check_slowly` does, in one call; None if the batch decompresses to more than `most_bytes`, or slowly."""
     data, pos = view, HEADER_BYTES
     if header[5] & CODEC_MASK:
         try:
@@ -96,18 +96,19 @@ def check_slowly(
     taken: Callable[[memoryview], None] | None = None,
     keeps_all: bool = False,
 ) -> Generator[int, None, Verdict]:
-    """(header, None) for a batch that may be appended, or (header, why not). The batch fills `view`.
+    """Return (header, None) for a batch that may be appended, else (header, why not). The batch fills `view`.
 
-    A greatest timestamp that is not that of the records, or a timestamp type that is the broker's, is put right in place, as
-    Kafka does: the header returned is that of the batch now.
+    A wrong max_timestamp, and a timestamp type of LogAppendTime, are corrected in place, as in Kafka. The returned header is the
+    corrected one.
 
     - INVALID_RECORD: more or fewer records than the header says, a broken one, offset deltas other than 0, 1, 2 …, bytes that
-      the codec cannot open, or a null key on a compacted topic.
-    - INVALID_TIMESTAMP: a time that the topic does not allow.
-    - MESSAGE_TOO_LARGE: it opens to more than `limit_bytes`; producers that know how to split a batch do, and send it again.
+      the codec cannot decompress, or a null key on a compacted topic.
+    - INVALID_TIMESTAMP: a timestamp that the topic does not allow.
+    - MESSAGE_TOO_LARGE: it decompresses to more than `limit_bytes`; producers that can split a batch do so, and send it again.
 
-    It pauses after each piece of about a millisecond, and tells how much memory it takes from there on; the first pause comes
-    before any is taken. No piece is kept, but `taken` gets each, which counts as memory if it `keeps_all`.
+    It pauses after each piece of about a millisecond, and yields the bytes of memory that it uses from there on. The first pause
+    comes before any memory is allocated. No piece is kept, but `taken` is called with each. If `taken` keeps them (`keeps_all`),
+    they count as memory.
     """
     look = Look(view, header, demands, now_ms)
     unpacking = Unpacking(header.codec, view[HEADER_BYTES:], limit_bytes)
@@ -130,7 +131,7 @@ def check_slowly(
 
 
 class Look:
-    """One look at the records of a batch, piece by piece as they are opened: what must be kept of a piece is a few numbers."""
+    """The state of a check over a batch's records, piece by piece as they are decompressed: a few numbers for each piece."""
 
     __slots__ = (
         "_allowed",
@@ -157,10 +158,10 @@ class Look:
         self._digits = bytearray(10)
         self._is_broken = False
         self._faults: list[tuple[int, int, bool]] = []
-        """(index, time, whether there is a key) of the first records in doubt."""
+        """(index, timestamp, whether there is a key) of the first doubtful records."""
 
     def over(self, piece: memoryview) -> bool:
-        """Look at the next piece. False if the rest makes no difference any more."""
+        """Check the next piece. Return False if later pieces cannot change the verdict."""
         state, header = self._state, self._header
         state[AT] = 0
         while not self._is_broken:
@@ -175,7 +176,7 @@ class Look:
         return False
 
     def verdict(self) -> Verdict:
-        """What was found in all pieces together."""
+        """Return the verdict on all pieces together."""
         state, header, demands = self._state, self._header, self._demands
         if self._is_broken or state[INDEX] != header.record_count or state[STAGE] or state[DIGITS]:
             return header, Refused(INVALID_RECORD, f"The batch does not hold its {header.record_count} records in order and whole.")
@@ -186,7 +187,7 @@ class Look:
         return (header, None) if demands.append_time else (_put_right(self._view, header, state[NEWEST]), None)
 
     def _doubted(self) -> Refused:
-        """Which records are in doubt, and why: a missing key counts before a time, and a time decides the code."""
+        """Return the rejection of the doubtful records: INVALID_TIMESTAMP if a timestamp is bad, else INVALID_RECORD."""
         found: list[tuple[int, str]] = []
         error_code = INVALID_RECORD
         for index, time, has_key in self._faults:
@@ -199,14 +200,14 @@ class Look:
 
 
 def unopened(failure: CodecFailed) -> Refused:
-    """Why a batch is not taken whose bytes its codec does not open."""
+    """Return the rejection of a batch that its codec cannot decompress."""
     if failure.over_limit:
         return Refused(MESSAGE_TOO_LARGE, f"The batch must be smaller: {failure}")
     return Refused(INVALID_RECORD, f"The batch cannot be opened: {failure}")
 
 
 def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeader:
-    """The header with the records' greatest timestamp and the producer's type of time, written into the batch where it differs."""
+    """Correct max_timestamp, and set the type to CreateTime, in the batch if they differ; return the new header."""
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     if newest == header.max_timestamp and attributes == header.attributes:
         return header
@@ -215,9 +216,9 @@ def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeade
 
 
 def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> Generator[int, None, tuple[int, int] | None]:
-    """(timestamp, offset) of the first record at or after a time, in a batch that has all its records: none of them is kept.
+    """Return (timestamp, offset) of the first record at or after `timestamp`, or None, in a batch that has all its records.
 
-    It pauses as `check_slowly` does. Raises `CodecFailed`, and ValueError for records that are broken.
+    It keeps no record, and pauses as `check_slowly` does. Raises `CodecFailed`, and `BadBatch` for broken records.
     """
     state, digits = array("q", bytes(8 * WALK_STATES)), bytearray(10)
     unpacking = Unpacking(header.codec, view[HEADER_BYTES:], MOST_OPENED_BYTES)
@@ -240,10 +241,10 @@ def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> Generator
 
 
 def _of_one_time(view: memoryview, header: BatchHeader, demands: Demands, allowed: tuple[int, int]) -> Verdict:
-    """The producer claims that the times are the broker's: all records then have the greatest one, if that is allowed at all."""
+    """Return the verdict on a batch that claims LogAppendTime: all its records have max_timestamp, if that is allowed at all."""
     newest = header.max_timestamp
     if demands.append_time:
-        why = "Only the broker may say that a timestamp is its own (LogAppendTime)."
+        why = "Only the broker may give records the timestamp type LogAppendTime: send CreateTime."
     elif newest == NO_TIMESTAMP or allowed[0] <= newest <= allowed[1]:
         return _put_right(view, header, newest), None
     else:

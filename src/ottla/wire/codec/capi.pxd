@@ -1,5 +1,5 @@
-# What the kernels share in C. First what they take from CPython beyond what Cython declares: where a function fails, Cython raises
-# what it set; references are counted by hand, and a function that makes something gives its one reference away.
+# The declarations of C that the kernels share. First, functions of CPython that Cython does not declare: if one fails, Cython
+# raises the exception that it set. References are counted by hand; a function that makes an object returns an owned reference.
 
 from cpython.object cimport PyObject, PyTypeObject
 
@@ -47,20 +47,20 @@ cdef extern from "structmember.h":
     ctypedef struct PyMemberDescrObject:
         PyMemberDef* d_member
 
-# What stands in a field. The order matters: fixed widths come first, then structs, then what begins with a length.
+# The kinds of fields. The order matters: fixed widths come first, then structs, then kinds that begin with a length or count.
 cdef enum Kind:
     INT32, INT16, INT64, INT8, BOOL, UUID, UINT16, UINT32, FLOAT64
     STRUCT, STRUCT_OR_NULL
     TEXT, BYTES, RECORDS
     NUMBERS, TEXTS, STRUCTS
 
-# How the default of a field that was not sent comes to be: the same value for all, a new list, a new struct.
+# The kinds of defaults of a field that was not sent: the same value for all objects, a new list, a new struct.
 cdef enum Default:
     SHARED, NEW_LIST, NEW_STRUCT
 
-# One field as it travels; `tag` is -1 where it comes in order. `size` is that of a fixed value, in an array the fewest bytes of an
-# item: all of a number, the length of a string. `width` is that of a length or count, 1 for a varint. `inner` is the plan of a struct,
-# kept by the plan of the step.
+# One field in the order of the bytes; `tag` is -1 for an untagged one. `size` is the bytes of a fixed value, or the fewest bytes of
+# an item in an array: for a string those of its length. `width` is the bytes of a length or count, 1 for a varint. `inner` is a
+# borrowed reference to the plan of a struct, which the plan of the step owns.
 cdef struct Step:
     Kind kind
     Kind item
@@ -71,13 +71,13 @@ cdef struct Step:
     Py_ssize_t size
     Ref inner
 
-# When a field that does not travel, or in a tag only if it must, is set: never mind; when it is true; also when it is null; when it
-# is not null; when it is neither null nor equal to its default; when it is not equal to that.
+# The tests of whether a field that is tagged or absent in the version is set: never; if true; if true or null; if not null; if
+# neither null nor equal to its default; if not equal to its default.
 cdef enum Test:
     NEVER, TRUE, TRUE_OR_NULL, NOT_NULL, UNEQUAL_OR_UNSENT, UNEQUAL
 
-# One field that does not come in order. Reading, it is at first `value`: that is shared, or the plan of a struct of defaults. Writing,
-# `test` compares it with `like`.
+# One field that is tagged or absent in the version. Reading begins with its default `value`: a shared value, or the plan of a
+# struct of defaults. Writing tests it with `test`, against `like`.
 cdef struct Blank:
     Default kind
     Test test
@@ -85,6 +85,6 @@ cdef struct Blank:
     Ref value
     Ref like
 
-# What a message may take before memory is asked for: most take less.
+# The bytes that a message may take before memory is allocated: most take less.
 cdef enum:
     FIRST_BYTES = 1024

@@ -1,4 +1,4 @@
-# A struct in one version, as the kernels see it. The first of the blanks are those of the tags, in the same order.
+# The plan of a struct in one version. The first blanks are those of the tags, in the same order.
 
 from cpython.object cimport PyTypeObject
 from ottla.wire.codec.capi cimport Blank, Step
