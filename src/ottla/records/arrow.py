@@ -266,7 +266,7 @@ def _milliseconds(timestamps: pa.Array | int, count: int) -> memoryview[int]:
     if pa.types.is_timestamp(plain.type):
         plain = plain.cast(pa.timestamp("ms", tz=plain.type.tz), safe=False)
     if plain.null_count:
-        raise ValueError("A timestamp is null: fill it before, for example with the time of now.")
+        raise ValueError("A timestamp is null: fill it first, for example with the current time.")
     plain = plain.cast(pa.int64())
     if not count:
         return NOTHING.cast("q")

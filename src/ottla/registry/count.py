@@ -60,7 +60,7 @@ class CommitCount:
                 self.file.write(0, _content(commits))
             self._known = commits
         except StorageFailed as failure:
-            log.warning("the number of the registry's commits could not be noted: %s", failure, extra={"cause": "commits"})
+            log.warning("the count of the registry's commits could not be written: %s", failure, extra={"cause": "commits"})
 
     def close(self) -> None:
         if self.file is not None:

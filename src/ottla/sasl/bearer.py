@@ -68,15 +68,15 @@ class BearerRules:
     def _check_times(self, claims: Claims, wall_ms: int) -> int:
         expires_ms, issued_ms, from_ms = (_time_ms(claims, claim) for claim in ("exp", "iat", "nbf"))
         if expires_ms is None:
-            raise ValueError("it has no end (exp)")
+            raise ValueError("it has no expiry (exp)")
         if issued_ms is None and self.needs_issue_time:
-            raise ValueError("it does not say when it was made (iat)")
+            raise ValueError("it has no issue time (iat)")
         if wall_ms - self.skew_ms >= expires_ms:
             raise ValueError("it has expired")
         if from_ms is not None and wall_ms + self.skew_ms < from_ms:
             raise ValueError("it is not valid yet (nbf)")
         if issued_ms is not None and (wall_ms + self.skew_ms < issued_ms or issued_ms >= expires_ms):
-            raise ValueError("the time at which it says that it was made (iat) lies ahead")
+            raise ValueError("its issue time (iat) is in the future or not before its expiry (exp)")
         return expires_ms
 
     def _check_origin(self, claims: Claims) -> None:
@@ -85,7 +85,7 @@ class BearerRules:
         if self.audiences.isdisjoint(named) if self.audiences else meant is not None and not self.any_audience:
             raise ValueError("it is for another audience (aud), or sasl.oauthbearer.expected.audience lacks it")
         if self.issuer is not None and claims.get("iss") != self.issuer:
-            raise ValueError("it is of another issuer (iss)")
+            raise ValueError("its issuer (iss) is not sasl.oauthbearer.expected.issuer")
 
     def _scopes(self, claims: Claims) -> frozenset[str]:
         stated = claims.get(self.scope_claim)
@@ -103,10 +103,10 @@ def take_apart(token: str) -> Parts:
     """Split and decode a token. Raises `ValueError` if it is not three parts whose header and claims are JSON objects."""
     parts = token.split(".")
     if len(parts) != 3:
-        raise ValueError("it is not made of three parts")
+        raise ValueError("it does not have three parts")
     header, claims = (_object(part) for part in parts[:2])
     if "crit" in header:
-        raise ValueError("its header asks for extensions that are not known here (crit)")
+        raise ValueError("its header requires unsupported extensions (crit)")
     return Parts(header, claims, _bytes(parts[2]))
 
 
@@ -117,7 +117,7 @@ def judge_unsecured(rules: BearerRules, token: str, wall_ms: int) -> BearerToken
     except ValueError as malformed:
         return BadToken(str(malformed))
     if header.get("alg") != NO_SIGNATURE or signature:
-        return BadToken("it is signed, and only tokens without a signature are taken here")
+        return BadToken("it is signed, and only tokens without a signature are accepted here")
     return rules.judge(claims, wall_ms)
 
 
@@ -134,13 +134,13 @@ def _time_ms(claims: Claims, claim: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or not 0 <= value < LARGEST_SECONDS:
-        raise ValueError(f"its claim {claim!r} is no time")
+        raise ValueError(f"its claim {claim!r} is not a time in seconds")
     return int(value * 1000)
 
 
 def _texts(value: object, claim: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise ValueError(f"its claim {claim!r} is neither a text nor a list of texts")
+        raise ValueError(f"its claim {claim!r} is neither a string nor a list of strings")
     return value
 
 
@@ -150,9 +150,9 @@ def _object(part: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError:
-        raise ValueError("a part of it is no JSON") from None
+        raise ValueError("a part of it is not JSON") from None
     if not isinstance(value, dict):
-        raise ValueError("a part of it is no JSON object")
+        raise ValueError("a part of it is not a JSON object")
     return value
 
 
@@ -160,4 +160,4 @@ def _bytes(part: str) -> bytes:
     try:
         return b64decode(part.encode("ascii") + b"=" * (-len(part) % 4), b"-_", validate=True)
     except (Error, UnicodeEncodeError):
-        raise ValueError("a part of it is no base64url") from None
+        raise ValueError("a part of it is not base64url") from None

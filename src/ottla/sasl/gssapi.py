@@ -82,10 +82,10 @@ class GssapiServer:
         the broker's name there.
         """
         if len(answer) < OFFER_BYTES or answer[0] != NO_LAYER:
-            return Rejected("it asked for a layer of protection that was not offered")
+            return Rejected("it chose a security layer that was not offered")
         name = self._short_name(principal)
         if name is None:
-            return Rejected(f"no rule of sasl.kerberos.principal.to.local.rules makes a user of {principal}")
+            return Rejected(f"no rule of sasl.kerberos.principal.to.local.rules matches {principal}")
         return Authenticated(name)
 
 
@@ -110,6 +110,6 @@ class GssapiClient:
             return self._context.step(challenge)
         offer = self._context.unwrap(challenge)
         if len(offer) != OFFER_BYTES or not offer[0] & NO_LAYER:
-            raise SaslFailed("The broker insists on a layer of protection inside of SASL: use security_protocol=SASL_SSL instead.")
+            raise SaslFailed("The broker requires a SASL security layer, which is not supported: use security_protocol=SASL_SSL.")
         self._has_chosen = True
         return self._context.wrap(OFFER + self._context.initiator.encode())

@@ -36,12 +36,12 @@ def parse(text: str) -> LoginModule:
     """Parse the value of the setting. Raises `ValueError`: the rest of a sentence that begins with the setting's name."""
     tokens = list(_tokens(text))
     if len(tokens) < 3 or tokens[-1] != END:
-        raise ValueError(f"does not end with a semicolon behind a login module and its options, as in {EXAMPLE}")
+        raise ValueError(f"does not end with a semicolon after a login module and its options, as in {EXAMPLE}")
     (_, name), (_, flag), *rest = tokens[:-1]
     if END in rest:
         raise ValueError("names several login modules: leave one.")
     if flag.lower() not in FLAGS:
-        raise ValueError(f"has no word {', '.join(FLAGS[:-1])} or {FLAGS[-1]} behind its login module: write required there.")
+        raise ValueError(f"has no word {', '.join(FLAGS[:-1])} or {FLAGS[-1]} after its login module: write required there.")
     if len(rest) % 3 or any(sign != EQUALS for sign in rest[1::3]):
         raise ValueError('has options that are not NAME="VALUE": write them so, with spaces between them.')
     return LoginModule(name, {name: value for (_, name), (_, value) in zip(rest[::3], rest[2::3], strict=True)})

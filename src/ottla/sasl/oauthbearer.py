@@ -75,7 +75,7 @@ class OAuthBearerServer:
             self._refused = Rejected(token.cause, dumps(told))
             return Challenge(dumps(told).encode())
         if shown.acts_as not in ("", token.name):
-            return Rejected("it asked to act as somebody else", "The authorization id is not the token's user: leave it empty.")
+            return Rejected("its authorization id is not its user", "The authorization id is not the token's user: leave it empty.")
         return Authenticated(token.name, expires_ms=token.expires_ms, extensions=shown.extensions)
 
 
@@ -85,9 +85,7 @@ class OAuthBearerClient:
     def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
         pairs = dict(extensions or {})
         if not _TOKEN.fullmatch(token):
-            raise SaslFailed(
-                "The token is none that OAUTHBEARER can carry: have its source give a JWT, without spaces or line ends."
-            )
+            raise SaslFailed("OAUTHBEARER cannot send this token: make its source return a JWT, without spaces or line breaks.")
         fault = _fault(pairs)
         if fault:
             raise SaslFailed(f"The extensions of the token can't be sent: {fault}.")
@@ -111,14 +109,14 @@ def read(data: bytes) -> Shown:
         raise ValueError("it does not begin with a GS2 header without channel binding")
     acts_as = acts_as[:-1]
     if acts_as and not acts_as.startswith("a="):
-        raise ValueError("its GS2 header has something else than an authorization id")
+        raise ValueError("its GS2 header has a field other than an authorization id")
     if not rest.endswith(END) or (rest != END and not rest.endswith(END * 2)):
-        raise ValueError("its end is missing")
+        raise ValueError("its end mark is missing")
     pairs = dict[str, str]()
     for pair in rest[:-1].split(END)[:-1]:
         name, _, value = pair.partition("=")
         if name in pairs:
-            raise ValueError("it says something twice")
+            raise ValueError("it has an extension twice")
         pairs[name] = value
     auth = pairs.pop(AUTH, "")
     scheme, _, token = auth.partition(" ")

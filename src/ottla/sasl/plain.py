@@ -27,9 +27,7 @@ class PlainServer:
         if not self._verify(name, password):
             return Rejected("the name or the password is wrong", "The name or the password is wrong.")
         if acts_as not in ("", name):
-            return Rejected(
-                "it asked to act as somebody else", "Nobody can act as somebody else: leave the authorization id empty."
-            )
+            return Rejected("its authorization id is not its user", "The authorization id is not the user's name: leave it empty.")
         return Authenticated(name)
 
 

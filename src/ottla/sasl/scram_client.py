@@ -22,7 +22,7 @@ from ottla.sasl.scram import (
 
 MOST_ITERATIONS = 1_000_000
 """The most iterations that a server may require. No server needs more: a higher number only keeps the client busy."""
-UNTRUSTED = "The server did not prove that it knows the password: check who answers at this address before you trust it."
+UNTRUSTED = "The server did not prove that it has this password: check which server is at this address before you trust it."
 
 
 class ScramClient:
@@ -52,7 +52,7 @@ class ScramClient:
             self._verify(message)
         except NotScram as unreadable:
             sentence = (
-                f"The server's {self._algorithm.name} message can't be read ({unreadable}): check what answers at this address."
+                f"The server's {self._algorithm.name} message can't be read ({unreadable}): check which server is at this address."
             )
             raise SaslFailed(sentence) from None
         return None

@@ -1,6 +1,6 @@
 """The server's side of SCRAM (RFC 5802; KIP-84, and KIP-48 for delegation tokens).
 
-A user that does not exist goes through the whole exchange, with a salt that stays the same for his name, and is refused at its end.
+A user that does not exist goes through the whole exchange and is refused at its end. The salt for one name stays the same.
 """
 
 from __future__ import annotations
@@ -88,14 +88,12 @@ class ScramServer:
         binding, _, rest = message.partition(",")
         acts_as, comma, bare = rest.partition(",")
         if binding != "n" or not comma or (acts_as and not acts_as.startswith("a=")):
-            raise NotScram("it asks for a channel binding, which there is none of, or has no header")
+            raise NotScram("it requires channel binding, which is not supported, or has no GS2 header")
         pairs = attributes(bare)
         name, client_nonce = expect(pairs, "n", "r")
         username = unescaped(name)
         if acts_as and unescaped(acts_as[2:]) != username:
-            return Rejected(
-                "it asked to act as somebody else", "Nobody can act as somebody else: leave the authorization id empty."
-            )
+            return Rejected("its authorization id is not its user", "The authorization id is not the user's name: leave it empty.")
         self._header = f"{binding},{acts_as},"
         self._nonce = checked_nonce(client_nonce) + self._nonce
         self._repeated = client_nonce + self._nonce
@@ -121,7 +119,7 @@ class ScramServer:
         if not hmac.compare_digest(decoded(header), self._header.encode()):
             return Rejected("its channel binding is not that of its first message")
         if answered not in (self._nonce, self._repeated):
-            return Rejected("its nonce is not the one that it was given")
+            return Rejected("its nonce is not the one in the challenge")
         given = decoded(proof)
         if len(given) != algorithm.size:
             raise NotScram(f"its proof has {len(given)} bytes")

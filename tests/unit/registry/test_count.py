@@ -119,7 +119,7 @@ def test_a_count_that_cannot_be_written_costs_no_commit(caplog: pytest.LogCaptur
     make_entry(registry, "/a")
     disk.fail(3, IO_ERROR)  # both journals and the sync of the first come before
     make_entry(registry, "/b")
-    assert "the number of the registry's commits could not be noted: registry.commits: Input/output error" in caplog.text
+    assert "the count of the registry's commits could not be written: registry.commits: Input/output error" in caplog.text
     assert counted(disk) == 1
     disk.kill()
     assert JournalRegistry.open(disk).children("/") == ["a", "b"]

@@ -103,7 +103,7 @@ def test_a_login_that_was_heard_can_not_be_said_again() -> None:
     heard += [first, final]
     replayed = server(own_nonce="two")
     assert isinstance(replayed.step(heard[0], 0), Challenge)
-    assert replayed.step(heard[1], 0) == Rejected("its nonce is not the one that it was given")
+    assert replayed.step(heard[1], 0) == Rejected("its nonce is not the one in the challenge")
 
 
 class Repeating(ScramClient):
@@ -137,7 +137,7 @@ def test_who_repeats_its_nonce_is_let_in_by_its_proof_alone() -> None:
 
     assert isinstance(decided(Repeating("secret")), Authenticated)
     assert decided(Repeating("guess")) == Rejected("the name or the password is wrong")
-    assert decided(Repeating("secret", times=2)) == Rejected("its nonce is not the one that it was given")
+    assert decided(Repeating("secret", times=2)) == Rejected("its nonce is not the one in the challenge")
 
 
 def test_a_proof_of_an_unknown_user_made_of_zeros_does_not_fit() -> None:
