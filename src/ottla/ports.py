@@ -286,9 +286,9 @@ class Registry(Entries, Protocol):
         """
 
     def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
-        """Commit as `commit` does, but never wait for the disk on the caller's thread: durable when the generator ends.
+        """Commit as `commit` does, without waiting for the disk on the caller's thread: durable when the generator ends.
 
-        Readers may see the changes before they are durable. The next commit finishes this one first; `commit` blocks its caller for
+        Readers may see the changes before they are durable. The next commit finishes this one first, and blocks its caller for
         that.
         """
 

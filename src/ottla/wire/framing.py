@@ -21,7 +21,7 @@ from ottla.wire.schema import Message
 _HEADER: Final = Struct(">hhih")
 _WITHOUT_CLIENT_ID: Final = 8
 BOUNDED_BYTES: Final = 64 * 1024
-"""The frame size in bytes from which the items in a request's arrays are counted while it is read. Smaller requests have few."""
+"""The frame size in bytes above which the items in a request's arrays are counted while it is read. Smaller requests have few."""
 MOST_TAGS: Final = 1000
 """The most tagged fields that a header may have; no client sends more than one."""
 _INT32: Final = Struct(">i")

@@ -10,7 +10,7 @@ from ottla.wire.schema import Message, Struct, f64, i16, i32, message, since, st
 
 @message(key=49, valid="0-1", flexible="1+")
 class AlterClientQuotasRequest(Message):
-    """What to set or remove, by entity."""
+    """The quotas to set or remove, by entity."""
 
     @struct
     class EntityData(Struct):

@@ -23,7 +23,7 @@ class BrokerHeartbeatRequest(Message):
 
 @message(key=63, valid="0-2", flexible="0+")
 class BrokerHeartbeatResponse(Message):
-    """Whether it is fenced, and whether it should stop."""
+    """The state of the broker: caught up, fenced, and whether it should stop."""
 
     throttle_time_ms: i32 = since()
     error_code: i16 = since()

@@ -35,7 +35,7 @@ class VoteRequest(Message):
 
 @message(key=52, valid="0-2", flexible="0+")
 class VoteResponse(Message):
-    """Whether the vote is granted."""
+    """The leader and epoch, and whether the vote is granted."""
 
     @struct
     class PartitionData(Struct):

@@ -137,7 +137,7 @@ class BlockReader:
         return self._level.step.name
 
     def open(self, most: int = MOST_THINGS) -> Generator[list[Any], None, None]:
-        """Read all blocks once, which proves that the whole message can be read. Raises `Malformed`."""
+        """Read all blocks once and yield each, which proves that the whole message can be read. Raises `Malformed`."""
         level = self._level
         try:
             self.message, at = level.reader.begin(self._buf, self._position, level.index)

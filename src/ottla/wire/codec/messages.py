@@ -102,7 +102,7 @@ def encode_parts(msg: Message, version: int) -> list[Part]:
 
 
 def write_parts(msg: Message, version: int, parts: list[Part], cuts: list[int]) -> None:
-    """Append the pieces of a message to `parts`, and their indices of records values to `cuts`. Raises `Unencodable`."""
+    """Append the pieces of a message to `parts`, and the indices of records values among them to `cuts`. Raises `Unencodable`."""
     write = msg.WIRE.writers.get(version) or new_codec(type(msg), version)
     try:
         write(msg, parts, cuts)

@@ -4,9 +4,9 @@ A struct becomes one function of straight lines, generated on first use: neighbo
 other field is a few lines from a template. Closures that interpret a plan field by field would take three times as long. These
 functions accept and refuse the same input as the kernels.
 
-Counts up to 127 are not checked before reading: running out of bytes ends the reading, and nothing larger than the input can
-result. Larger counts are compared with the remaining bytes before anything is allocated. A slice beyond the end comes out short,
-and the final position reveals it. The exact fault is found by `explain`.
+Lengths and counts up to 126 are not checked before reading: running out of bytes ends the reading, and nothing larger than the
+input can result. Larger ones are compared with the remaining bytes before anything is allocated. A slice beyond the end comes out
+short, and the final position reveals it. The exact fault is found by `explain`.
 """
 
 from __future__ import annotations
