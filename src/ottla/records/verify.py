@@ -216,7 +216,7 @@ def _put_right(view: memoryview, header: BatchHeader, newest: int) -> BatchHeade
 
 
 def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> Generator[int, None, tuple[int, int] | None]:
-    """Return (timestamp, offset) of the first record at or after `timestamp`, or None, in a batch that has all its records.
+    """Return (timestamp, offset) of the first record at or after `timestamp`, or None, in a CreateTime batch with all its records.
 
     It keeps no record, and pauses as `check_slowly` does. Raises `CodecFailed`, and `BadBatch` for broken records.
     """
