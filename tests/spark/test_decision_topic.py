@@ -45,6 +45,9 @@ def test_a_topic_that_forgets_decisions_is_refused(sink: OnceSink) -> None:
     written = handed(sink.worker().write(work, rows("a"), recorded=True))
     with pytest.raises(OptionError, match=r"cleanup\.policy=delete deletes that in time: set it to compact, or .* decisionTopic"):
         sink.committer().commit(work, written, found_decided=False, recorded=True)
+    assert len(sink.open_ids()) == 1
+    sink.committer().abort(work, written, recorded=True)
+    assert sink.open_ids() == []
     assert sink.seen() == []
 
 

@@ -51,6 +51,24 @@ def test_every_thread_of_a_driver_writes(spark: Any, topics: Topics, options: di
     assert [values(topics, topic) for topic in made] == [["v0", "v1", "v2"]] * 4
 
 
+def test_two_queries_of_a_driver_write_once_side_by_side(
+    spark: Any, topics: Topics, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Spark hands the commits of both to a few processes, so those of each alternate between them."""
+    source, targets = topics.make(), [topics.make(), topics.make()]
+    topics.produce(source, [{"value": str(index), "partition": index % 2} for index in range(12)])
+
+    def start(target: str) -> Any:
+        reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", topics.address)
+        rows = reader.options(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="4").load().select("value")
+        writer = rows.writeStream.format("ottla").options(**options, topic=target)
+        return writer.option("checkpointLocation", str(tmp_path / target)).trigger(availableNow=True).start()
+
+    for query in [start(target) for target in targets]:
+        assert query.awaitTermination(120)
+    assert [values(topics, target) for target in targets] == [sorted(map(str, range(12)))] * 2
+
+
 def test_a_write_of_a_batch_that_failed_is_tried_again_in_the_same_batch(
     spark: Any, topics: Topics, options: dict[str, str], tmp_path: Path
 ) -> None:

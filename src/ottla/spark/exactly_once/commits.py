@@ -79,7 +79,12 @@ class OnceCommitter:
 
     def abort(self, work: Work, handed: Sequence[Handed], *, recorded: bool) -> None:
         """Make what was handed over invisible, unless it was decided. Raises `KafkaError`: then brokers abort it in time."""
-        self._leading(lambda: aborting(work, handed, wall_ms, recorded=recorded))
+        try:
+            self._leading(lambda: aborting(work, handed, wall_ms, recorded=recorded))
+        except OptionError:  # nobody decides in a topic that is refused, and readers are not to wait for the timeouts
+            decided = self._cluster.loop.run(self._cluster.decisions.last(self._name))
+            if decided is None or decided.batch_id != work.batch_id:
+                run(aborting(work, handed, wall_ms, recorded=False), self._carry_out)
 
     def _leading(self, begin: Callable[[], Steps[Result]]) -> Result:
         """Take steps that decide, and begin anew where another process decided meanwhile: Spark hands commits of a run to several.

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import re
 import secrets
+import string
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.csv
 
+from ottla.spark.errors import OptionError
 from ottla.spark.formats.bulk import Decoded, Misfit, decode_many
 from ottla.spark.formats.python_values import type_name
 from ottla.spark.formats.scalars import as_text, bytes_of, joined
 
 _CONVERSION = re.compile(r"In CSV column #(\d+): ")
 
+PLAIN = string.ascii_letters + string.digits + "+-.: "
+"""What numbers, times and the like are written with: a delimiter among these has them quoted."""
 _VALUE = re.compile(r"'(.*)'", re.DOTALL)
 
 
@@ -124,8 +128,14 @@ class CsvEncoder:
         return whole.cast(pa.binary())
 
     def _field(self, values: pa.Array) -> pa.Array:
-        text = as_text(values)
-        if not pa.types.is_string(values.type):
+        try:
+            text = as_text(values)
+        except pa.ArrowInvalid:
+            raise OptionError(
+                "A BINARY column is no UTF-8 in a row, and csv holds text: cast it to STRING, or write base64(…)."
+            ) from None
+        is_text = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
+        if not is_text and self._delimiter not in PLAIN:
             return text
         empty = compute.equal(text, "")
         if self._special_bytes.search(bytes_of(text)) is None and not compute.any(empty, min_count=0).as_py():
