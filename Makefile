@@ -2,7 +2,7 @@
 # Longer than a test run: make fuzz-live | sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
 # torture-cluster | torture-07 | torture-spark | suites | asan;
 # of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-connections | bench-cluster | bench-07
-.PHONY: fuzz-live sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-07 torture-spark suites asan
+.PHONY: fuzz-live races sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-07 torture-spark suites asan
 .PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections bench-cluster bench-07 demo test check bench fuzz docs format clean
 # Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
 unexport PYTHONDONTWRITEBYTECODE
@@ -41,6 +41,11 @@ fuzz: .venv/ready
 # Extreme requests to running brokers: FUZZ_SECONDS=1800 unless given.
 fuzz-live: .venv/ready
 	$(BIN)/python -m tests.fuzz.live
+
+# Clients that threads share, each test for RACE_SECONDS, while the interpreter changes threads all the time.
+RACE_SECONDS ?= 60
+races: .venv/ready
+	OTTLA_RACE_SECONDS=$(RACE_SECONDS) $(BIN)/python -m pytest -q --timeout 600 tests/client/test_shared_clients.py
 
 sim: .venv/ready
 	$(BIN)/python -m ottla.sim.crashes --points 20000

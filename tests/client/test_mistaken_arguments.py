@@ -79,6 +79,7 @@ def test_a_client_with_misplaced_settings_is_refused_before_it_begins(
         (lambda c: c.seek(WHERE, 1 << 63), ottla.SettingError, "offset"),
         (lambda c: c.seek(WHERE, "7"), TypeError, "offset"),
         (lambda c: c.seek("x", 7), TypeError, "A partition is"),
+        (lambda c: c.assign([["x"]]), TypeError, "A partition is"),
         (lambda c: c.pause([WHERE]), TypeError, "A partition is"),
         (lambda c: c.position("x"), TypeError, "A partition is"),
         (lambda c: c.commit("x"), TypeError, "offsets is a dict"),

@@ -16,6 +16,7 @@ from contextlib import suppress
 import pytest
 
 import ottla
+from ottla.client.keywords import ConsumerKeywords
 from tests.support.peers import Peer
 
 RECORDS = 20_000
@@ -119,3 +120,33 @@ def test_threads_share_an_admin(broker: Peer, admin: ottla.Admin, unique: Callab
         return int(name in admin.list_topics())
 
     assert each_in_a_thread(4, create) >= 4
+
+
+def test_members_that_iterate_in_threads_while_their_group_grows_read_every_record(
+    broker: Peer, wide: str, unique: Callable[[str], str]
+) -> None:
+    """The loop of each commits and gives up partitions while the thread of its user takes records."""
+    group, count = unique("race"), 3_000
+    with ottla.Producer(broker.address) as producer:
+        for number in range(count):
+            producer.send(wide, b"%d" % number, partition=number % 24)
+    seen: list[set[bytes]] = [set() for _ in range(3)]
+    settings: ConsumerKeywords = {
+        "bootstrap_servers": broker.address,
+        "group_id": group,
+        "auto_offset_reset": "earliest",
+        "auto_commit_interval_ms": 1,
+        "heartbeat_interval_ms": 20,
+        "max_partition_fetch_bytes": 2_000,
+    }
+
+    def read(own: set[bytes]) -> None:
+        with ottla.Consumer(wide, **settings) as consumer:
+            while len(set().union(*seen)) < count:
+                for record in consumer.records(timeout_ms=100):
+                    own.add(record.value or b"")
+
+    with ThreadPoolExecutor(3) as pool:
+        for each in [pool.submit(read, own) for own in seen]:
+            each.result(40)
+    assert set().union(*seen) == {b"%d" % number for number in range(count)}

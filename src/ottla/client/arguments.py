@@ -82,7 +82,7 @@ def timestamp(value: object) -> int:
 
 def place(where: object) -> TopicPartition:
     """Return a partition. Raises `TypeError`, `SettingError`."""
-    if not isinstance(where, tuple) or len(where) != 2 or not isinstance(where[0], str):
+    if not isinstance(where, tuple | list) or len(where) != 2 or not isinstance(where[0], str):
         raise TypeError(f"{_PLACE}, not {shown(where)}.")
     return TopicPartition(where[0], whole("The number of a partition", where[1]))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ottla.broker.releases import TODAY, UnknownRelease, find
 from ottla.broker.settings import BrokerSettings
+from ottla.client.arguments import several, shown
 from ottla.coord.consumer.assign import Assignor
 from ottla.errors import SettingError
 from ottla.net.guarded import Gatekeeper
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ottla.net.broker_keywords import BrokerKeywords
+
+MOST_PORT = 65_535
 
 IN_CLUSTER = {"controlled.shutdown.retry.backoff.ms": "200"}
 """The last broker of a cluster asks others to lead in its place though there are none: a program does not wait for that."""
@@ -66,6 +69,10 @@ class Broker:
         tls: bool = False,
         **settings: Unpack[BrokerKeywords],
     ) -> None:
+        if data_dir is not None and not isinstance(data_dir, str | os.PathLike):
+            raise TypeError(f"data_dir is a path, not {shown(data_dir)}: settings are keyword arguments with underscores for dots.")
+        if not isinstance(port, int) or not 0 <= port <= MOST_PORT:
+            raise SettingError(f"port is a whole number from 0 to {MOST_PORT}, not {shown(port)}.")
         try:
             be = TODAY if release is None else find(release)
         except UnknownRelease as error:
@@ -77,7 +84,7 @@ class Broker:
         BrokerSettings.parse(self._given)
         security = self._guard.security
         self._listen = Listen(host, port, security.value if security else PLAINTEXT, be, security)
-        self._assignors = assignors
+        self._assignors = None if assignors is None else several("assignors", assignors)
         self._data_dir = data_dir
         self._temporary = data_dir is None
         self._thread: threading.Thread | None = None

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from ottla.client.errors import ConnectionFailed
+from ottla.client.errors import AuthenticationFailed, ConnectionFailed
 from ottla.net.client.connection_log import LINES_AT_ONCE, REGAINED_MS, ConnectionLog
 
 GONE = ConnectionFailed("No connection to a:1: Connection refused.")
@@ -27,6 +27,12 @@ def test_a_change_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
         "me: connected to b:1",
         "me: connected to a:1",
     ]
+
+
+def test_what_does_not_help_is_not_said_to_be_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ottla.client")
+    ConnectionLog("me").lost("a:1", AuthenticationFailed("a:1 refused the login."), 0)
+    assert caplog.messages == ["me: a:1 refused the login"]
 
 
 def test_a_broker_that_comes_and_goes_each_second_is_logged_seldom(caplog: pytest.LogCaptureFixture) -> None:

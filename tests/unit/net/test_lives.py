@@ -11,6 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -257,3 +258,20 @@ serve.serve("d", [], BrokerSettings(), print)
             assert child.wait(20) == 128 + number
         finally:
             child.kill()
+
+
+@pytest.mark.parametrize(
+    ("positional", "keywords", "kind", "sentence"),
+    [
+        (({"num.partitions": "5"},), {}, TypeError, "settings are keyword arguments"),
+        ((5,), {}, TypeError, "data_dir is a path"),
+        ((), {"port": "x"}, ottla.SettingError, "port is a whole number"),
+        ((), {"port": 1 << 20}, ottla.SettingError, "port is a whole number"),
+        ((), {"assignors": "uniform"}, TypeError, "assignors is a list"),
+    ],
+)
+def test_a_broker_with_misplaced_arguments_is_refused_before_it_begins(
+    positional: tuple[Any, ...], keywords: dict[str, Any], kind: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(kind, match=sentence):
+        ottla.Broker(*positional, **keywords)

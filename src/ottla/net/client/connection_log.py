@@ -29,7 +29,8 @@ class ConnectionLog:
     def lost(self, where: str, error: BaseException, now_ms: int) -> None:
         """Log that a broker cannot be reached, or that a connection to it broke, unless that is known."""
         if self._is_news(where, now_ms, reached=False):
-            log.info("%s: %s; it is tried again", self._client_id, str(error).rstrip("."))
+            sequel = "; it is tried again" if getattr(error, "retriable", True) else ""
+            log.info("%s: %s%s", self._client_id, str(error).rstrip("."), sequel)
 
     def _is_news(self, where: str, now_ms: int, *, reached: bool) -> bool:
         if self._reached.get(where) == reached:
