@@ -124,8 +124,9 @@ def test_a_subscription_that_failed_leaves_the_one_before(tmp_path: Path) -> Non
 def test_a_forked_child_is_refused_and_its_parent_goes_on() -> None:
     program = """
 import os, ottla
-with ottla.Broker() as broker, ottla.Producer(broker.address) as producer:
+with ottla.Broker() as broker, ottla.Producer(broker.address) as producer, ottla.Admin(broker.address) as admin:
     producer.send("t", b"1").result(20)
+    consumer = ottla.Consumer("t", bootstrap_servers=broker.address)
     child = os.fork()
     if not child:
         refused = 0
@@ -134,9 +135,12 @@ with ottla.Broker() as broker, ottla.Producer(broker.address) as producer:
                 call()
             except ottla.Closed:
                 refused += 1
-        producer.close()
+        for each in (producer, admin, consumer):
+            each.close()
         os._exit(refused)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), producer.send("t", b"3").result(20).offset)
+    assert admin.list_topics() == ["t"]
+    consumer.close()
 """
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.split() == ["3", "1"], done.stderr

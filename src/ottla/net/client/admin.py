@@ -55,7 +55,8 @@ class Admin:
             self._background.check_thread()
             self._closed = True
             try:
-                self._background.run(self._async.close())
+                if not self._background.is_forked:
+                    self._background.run(self._async.close())
             finally:
                 self._background.stop()
 
