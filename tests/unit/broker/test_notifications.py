@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -156,6 +156,27 @@ def test_a_removal_is_followed_where_the_registry_goes_between_two_of_many_reads
     ensemble.put(Change("/config/users/alice", None), told("users/alice"), *others)
     assert one.world.run(30_000, lambda: not one.broker.quotas.is_on)
     assert lost
+
+
+def test_an_entry_made_here_while_its_removal_is_followed_stays_known(
+    ensemble: SimEnsemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "/config/users/alice"
+    ensemble.put(Change(path, QUOTA))
+    one = PreparedBroker(ensemble, 1)
+    notifications = one.broker.notifications
+    assert notifications is not None
+    follow = notifications._follow
+
+    def made_meanwhile(paths: Collection[str]) -> Any:
+        if path in paths:
+            one.broker._known_entries.add(path)  # as a commit of this broker does
+        return follow(paths)
+
+    monkeypatch.setattr(notifications, "_follow", made_meanwhile)
+    ensemble.put(Change(path, None), told("users/alice"))
+    assert one.world.run(30_000, lambda: not one.broker.quotas.is_on)
+    assert path in one.broker._known_entries
 
 
 def test_a_rule_that_another_removes_before_its_maker_has_read_it_back_is_gone_for_its_maker_too(ensemble: SimEnsemble) -> None:

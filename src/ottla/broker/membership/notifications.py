@@ -48,6 +48,8 @@ class Notifications:
         """When each notification was seen first, by its path: monotonic ms."""
         self._told: dict[str, None] = {}
         """The entries that notifications have told of, until they have been read and followed."""
+        self._unfollowed: dict[str, None] = {}
+        """The entries that have changed in the image, and that rooms have not followed yet."""
         self._known = known
         self._is_due = False
         self._is_all_due = False
@@ -141,33 +143,33 @@ class Notifications:
     def _read(self, paths: Iterable[str]) -> Steps[str]:
         """Take in what these entries say. An entry that can't be understood leaves the image as it is, and has a sentence.
 
-        Rooms follow when all are read: until then entries that are gone stay known and those that were told of stay told, so that
-        nothing is lost where the registry goes between two reads.
+        Rooms follow when all are read: until then what has changed is noted, and those that were told of stay told, so that nothing
+        is lost where the registry goes between two reads.
         """
-        changed: list[str] = []
-        gone: list[str] = []
         fault, wanted = "", list(paths)
         for some in _pieces(wanted):
             watched = [path for path in some if path == layout.FEATURES]
             if watched:
                 entries = yield from self._registry.read(watched, changed=self._changed)
-                fault = self._take_in(watched, entries, changed, gone) or fault
+                fault = self._take_in(watched, entries) or fault
                 self.features_epoch = 0 if entries[0] is None else entries[0].version
             others = [path for path in some if path not in watched]
             entries = yield from self._registry.read(others)
-            fault = self._take_in(others, entries, changed, gone) or fault
+            fault = self._take_in(others, entries) or fault
             yield None
+        changed = list(self._unfollowed)
         if changed:
             yield from self._follow(changed)
-        self._known.difference_update(gone)
+        for path in changed:
+            self._unfollowed.pop(path, None)
         for path in wanted:
             self._told.pop(path, None)
         return fault
 
-    def _take_in(self, paths: Sequence[str], entries: Sequence[Entry | None], changed: list[str], gone: list[str]) -> str:
+    def _take_in(self, paths: Sequence[str], entries: Sequence[Entry | None]) -> str:
         fault = ""
         for path, entry in zip(paths, entries, strict=True):
-            if entry is None and path not in self._known:
+            if entry is None and path not in self._known and path not in self._unfollowed:
                 continue
             try:
                 self._image.apply(path, None if entry is None else entry.value)
@@ -177,11 +179,8 @@ class Notifications:
                 )
                 log.error("%s", fault)
                 continue
-            if entry is None:
-                gone.append(path)
-            else:
-                self._known.add(path)
-            changed.append(path)
+            (self._known.discard if entry is None else self._known.add)(path)
+            self._unfollowed[path] = None
         return fault
 
     def _forget_old(self) -> Steps[None]:
