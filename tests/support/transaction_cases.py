@@ -142,8 +142,12 @@ class Transactions:
         name = f"t-{self._run}-{next(self._numbers)}"
         self.find(name)
         known = self.brought_to(case.state, name)
-        answer = getattr(self, f"_{case.asked.split()[0].lower()}")(name, case.asked, WHO[case.who](known), known)
-        return [answer, self._stands(name, known)]
+        return [self.met(case, name, known), self._stands(name, known)]
+
+    def met(self, case: Case, name: str, known: Producer) -> list[Any]:
+        """What is answered to what a case asks."""
+        answer: list[Any] = getattr(self, f"_{case.asked.split()[0].lower()}")(name, case.asked, WHO[case.who](known), known)
+        return answer
 
     def ongoing(self, name: str, *, with_epochs: bool) -> Producer:
         """Begin a transaction under a transactional id that nobody has used."""

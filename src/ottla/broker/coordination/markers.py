@@ -149,6 +149,8 @@ class MarkerWriter:
                     self._scheduler.now(),
                     committed=order.committed,
                 )
+                if error_code == INVALID_PRODUCER_EPOCH:
+                    error_code, partition = self._append_late(order, topic, index, coordinator_epoch)
                 if error_code in (INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED):
                     return False
                 if partition is not None:
@@ -169,6 +171,24 @@ class MarkerWriter:
                 yield self._scheduler.rest(pause_ms)
                 pause_ms = min(2 * pause_ms, LONGEST_RETRY_MS)
         return True
+
+    def _append_late(self, order: WriteMarkers, topic: str, index: int, coordinator_epoch: int) -> tuple[int, Partition | None]:
+        """Append a marker to a partition that knows a later epoch of the producer, with that epoch.
+
+        Nobody is given a later one before the transaction has ended: a batch came with one that was made up. The decision holds.
+        """
+        partition = self._partitions.get(topic, index)
+        known = None if partition is None else partition.log.producers.by_id.get(order.producer_id)
+        if known is None:
+            return INVALID_PRODUCER_EPOCH, None
+        sentence = (
+            "%s-%d has a batch of producer %d with epoch %d, which nobody was given: the transaction of %s ends there all the same"
+        )
+        log.warning(
+            sentence, topic, index, order.producer_id, known.epoch, order.transactional_id, extra={"cause": "made-up epoch"}
+        )
+        now, committed = self._scheduler.now(), order.committed
+        return self.append(topic, index, order.producer_id, known.epoch, coordinator_epoch, now, committed=committed)
 
 
 def kept(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
