@@ -163,7 +163,11 @@ class InOneProcess(HeldTransactions):
 @contextmanager
 def held_ottla() -> Iterator[HeldTransactions]:
     """Ottla with a partition that is offline."""
-    machine = Machine(transaction_state_log_num_partitions=3, offsets_topic_num_partitions=3)
+    machine = Machine(
+        transaction_state_log_num_partitions=3,
+        offsets_topic_num_partitions=3,
+        transaction_abort_timed_out_transaction_cleanup_interval_ms=200,
+    )
     transactions = InOneProcess(machine)
     transactions.create(TOPIC, [[HERE], [HERE]])
     transactions.create(AWAY, [[HERE]])

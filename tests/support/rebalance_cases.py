@@ -206,9 +206,9 @@ class Rebalances:
 class QuestionerInside(Questioner):
     """Asks an Ottla in this process, whose time passes when it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: object) -> None:
         super().__init__("")
-        self._machine = Machine(offsets_topic_num_partitions=3, num_partitions=1)
+        self._machine = Machine(offsets_topic_num_partitions=3, **settings)
 
     def ask(self, key: int, version: int, body: Any, patience_s: float = 30) -> Any:
         answer = self._machine.begin(key, version, body)
