@@ -86,11 +86,12 @@ def _found_messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool],
 
 
 def told(request: Request[Message], response: Message) -> Message:
-    """A response as the release of its listener says it, with what was refused of the request."""
+    """Return a response as the release of its listener says it, with what was refused of the request, and no endless message."""
     if request.denied is not None:
         response = joined(response, request.denied)
     if not request.release.is_today:
         tell(response, request.release)
+    shortened(response, request.version)
     return response
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from ottla.broker.failures import Mistake
 from ottla.broker.scheduler import Done, Steps
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
-from ottla.broker.serving.refusals import ERROR, shortened
+from ottla.broker.serving.refusals import ERROR
 from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
 from ottla.ports import Buffer
 from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of
@@ -105,7 +105,6 @@ def serve_in_blocks(
             reply = refuse(part, reply)
         if not isinstance(reply, Message):
             return reply
-        shortened(reply, request.version)
         reply = whole.tell(part, reply)
         if _error_of(reply, request.version):
             return reply
