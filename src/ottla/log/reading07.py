@@ -16,6 +16,7 @@ from ottla.log.sidecar07 import END, PAGE_RECORDS, Entry07, Sidecar07, misfit
 from ottla.ports import Disk
 from ottla.records import kernel_07
 from ottla.records.batch import BatchHeader, batches
+from ottla.records.columns import open_batches
 from ottla.records.limits import room_slowly
 from ottla.records.rendered07 import Kind07, Rendering07, open_batch
 
@@ -210,7 +211,7 @@ class Reader07:
                 rendering = yield from open_batch(view, header, MAGICS[walk.kind])
                 size = rendering.size
                 if header.next_offset > offset:
-                    return walk.position + rendering.position_of(offset - header.base_offset)
+                    return walk.position + rendering.position_of(_records_before(offset, view, header))
             walk.passed(header, size)
         return shown.position if following is None else following.begin.position
 
@@ -266,6 +267,13 @@ class Reader07:
         if at < rendering.size and header.codec:
             self._opened.leave(self, walk.position, rendering)
         return rendering.size, written
+
+
+def _records_before(offset: int, view: memoryview, header: BatchHeader) -> int:
+    """Return how many records of a batch come before an offset in it: compaction may have taken some."""
+    if header.record_count == header.next_offset - header.base_offset:
+        return offset - header.base_offset
+    return header.record_count - open_batches(view, from_offset=offset).record_count
 
 
 def _copied(walk: Walk07, skipped: int, out: memoryview) -> int:

@@ -15,6 +15,8 @@ from ottla.log.log import Log
 from ottla.log.sidecar07 import RECORD_BYTES, Damaged07
 from ottla.ports import Now
 from ottla.records import codecs
+from ottla.records.batch import batches
+from ottla.records.build import build
 from ottla.records.kafka07 import message_set
 from ottla.records.rendered07 import Kind07
 from ottla.sim.disk import SimDisk
@@ -163,6 +165,27 @@ def test_compaction_ends_all_positions_and_they_are_not_given_again() -> None:
     case.fill(200, 2)
     assert case.client.start() == seen + 1
     assert case.client.values() == values_today(case.log)[-8:]
+
+
+@pytest.mark.parametrize("codec", [codecs.NONE, codecs.ZSTD])
+def test_a_batch_from_which_compaction_took_records_is_seen_up_to_the_very_record(codec: int) -> None:
+    """Its records are fewer than its offsets."""
+    case = Case(replace(CONFIG, cleanup_policy="compact", min_cleanable_dirty_ratio=0.0))
+    batch = build([b"a", b"b", b"a", b"c"], [b"0", b"1", b"2", b"3"], START.wall_ms, codec=codec)
+    case.log.append(batch, [header for _, header in batches(batch)], 0, START)
+    case.log.roll()
+    now = Now(START.wall_ms + 10**9, 10**9)
+    for files in Compaction(case.log, case.disk, dirtiness(case.log, 0, now), now, bytes(16), 1 << 20).run():
+        for file in files or ():
+            file.sync()
+    case.log.finish_swap()
+    case.log.config = CONFIG
+    seen = []
+    for offset in range(5):
+        case.log.delete_records(offset)
+        case.client.show()
+        seen.append(case.client.values())
+    assert seen == [[b"1", b"2", b"3"], [b"1", b"2", b"3"], [b"2", b"3"], [b"3"], []]
 
 
 def test_a_sidecar_that_does_not_fit_its_log_is_noticed(case: Case) -> None:
