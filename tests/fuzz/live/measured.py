@@ -12,7 +12,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from time import thread_time_ns
 from typing import Any
 
@@ -66,12 +66,11 @@ class Stopwatch:
             self._note(f"request {head} of {len(frame)} bytes", began_ns)
 
     def _job(self, step: Wrapped, scheduler: Any, job: Any) -> Any:
-        began_ns = thread_time_ns()
-        name: Hashable = job.name if isinstance(job.name, str | tuple) else job.steps.__qualname__
+        began_ns, steps = thread_time_ns(), _chain(job.steps)
         try:
             return step(scheduler, job)
         finally:
-            self._note(f"job {name!r:.200}", began_ns)
+            self._note(f"job {steps}", began_ns)
 
     def _stop(self, close: Wrapped, server: Any) -> Any:
         self._serves = False
@@ -92,6 +91,17 @@ class Stopwatch:
         done = "; ".join(self._done) or repr(handle)[:300]
         collected = f", of which {self._collected_ns / 1_000_000:.0f} ms collected garbage" if self._collected_ns else ""
         print(f"{TOLD} of {used_ns / 1_000_000:.0f} ms{collected}: {done}", file=sys.stderr, flush=True)
+
+
+def _chain(steps: Any) -> str:
+    """The generators that wait for each other, the innermost last."""
+    names = list[str]()
+    while hasattr(steps, "gi_frame"):
+        known = steps.gi_frame.f_locals if steps.gi_frame else {}
+        asked = getattr(known.get("request"), "api", None)
+        names.append(steps.__qualname__ if asked is None else f"{steps.__qualname__} of {asked.name}")
+        steps = steps.gi_yieldfrom or known.get("steps")
+    return " > ".join(names)
 
 
 def _wrap(cls: type, name: str, around: Callable[..., Any]) -> None:
