@@ -8,6 +8,7 @@ from ottla.broker.failures import Changes
 from ottla.broker.scheduler import MOST_STEPS, Scheduler, Steps
 from ottla.broker.serving.later import LaterReplies, Promise, Reply
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
+from ottla.broker.serving.slices import awaited
 from ottla.ports import Now, StorageFailed
 from ottla.records import codecs
 from ottla.records.build import build
@@ -77,6 +78,26 @@ def test_computations_take_turns_so_that_a_short_one_need_not_wait_for_a_long_on
     while world.scheduler.busy:
         world.turn()
     assert world.done == ["short", "short told", "long", "long told"]
+
+
+def test_a_block_that_ends_in_a_sync_is_waited_for_until_it_is_synced() -> None:
+    """That its connection may begin other requests meanwhile is no reply."""
+    world, synced = World(), Promise(lambda: NO_REPLY, blocking=False, missing=1)
+
+    def block() -> Steps[Reply]:
+        yield world.scheduler.rest(1)
+        return synced
+
+    told: list[Ready] = []
+    job = awaited(world.later, world.later.computed(block()))
+    world.scheduler.begin("blocks", job, told.append, urgent=True)
+    for _ in range(5):
+        world.turn()
+    assert told == []
+    synced.happened()
+    for _ in range(5):
+        world.turn()
+    assert told == [NO_REPLY]
 
 
 def test_a_computation_that_nobody_waits_for_ends_where_it_is() -> None:

@@ -201,4 +201,8 @@ def _found(promise: Promise | None, found: list[Ready]) -> Steps[Ready]:
 
 
 def _tell_when_ready(promise: Promise, done: Done) -> None:
-    promise.ready = partial(done, None)
+    def ready() -> None:
+        if promise.done:  # or else its connection may only begin other requests
+            done(None)
+
+    promise.ready = ready
