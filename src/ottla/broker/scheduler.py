@@ -35,6 +35,8 @@ Steps: TypeAlias = Generator[Pause, StorageFailed | None, T]
 
 SLICE_MS = 2
 URGENT_SLICE_MS = 2
+MOST_ROUNDS = 64
+"""So often deadlines are called together that were set by those called before, and had passed already."""
 MOST_STEPS = 256
 """A slice ends after so many milliseconds or steps, whichever comes first: a simulated clock may stand still."""
 
@@ -139,14 +141,32 @@ class Scheduler:
         return None
 
     def run_due(self, now: Now) -> None:
-        """Call everything whose deadline has passed, in order of the deadlines; log expected failures."""
+        """Call everything whose deadline has passed, in order of the deadlines; log expected failures.
+
+        What is due at once again and again has its turn the next time, and others theirs before.
+        """
+        for _ in range(MOST_ROUNDS):
+            set_meanwhile = self._run_round(now)
+            if not set_meanwhile:
+                return
+            for entry in set_meanwhile:
+                heapq.heappush(self._heap, entry)
+
+    def _run_round(self, now: Now) -> list[tuple[int, int, Hashable]]:
+        """Call once what has passed, and return what was set meanwhile and has passed, too."""
+        last, set_meanwhile = self._count, list[tuple[int, int, Hashable]]()
         while (mono_ms := self.next_ms()) is not None and mono_ms <= now.mono_ms:
-            _, _, key = heapq.heappop(self._heap)
+            entry = heapq.heappop(self._heap)
+            if entry[1] > last:
+                set_meanwhile.append(entry)
+                continue
+            key = entry[2]
             _, due = self._live.pop(key)
             try:
                 due(now)
             except EXPECTED as failure:
                 log.error("%s failed: %s", key, failure)
+        return set_meanwhile
 
     def _forget_cancelled(self) -> None:
         self._heap = [entry for entry in self._heap if self._live.get(entry[2], (0,))[0] == entry[1]]

@@ -247,7 +247,7 @@ class Life:
             while time.monotonic() < until:
                 asked = requests.make(self._any_api(rng))
                 client = rng.choice(("fuzz", "fuzz", f"fuzz{number}", "", "%s\n", "x" * 300))
-                if not await self._ask(reader, writer, asked, client, rng):
+                if not await self._ask(reader, writer, requests, asked, client):
                     return
         finally:
             writer.close()
@@ -261,9 +261,10 @@ class Life:
         return rng.choice(self._apis) if key in SELDOM else key
 
     async def _ask(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: Asked, client: str, rng: random.Random
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, requests: Requests, asked: Asked, client: str
     ) -> bool:
         """Ask and judge the answer; whether the connection can go on."""
+        rng = requests.rng
         name, correlation_id = f"{API[asked.key].name} v{asked.version}", rng.randrange(1 << 31)
         try:
             frame = b"".join(encode_request(FrameHeader(asked.key, asked.version, correlation_id, client), asked.body))
@@ -290,16 +291,18 @@ class Life:
         except (OSError, EOFError):
             self.closed[f"{name}{'' if is_sound else ' spoiled'}"] += 1
             return False
-        self._judge(name, asked, reply, correlation_id if is_sound else None)
+        if self._judge(name, asked, reply, correlation_id if is_sound else None):
+            requests.succeeded(asked)
         return True
 
-    def _judge(self, name: str, asked: Asked, reply: bytes, correlation_id: int | None) -> None:
+    def _judge(self, name: str, asked: Asked, reply: bytes, correlation_id: int | None) -> bool:
+        """Look for faults in a reply; whether it answers the request without an error."""
         version = 0 if asked.key == 18 and reply[4:6] == b"\0\x23" else asked.version
         try:
             found, answer = decode_response(asked.key, version, reply)
         except Malformed as malformed:
             self._fault(f"unreadable {name}", f"{malformed}: {reply[:200].hex()}")
-            return
+            return False
         if correlation_id is not None and found != correlation_id:
             self._fault(f"correlation id {name}", f"{found} instead of {correlation_id}")
         codes = set(error_codes(answer))
@@ -308,6 +311,7 @@ class Life:
             self._fault(f"UNKNOWN_SERVER_ERROR {name}", f"{asked.body!r:.1000} -> {answer!r:.1000}")
         if correlation_id is not None:
             self._memory.learn(API[asked.key].name, asked.body, answer)
+        return correlation_id is not None and codes <= {0}
 
     def _read_log(self) -> None:
         written = self.broker.log_path.read_bytes()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -26,6 +28,8 @@ ROOM_BYTES: Final = (20_000, 20_000, 20_000, 300_000, 3_000_000)
 DISTINCT: Final = 6
 """Items of a long list that are made one by one; the others are like them under names of their own."""
 
+GOOD: Final = 6
+"""Requests of an API that are remembered because they met no error."""
 CONFIGS: Final = [name for kind in (BrokerSettings, TopicSettings, GroupConfigs) for name in kind.DECLARED]
 USUAL: Final[dict[str, tuple[Any, ...]]] = {
     "topic": ("t0", "t1", "t2", "t3", "t4", "new0"),
@@ -124,32 +128,56 @@ class Requests:
     """Makes requests, one after the other. The same seed and the same answers give the same ones."""
 
     def __init__(self, rng: random.Random, memory: Memory) -> None:
-        self._rng = rng
+        self.rng = rng
         self._memory = memory
         self._api = ""
         self._version = 0
         self._extreme = 0.0
         self._room = 0
         self._known: dict[str, Any] = {}
+        self._good: dict[int, deque[Asked]] = {}
+
+    def succeeded(self, asked: Asked) -> None:
+        """Remember a request that met no error: later ones are made from it."""
+        if self._room > 0:
+            self._good.setdefault(asked.key, deque(maxlen=GOOD)).append(asked)
 
     def make(self, key: int) -> Asked:
         """A request of an API, in any version there ever was."""
-        rng, api = self._rng, API[key]
+        rng, api = self.rng, API[key]
         self._api, self._version = api.name, rng.choice((*api.versions, api.versions[-1]))
         self._extreme = rng.choice((0.0, 0.0, 0.0, 0.0, 0.03, 0.05, 0.2, 0.6))
         self._room = rng.choice(ROOM_BYTES)
         self._known = self._memory.recall(rng)
+        if key in self._good and rng.random() < 0.5:
+            good = rng.choice(self._good[key])
+            self._version, body = good.version, deepcopy(good.body)
+            self._vary(body, rng.choice((0.0, 0.1, 0.3)))
+            return Asked(key, good.version, body)
         return Asked(key, self._version, cast("Message", self._struct(api.request)))
+
+    def _vary(self, made: Struct, share: float) -> None:
+        """Replace what is known otherwise by now, and a share of all else."""
+        rng = self.rng
+        for field in made.WIRE.fields:
+            value = getattr(made, field.name)
+            if self._version not in field.present:
+                continue
+            if field.kind == "struct" and value is not None:
+                for below in value[:5] if isinstance(value, list) else (value,):
+                    self._vary(below, share)
+            elif rng.random() < share or (meaning(self._api, field.name) in self._known and rng.random() < 0.5):
+                setattr(made, field.name, self._value(field))
 
     def _struct(self, cls: type[Struct]) -> Struct:
         made = cls()
         for field in cls.WIRE.fields:
-            if self._version in field.present and not (field.tag is not None and self._rng.random() < 0.5):
+            if self._version in field.present and not (field.tag is not None and self.rng.random() < 0.5):
                 setattr(made, field.name, self._value(field))
         return made
 
     def _value(self, field: Field) -> Any:
-        rng = self._rng
+        rng = self.rng
         can_be_null = self._version in field.nullable
         if can_be_null and rng.random() < (self._extreme or 0.3 * (field.default is None)):
             return None
@@ -157,7 +185,7 @@ class Requests:
             return self._one(field, can_be_null)
         if rng.random() < self._extreme and self._room > 0:
             return self._many(field, rng.choice(extremes.COUNTS))
-        return [self._one(field) for _ in range(1 if not self._extreme else rng.choice((1, 1, 1, 2, 3)))]
+        return [self._one(field) for _ in range(rng.choice((1, 1, 1, 2, 3) if self._extreme else (0, 1, 1, 1, 1)))]
 
     def _many(self, field: Field, count: int) -> list[Any]:
         """A long list: a few of them are made, and the others are like these, half the time with names of their own."""
@@ -165,7 +193,7 @@ class Requests:
         made = [self._one(field) for _ in range(min(count, DISTINCT))]
         count = min(count, max(DISTINCT, self._room * max(len(made), 1) // max(before - self._room, 1)))
         self._room -= count * 8
-        differ = self._rng.random() < 0.5
+        differ = self.rng.random() < 0.5
         for number in range(len(made), count):
             one = made[number % DISTINCT]
             made.append(self._like(one, number) if differ else one)
@@ -189,18 +217,18 @@ class Requests:
         self._room -= 8
         if field.kind == "struct":
             return self._struct(field.struct)
-        if self._rng.random() < self._extreme:
+        if self.rng.random() < self._extreme:
             return self._wild(field)
         if field.kind in ("bytes", "records"):
             return self._bytes(field)
         name = meaning(self._api, field.name)
-        if field.default not in (None, 0, "") and self._rng.random() < 0.7:
+        if field.default not in (None, 0, "") and self.rng.random() < 0.7:
             return field.default
         found = self._usual(name, field)
         return found if found is not None or can_be_null else self._plain(field)
 
     def _wild(self, field: Field) -> Any:
-        rng = self._rng
+        rng = self.rng
         if field.kind in ("str", "plain"):
             found = extremes.text(rng, self._room)
             self._room -= len(found)
@@ -215,7 +243,7 @@ class Requests:
 
     def _usual(self, name: str, field: Field) -> Any:
         """Something usual of the field's type; None if nothing is known."""
-        rng = self._rng
+        rng = self.rng
         fits: type | tuple[type, ...] = str if field.kind in ("str", "plain") else bytes if field.kind == "16s" else (int, float)
         choice = [self._known[name]] * 3 if name in self._known else []
         if name == "value" and field.kind == "str":
@@ -233,15 +261,15 @@ class Requests:
 
     def _plain(self, field: Field) -> Any:
         if field.kind in ("str", "plain"):
-            return self._rng.choice(("a", "t0", "g0", ""))
+            return self.rng.choice(("a", "t0", "g0", ""))
         if field.kind == "16s":
             return bytes(16)
         if field.kind == "?":
-            return self._rng.random() < 0.3
-        return float(self._rng.randrange(3)) if field.kind == "d" else self._rng.choice((field.default, field.default, 0, 1))
+            return self.rng.random() < 0.3
+        return float(self.rng.randrange(3)) if field.kind == "d" else self.rng.choice((field.default, field.default, 0, 1))
 
     def _bytes(self, field: Field) -> bytes:
-        rng = self._rng
+        rng = self.rng
         if field.name == "hmac" and "hmac" in self._known:
             return cast("bytes", self._known["hmac"])
         if field.name == "metadata":
@@ -252,7 +280,7 @@ class Requests:
 
     def _records(self) -> bytes:
         """A batch, or several: mostly one that a partition takes."""
-        rng = self._rng
+        rng = self.rng
         made = b""
         for _ in range(rng.choice((1, 1, 1, 2))):
             values = [rng.choice((None, b"", b"value", bytes(1000))) for _ in range(rng.choice((1, 1, 3, 100)))]

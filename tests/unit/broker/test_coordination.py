@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.serving.later import Promise
+from ottla.coord.group_machine import GroupMachine
 from ottla.coord.partitioning import partition_of
 from ottla.records.batch import read_header
 from ottla.records.build import build
@@ -19,6 +20,7 @@ from ottla.wire.api.describe_groups import DescribeGroupsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.join_group import JoinGroupRequest
+from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.list_groups import ListGroupsRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
@@ -101,6 +103,33 @@ def stable_member(machine: Machine, group: str) -> Any:
     body = SyncGroupRequest(group_id=group, member_id=joined.member_id, generation_id=1, assignments=[assigned])
     assert machine.ask(SYNC, 3, body).assignment == b"all"
     return joined
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -(1 << 31)])
+def test_static_members_who_stay_away_keep_nobody_waiting_whatever_time_they_named(machine: Machine, timeout_ms: int) -> None:
+    """Each time that nobody had joined by then, it was over again at once."""
+    bodies = [join_request("g") for _ in range(2)]
+    bodies[0].group_instance_id, bodies[0].rebalance_timeout_ms = "a", timeout_ms
+    joining = [machine.begin(JOIN, version, body) for version, body in zip((5, 3), bodies, strict=True)]
+    machine.pass_time(3000)
+    static, other = (machine.finish(JOIN, version, promise) for version, promise in zip((5, 3), joining, strict=True))
+    for each in (static, other):
+        assert machine.ask(SYNC, 3, SyncGroupRequest(group_id="g", member_id=each.member_id, generation_id=1)).error_code == NONE
+    leaving = LeaveGroupRequest.MemberIdentity(member_id=other.member_id)
+    assert machine.ask(13, 5, LeaveGroupRequest(group_id="g", members=[leaving])).error_code == NONE
+    turns, decide = 0, GroupMachine.decide
+
+    def counted(self: GroupMachine, *asked: Any) -> Any:
+        nonlocal turns
+        turns += 1
+        assert turns < 100, "it never comes to an end"
+        return decide(self, *asked)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GroupMachine, "decide", counted)
+        machine.pass_time(1)
+        machine.pass_time(1)
+    assert turns < 5
 
 
 def neighbour(group: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.scheduler import MOST_STEPS, Countdown, Done, Scheduler, Steps
+from ottla.broker.scheduler import MOST_ROUNDS, MOST_STEPS, Countdown, Done, Scheduler, Steps
 from ottla.ports import EntryExists, NoEntry, Now, StorageFailed, TryAgain, VersionConflict
 from ottla.sim.clock import SimClock
 from ottla.wire import Malformed
@@ -87,6 +87,24 @@ def test_what_one_deadline_is_refused_keeps_no_other_back(refusal: Exception, ca
     scheduler.run_due(at(3))
     assert calls == [at(3)]
     assert caplog.messages == [f"first failed: {refusal}"]
+
+
+def test_what_is_due_at_once_for_ever_keeps_nobody_from_a_turn() -> None:
+    scheduler, calls = Scheduler(SimClock()), list[str]()
+
+    def again(now: Now) -> None:
+        assert len(calls) < 5000, "nobody else would ever have a turn"
+        calls.append("again")
+        scheduler.at("again", now.mono_ms - 1, again)
+
+    scheduler.at("again", 1, again)
+    scheduler.at("other", 2, lambda now: calls.append("other"))
+    scheduler.run_due(at(2))
+    assert calls[:2] == ["again", "other"]
+    assert calls.count("again") == MOST_ROUNDS
+    assert scheduler.next_ms() == 1, "it goes on the next time"
+    scheduler.run_due(at(3))
+    assert calls.count("again") == 2 * MOST_ROUNDS
 
 
 def test_a_mistake_is_never_taken_for_a_refusal() -> None:

@@ -25,6 +25,9 @@ from ottla.wire.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 
 log = logging.getLogger("ottla.coord")
 
+LEAST_AGAIN_MS = 1000
+"""A join phase for which nobody has come goes on for so long at least: members may name any time, also one that is over."""
+
 
 def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
     """Members have changed: start a rebalance, or see whether the one under way is complete."""
@@ -90,7 +93,7 @@ def complete(draft: ClassicDraft) -> None:
     elif _elect_leader(draft):
         _begin_generation(draft)
     else:
-        draft.after(JoinKey(group_id), draft.group.rebalance_timeout_ms)
+        draft.after(JoinKey(group_id), max(draft.group.rebalance_timeout_ms, LEAST_AGAIN_MS))
 
 
 def _store_empty(draft: ClassicDraft) -> None:
