@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 
 from ottla.broker.broker import BrokerMachine
+from ottla.broker.failures import Mistake
 from ottla.broker.serving.later import Promise
-from ottla.broker.serving.request import Answer, Peer
+from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.ports import Buffer, Now
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR
 
@@ -67,7 +69,9 @@ class Door:
                 return None
             self._broker.changes.mistakes += 1
             log.error(REFUSED, peer, _shown(frame), exc_info=error, extra={"cause": "mistake"})
-            return self._routers[peer.release.dialect].refuse(UNKNOWN_SERVER_ERROR, SENTENCE)
+            refuse = partial(self._routers[peer.release.dialect].refuse, UNKNOWN_SERVER_ERROR, SENTENCE)
+            refused = self._broker.changes.attempted(refuse)
+            return Close(SENTENCE) if isinstance(refused, Mistake) else refused  # perhaps it was in how answers are made
 
     def fail(self, error: Exception, where: str) -> None:
         """End the broker, and log why, once."""

@@ -175,7 +175,7 @@ def test_over_time_a_replication_quota_lets_as_much_through_as_it_says(num: int)
     assert used == pytest.approx(100_000, rel=0.05)
 
 
-@pytest.mark.parametrize("per_second", [5e-324, 1e-300, 1e-9, 1.0])
+@pytest.mark.parametrize("per_second", [0.0, 5e-324, 1e-300, 1e-9, 1.0])
 @pytest.mark.parametrize("amount", [1, 10**6, 2**62])
 def test_a_debt_of_any_size_can_be_told(per_second: float, amount: int) -> None:
     bucket = TokenBucket(per_second, per_second, 0)

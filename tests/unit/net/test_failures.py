@@ -66,6 +66,20 @@ def test_a_mistake_in_deciding_a_request_costs_that_request_alone(
 
 
 @pytest.mark.expects_errors("met a mistake in Ottla")
+def test_a_mistake_in_how_answers_are_made_closes_a_connection_and_ends_nothing() -> None:
+    with ottla.Broker() as broker:
+        assert broker._running is not None
+        made = broker._running.broker._router
+        with Raw(broker.address) as client:
+            made.encode_by(mistaken)
+            client.send(request(API_VERSIONS, 0, 1))
+            assert client.is_closed()
+            made.encode_by(router.encoded)
+        with Raw(broker.address) as other:
+            assert other.is_served()
+
+
+@pytest.mark.expects_errors("met a mistake in Ottla")
 def test_of_a_long_request_that_met_a_mistake_the_log_shows_the_first_200_bytes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -41,4 +41,7 @@ class TokenBucket:
     def debt_ms(self, now_ms: int) -> int:
         """Return how long it takes until the debt is paid, at most as long as a response can say; 0 without a debt."""
         left = self.left(now_ms)
-        return 0 if left >= 0 else ceil(min(-left / self.per_second * MS, LONGEST_TOLD_MS))
+        if left >= 0:
+            return 0
+        # A quota near the smallest number there is becomes 0 as a rate.
+        return ceil(min(-left / self.per_second * MS, LONGEST_TOLD_MS)) if self.per_second else LONGEST_TOLD_MS
