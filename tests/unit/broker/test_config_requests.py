@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.broker.broker import BrokerMachine
+from ottla.broker.handlers.alter_configs import MOST_CHANGES
 from ottla.broker.releases import find
 from ottla.ports import Change, StorageFailed
 from ottla.sim.registry import MemoryRegistry
@@ -224,6 +225,14 @@ def test_a_setting_given_twice_or_only_validated_changes_nothing() -> None:
     assert alter(machine, TOPIC, "t", ("retention.ms", SET, "1"), validate_only=True) == NONE
     assert alter(machine, BROKER, "1", ("log.retention.ms", SET, "1"), validate_only=True) == NONE
     assert entry(machine, TOPIC, "t", "retention.ms").value == "604800000"
+
+
+def test_more_settings_of_a_resource_than_can_be_meant_are_refused_unseen() -> None:
+    machine = machine_with_topic()
+    many = [(f"unknown.{number}", 0, "1") for number in range(MOST_CHANGES + 1)]
+    assert alter(machine, BROKER, "1", *many) == INVALID_REQUEST
+    assert machine.broker.settings.of_this_broker == {}
+    assert alter(machine, BROKER, "1", *many[:3]) == NONE
 
 
 def test_the_older_request_replaces_all_settings() -> None:

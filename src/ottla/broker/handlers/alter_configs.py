@@ -53,6 +53,8 @@ Alter = Callable[[AlterRooms, Altering, str, list[ConfigChange], Mapping[str, st
 """Decides the changes of the resource of a name over these texts, or with None over what it has. Raises `ConfigRefused`."""
 
 
+MOST_CHANGES = 5000
+"""So many settings of one resource are looked at in one go; there are some hundreds."""
 ONE_BY_ONE = Slices(((("resources",), ("responses",)),), things=10, whole_bytes=1024, unique=("resource_type", "resource_name"))
 
 
@@ -60,7 +62,7 @@ ONE_BY_ONE = Slices(((("resources",), ("responses",)),), things=10, whole_bytes=
 def alter_configs(request: Request[AlterConfigsRequest], rooms: AlterRooms) -> Reply:
     """Replace all settings that a resource has of its own by those given."""
     resources = request.body.resources
-    changes = [[ConfigChange(config.name, SET, config.value) for config in resource.configs] for resource in resources]
+    changes = [[ConfigChange(each.name, SET, each.value) for each in one.configs[: MOST_CHANGES + 1]] for one in resources]
 
     def altered() -> Steps[Reply]:
         decisions = yield from _decided(rooms, request, resources, changes, {})
@@ -75,7 +77,8 @@ def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], 
     """Change some of a resource's settings, and leave the others (KIP-339)."""
     resources = request.body.resources
     changes = [
-        [ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs] for resource in resources
+        [ConfigChange(each.name, each.config_operation, each.value) for each in one.configs[: MOST_CHANGES + 1]]
+        for one in resources
     ]
 
     def altered() -> Steps[Reply]:
@@ -148,6 +151,8 @@ def _altered(
 
 def _check(changes: list[ConfigChange]) -> None:
     """Refuse changes that make no sense for any resource."""
+    if len(changes) > MOST_CHANGES:
+        raise ConfigRefused(INVALID_REQUEST, f"More than {MOST_CHANGES} settings of a resource are given: change fewer at a time.")
     for name, times in Counter(change.name for change in changes).items():
         if times > 1:
             raise ConfigRefused(INVALID_REQUEST, f"Error due to duplicate config keys: give {name} once.")
