@@ -53,13 +53,14 @@ MUTATED: Final = 0.05
 SELDOM: Final = (20, 42, 36, 17, 31, 7)
 """APIs that end what others need: topics, groups, connections, rules."""
 OFTEN: Final = (0, 1, 11, 14, 19, 22, 24, 25, 26, 28, 44, 68, 8, 9)
+TURNED_AWAY: Final = re.compile("refused a connection|made a connection of")
+"""What the log says where limits of connections were set that keep new ones out."""
 STOP_S: Final = 40.0
 KEPT_FRAMES: Final = 200
 UNSERVED: Final = 0.02
 """Of requests, those of APIs that a lone broker does not serve."""
 FAILS_AS_KAFKA: Final = ("CreateAcls", "WriteTxnMarkers", "Fetch", "ListOffsets v0", "OffsetCommit v0", "OffsetFetch v0")
 """APIs in which Kafka says UNKNOWN_SERVER_ERROR to what makes no sense. A mistake would be in the log."""
-ENTRY_BEGINS: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+ [A-Z]+ ")
 
 
 FIRST: Final[tuple[tuple[int, int, Message], ...]] = (
@@ -202,7 +203,7 @@ class Life:
                 raise done
         if not self.broker.is_running:
             self._fault("exit", "the broker ended")
-        elif not await self._is_alive():
+        elif not await self._is_alive() and not TURNED_AWAY.search(self.broker.log):
             os.kill(self.broker.pid, signal.SIGUSR1)
             self._fault("stuck", f"a new connection was not answered within {ALIVE_S:.0f} s")
 
