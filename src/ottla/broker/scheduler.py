@@ -146,27 +146,22 @@ class Scheduler:
         What is due at once again and again has its turn the next time, and others theirs before.
         """
         for _ in range(MOST_ROUNDS):
-            set_meanwhile = self._run_round(now)
+            last, set_meanwhile = self._count, list[tuple[int, int, Hashable]]()
+            while (mono_ms := self.next_ms()) is not None and mono_ms <= now.mono_ms:
+                entry = heapq.heappop(self._heap)
+                if entry[1] > last:
+                    set_meanwhile.append(entry)
+                    continue
+                key = entry[2]
+                _, due = self._live.pop(key)
+                try:
+                    due(now)
+                except EXPECTED as failure:
+                    log.error("%s failed: %s", key, failure)
             if not set_meanwhile:
                 return
             for entry in set_meanwhile:
                 heapq.heappush(self._heap, entry)
-
-    def _run_round(self, now: Now) -> list[tuple[int, int, Hashable]]:
-        """Call once what has passed, and return what was set meanwhile and has passed, too."""
-        last, set_meanwhile = self._count, list[tuple[int, int, Hashable]]()
-        while (mono_ms := self.next_ms()) is not None and mono_ms <= now.mono_ms:
-            entry = heapq.heappop(self._heap)
-            if entry[1] > last:
-                set_meanwhile.append(entry)
-                continue
-            key = entry[2]
-            _, due = self._live.pop(key)
-            try:
-                due(now)
-            except EXPECTED as failure:
-                log.error("%s failed: %s", key, failure)
-        return set_meanwhile
 
     def _forget_cancelled(self) -> None:
         self._heap = [entry for entry in self._heap if self._live.get(entry[2], (0,))[0] == entry[1]]
