@@ -191,8 +191,9 @@ class Requests:
         """A long list: a few of them are made, and the others are like these, half the time with names of their own."""
         before = self._room
         made = [self._one(field) for _ in range(min(count, DISTINCT))]
-        count = min(count, max(DISTINCT, self._room * max(len(made), 1) // max(before - self._room, 1)))
-        self._room -= count * 8
+        each = max(8, (before - self._room) // max(len(made), 1))
+        count = min(count, max(DISTINCT, self._room // each))
+        self._room -= max(0, count - len(made)) * each
         differ = self.rng.random() < 0.5
         for number in range(len(made), count):
             one = made[number % DISTINCT]
