@@ -49,6 +49,7 @@ races: .venv/ready
 
 sim: .venv/ready
 	$(BIN)/python -m ottla.sim.crashes --points 20000
+	$(BIN)/python -m ottla.sim.followers --seeds 2000
 	$(BIN)/python -m ottla.sim.groups --seeds 5000
 	$(BIN)/python -m ottla.sim.transactions --seeds 1000
 	$(BIN)/python -m ottla.sim.brokers --seeds 500

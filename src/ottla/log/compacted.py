@@ -59,6 +59,11 @@ def is_compact(known: set[Compact], segment: Segment) -> bool:
     return (segment.base_offset, segment.size) in known or (segment.base_offset, ANY_SIZE) in known
 
 
+def may_grow(known: set[Compact], segment: Segment) -> bool:
+    """Whether offsets may be missing within a segment whatever its size."""
+    return (segment.base_offset, ANY_SIZE) in known
+
+
 def note_sizes(disk: Disk, path: str, sizes: Iterable[Compact]) -> None:
     """Take these for compacted segments, too; durable on return. Raises `StorageFailed`."""
     _write(disk, path, (read_compacted(disk, path) or set()).union(sizes), sync=True)

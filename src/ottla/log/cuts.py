@@ -22,11 +22,12 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 class PlannedCut(NamedTuple):
-    """A log is to end with `end_offset`, at a `position` in one of its segments, with these producers.
+    """A log is to end with `end_offset`, at a `position` in one of its segments, with these producers, to be cut at `offset`.
 
     It is as of so many earlier `cuts`: after another one it says nothing.
     """
 
+    offset: int
     segment: Segment
     position: int
     end_offset: int

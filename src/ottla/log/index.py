@@ -121,7 +121,10 @@ class SparseIndex:
         if self._file is not None or self._disk.exists(self.path):
             file = self._open()
             if file.size != stored * self._entry.size or not stored:  # an earlier start may have cut it, and synced nothing
-                self._cut_file(file, stored)
+                try:
+                    self._cut_file(file, stored)
+                finally:  # it may be shorter, though that could not be synced
+                    self._stored, self._last = min(self.stored, file.size // self._entry.size), None
         self._stored = stored
         in_memory = max(0, count - stored)
         del self._firsts[in_memory:], self._seconds[in_memory:]

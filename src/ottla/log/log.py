@@ -289,7 +289,7 @@ class Log(LogUpkeep):
                 continue
             spans = [*((segment, segment.size) for segment in segments[:-1]), (segments[-1], position)]
             producers = yield from producers_at(self._disk, self.path, self._snapshots, spans)
-            plan = PlannedCut(segments[-1], position, end_offset, producers, cuts)
+            plan = PlannedCut(offset, segments[-1], position, end_offset, producers, cuts)
             if self.is_current(plan):
                 return plan
 
@@ -297,10 +297,14 @@ class Log(LogUpkeep):
         """Whether a planned cut can be made still: its segment is there, as it was."""
         return plan.cuts == self.cuts and plan.segment in self.segments
 
+    def loses_all(self, plan: PlannedCut) -> bool:
+        """Whether nothing is left after a planned cut: the log begins anew, where the leader ends if it began beyond that."""
+        return min(plan.offset, plan.end_offset) < self.log_start_offset
+
     def cut(self, plan: PlannedCut) -> None:
         """Make a planned cut. After `StorageFailed` it is made as well, and `finish_cut` has the files follow."""
-        if plan.end_offset < self.log_start_offset:
-            self.restart_at(self.log_start_offset)
+        if self.loses_all(plan):
+            self.restart_at(min(plan.offset, self.log_start_offset))
             return
         self.finish_swap()
         assert self.is_current(plan), "a plan from before another cut says nothing of what the log holds now"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from crc32c import crc32c
 
 from ottla.log.aborted import AbortedNotes
-from ottla.log.compacted import Compact, is_compact, note_compacted, read_compacted
+from ottla.log.compacted import Compact, is_compact, may_grow, note_compacted, read_compacted
 from ottla.log.config import LogConfig
 from ottla.log.cuts import take_place
 from ottla.log.damaged import Damaged
@@ -153,6 +153,8 @@ class Opening:
                 segment.may_have_gaps = is_compact(self._compacted, segment)
             elif segment is not segments[-1]:
                 segment.may_have_gaps = self.config.compacts or (self.clean and self._is_strange)
+        if self._compacted is not None:  # a process may have ended within a cut that had removed the segments behind it
+            segments[-1].is_complete = segments[-1].may_have_gaps and not may_grow(self._compacted, segments[-1])
 
     def _note_compacted(self) -> None:
         """Note what was found so, or the next start would take gaps for damage."""

@@ -50,7 +50,8 @@ class Segment:
     """Batches from `base_offset` on, `size` bytes. Timestamps are in ms.
 
     `unproven` says what is known of bytes that this process did not write; None if all of them are known to be sound.
-    `may_have_gaps`: compaction wrote it. `has_jumps`: offsets were missing between batches that were passed by `load_end`.
+    `may_have_gaps`: compaction wrote it, and `is_complete`: as large as that was noted, so that it must not grow. `has_jumps`:
+    offsets were missing between batches that were passed by `load_end`.
     """
 
     __slots__ = (
@@ -73,6 +74,7 @@ class Segment:
         "has_jumps",
         "index",
         "index_bytes",
+        "is_complete",
         "may_have_gaps",
         "size",
         "times",
@@ -90,7 +92,7 @@ class Segment:
         self._transactions: TransactionIndex | None = None
         self._file: File | None = None
         self.index_bytes = 0
-        self.may_have_gaps = self.has_jumps = False
+        self.may_have_gaps = self.has_jumps = self.is_complete = False
         self._bytes_since_entry = 0
         self._first_timestamp = UNKNOWN
         self._first_look_ms = UNKNOWN
@@ -229,6 +231,7 @@ class Segment:
             self.size + size > config.segment_bytes
             or last_offset - self.base_offset > LARGEST_RELATIVE
             or self.index_bytes + TIME_ENTRY.size > config.segment_index_bytes
+            or self.is_complete
             or (
                 (
                     self._first_timestamp < 0
@@ -470,6 +473,7 @@ class Segment:
         """Let the batches end at `size`, and what is known of them: `truncate` has the files follow before anything is appended."""
         self.size = size
         self._records_end = UNKNOWN
+        self.is_complete = False
         if not size:
             self._first_timestamp = self._first_look_ms = UNKNOWN
         if self.unproven is not None:

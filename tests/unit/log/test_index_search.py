@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
+from contextlib import suppress
 from itertools import accumulate
 
 import pytest
 
 from ottla.log.index import PAGE, Pair, SparseIndex, offset_index, time_index
-from ottla.ports import File
+from ottla.ports import File, StorageFailed
 from ottla.sim.disk import SimDisk
 
 
@@ -77,3 +78,20 @@ def test_what_is_cleared_does_not_come_back_though_an_earlier_start_could_not_sy
     offset_index(disk, "t-0/x.index", new=False).clear()
     disk.crash(random.Random(seed))
     assert disk.size("t-0/x.index") == 0
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_an_index_whose_cut_could_not_be_synced_is_cut_again(after: int) -> None:
+    disk = SimDisk()
+    index = offset_index(disk, "index", new=True)
+    for number in range(10):
+        index.add(number, 100 * number)
+    index.flush()
+    disk.fail(after)
+    for _ in range(2):
+        with suppress(StorageFailed):
+            index.keep_below(5, 0)
+    disk.heal()
+    assert index.last() == (4, 400)
+    index.keep_below(3, 0)
+    assert (len(index), index.floor(7)) == (3, (2, 200))

@@ -150,7 +150,6 @@ def wanted(name: str) -> tuple[object, ...]:
     return (1000, 1000, [], [], {}, {}, []) if name == "anew" else state_after(ENDS[name])
 
 
-@pytest.mark.expects_errors
 @pytest.mark.parametrize("name", CUTS)
 def test_a_cut_that_the_disk_refuses_at_any_operation_is_made_when_it_is_tried_again(name: str) -> None:
     refused = 0
@@ -179,7 +178,6 @@ def test_a_cut_that_the_disk_refuses_at_any_operation_is_made_when_it_is_tried_a
     assert refused > 3
 
 
-@pytest.mark.expects_errors
 @pytest.mark.parametrize("name", CUTS)
 def test_after_a_refused_cut_a_log_goes_on_as_what_it_says_it_is(name: str) -> None:
     """The leader may have changed meanwhile, so that nobody wants the cut any more."""
@@ -362,3 +360,43 @@ def test_a_log_that_begins_anew_where_it_began_knows_no_producers_of_before() ->
     assert (log.log_start_offset, log.log_end_offset, log.producers.by_id) == (base, base, {})
     disk.kill()
     assert open_log(disk, was_killed=True).producers.by_id == {}
+
+
+def test_a_compacted_segment_that_is_the_last_one_after_a_kill_does_not_grow() -> None:
+    """Its size is what tells that compaction wrote it, and the kill came before anything else was noted of it."""
+    disk = CutDisk()
+    log = open_log(disk, COMPACTED)
+    many(log, Leader(3), 40)
+    log.roll()
+    sync(log)
+    for files in Compaction(log, disk, dirtiness(log, 0, NOW), NOW, bytes(16)).run():
+        for file in files or ():
+            file.sync()
+    take(log, Leader(3, 40).plain())
+    expected = records(log)[:-1]
+    for name in disk.list("t-0"):
+        if name.startswith("00000000000000000040"):
+            disk.remove(f"t-0/{name}")
+    disk.kill()
+    for _ in range(2):
+        log = open_log(disk, COMPACTED, was_killed=True)
+        assert records(log) == expected
+        take(log, Leader(5, log.log_end_offset).plain())
+        expected = records(log)
+        disk.kill()
+    assert records(open_log(disk, COMPACTED, was_killed=True)) == expected
+
+
+@pytest.mark.parametrize("offset", [3, 8, 11, 12])
+def test_a_log_that_begins_beyond_the_end_of_its_leader_begins_there(offset: int) -> None:
+    """Or it would be told so again and again."""
+    disk = CutDisk()
+    log = filled(disk)
+    log.delete_records(13)
+    log.retain(NOW)
+    log.truncate_to(offset)
+    assert (log.log_start_offset, log.log_end_offset) == (offset, offset)
+    take(log, Leader(7, offset).plain())
+    disk.kill()
+    again = open_log(disk, was_killed=True)
+    assert (again.log_start_offset, again.log_end_offset) == (offset, offset + 1)

@@ -104,24 +104,24 @@ class Checkpoints:
                 self._offsets[HIGH_WATERMARKS][partition.topic, partition.index] = partition.high_watermark
         self._scheduler.begin(HIGH_WATERMARKS, self._replace(HIGH_WATERMARKS))
 
-    def says_more(self, partition: Partition, offset: int) -> bool:
-        """Whether more than what is below an offset counts as synced or compacted."""
+    def says_more(self, partition: Partition, offset: int, latest_start: int) -> bool:
+        """Whether more than what is below an offset counts as synced or compacted, or a log begins after `latest_start`."""
         key = (partition.topic, partition.index)
-        return any(self._offsets[name].get(key, 0) > offset for name in (RECOVERY_POINTS, CLEANED_OFFSETS))
+        return any(self._offsets[name].get(key, 0) > most for name, most in _of_a_cut(offset, latest_start))
 
-    def lower(self, partition: Partition, offset: int) -> Steps[None]:
+    def lower(self, partition: Partition, offset: int, latest_start: int) -> Steps[None]:
         """Have the files say, on stable storage, that no more than this is synced and compacted: before the log is cut there.
 
         What is written there later would be passed over by compaction, and older records of its keys would stay. Raises
         `StorageFailed`.
         """
         key = (partition.topic, partition.index)
-        for name in (RECOVERY_POINTS, CLEANED_OFFSETS):
+        for name, most in _of_a_cut(offset, latest_start):
             noted = self._offsets[name]
             before = noted.get(key, 0)
-            if before <= offset:
+            if before <= most:
                 continue
-            noted[key] = offset
+            noted[key] = most
             failure = yield partial(self._bring_up_to_date, name)
             if failure is not None:
                 noted[key] = before
@@ -332,6 +332,11 @@ class Checkpoints:
         self.touched[partition] = None
         sentence = "%s: its checkpoint could not be written: %s; %s"
         log.error(sentence, partition, failure, _what_comes_of(failure), extra=CAUSE)
+
+
+def _of_a_cut(offset: int, latest_start: int) -> Iterable[tuple[str, int]]:
+    """What each file may say at most of a log that is about to be cut."""
+    return (RECOVERY_POINTS, offset), (CLEANED_OFFSETS, offset), (LOG_START_OFFSETS, latest_start)
 
 
 def _told(done: Done, failure: StorageFailed | None, now: Now) -> None:

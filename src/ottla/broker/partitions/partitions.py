@@ -168,15 +168,15 @@ class Partitions:
                 self.syncs.configured(partition, now)
             self._on_change(partition)
 
-    def before_cut(self, partition: Partition, offset: int) -> Steps[None]:
+    def before_cut(self, partition: Partition, offset: int, latest_start: int) -> Steps[None]:
         """What comes before a log is cut at an offset: nothing is on its way to the disk then, and no checkpoint says more.
 
-        Raises `StorageFailed`.
+        Nor does one say that the log begins after `latest_start`. Raises `StorageFailed`.
         """
-        while self.syncs.is_under_way(partition) or self.checkpoints.says_more(partition, offset):
+        while self.syncs.is_under_way(partition) or self.checkpoints.says_more(partition, offset, latest_start):
             if self.syncs.is_under_way(partition):
                 yield partial(self.syncs.when_over, partition)
-            yield from self.checkpoints.lower(partition, offset)
+            yield from self.checkpoints.lower(partition, offset, latest_start)
 
     def drop(self, topic: str, index: int) -> bool:
         """Delete a partition's log and files; False if the files are still there.

@@ -371,8 +371,8 @@ class Replica(Partition):
             plan = yield from held.planned_cut(offset)
             if plan is None or not self._still_follows(epoch):
                 return
-            starts = plan.end_offset < held.log_start_offset
-            yield from self._ports.partitions.before_cut(self, held.segments[0].base_offset if starts else plan.end_offset)
+            lowest = min(offset, held.segments[0].base_offset) if held.loses_all(plan) else plan.end_offset
+            yield from self._ports.partitions.before_cut(self, lowest, offset)
             if not self._still_follows(epoch):
                 return
             if held.is_current(plan):
@@ -413,6 +413,6 @@ class Replica(Partition):
 
     def _begin_anew(self, offset: int, is_due: Callable[[], bool]) -> Steps[None]:
         epoch = self.leader_epoch
-        yield from self._ports.partitions.before_cut(self, min(offset, self.log.segments[0].base_offset))
+        yield from self._ports.partitions.before_cut(self, min(offset, self.log.segments[0].base_offset), offset)
         if self._still_follows(epoch) and is_due():
             self._cut(partial(self.log.restart_at, offset))
