@@ -12,10 +12,13 @@ from contextlib import suppress
 from ottla.log.checkpoints import format_checkpoint, parse_checkpoint
 from ottla.log.names import COMPACTED_SEGMENTS
 from ottla.log.segment import Segment
-from ottla.ports import Disk, StorageFailed, Syncable
+from ottla.ports import Disk, File, StorageFailed, Syncable
 
 Compact = tuple[int, int]
 """(base offset, size in bytes); a size of 0 stands for any"""
+
+NEW = ".new"
+"""What the next note is called until it is on stable storage."""
 
 ANY_SIZE = 0
 """The size of a segment to which batches were copied that a leader had compacted: it grows on."""
@@ -30,20 +33,48 @@ def read_compacted(disk: Disk, path: str) -> set[Compact] | None:
     return {(int(base), int(size)) for base, size in lines}
 
 
-def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment] = ()) -> list[Syncable]:
+def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment] = ()) -> None:
     """Add `new` ones that are about to be among `segments`; where nothing is known, any of these may be compacted.
 
-    Returns what is to be synced. Raises `StorageFailed`.
+    Durable on return. Raises `StorageFailed`.
     """
+    known, wanted = _with(disk, path, segments, new)
+    if wanted != known:
+        _write(disk, path, wanted, sync=True)
+
+
+def begin_note(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> File:
+    """Do the same without waiting: once the returned file is synced, `finish_note` has it count. Raises `StorageFailed`.
+
+    A power cut must leave the old note or the new one: without any, gaps would be damage.
+    """
+    _, wanted = _with(disk, path, segments, new)
+    file = disk.open(f"{path}/{COMPACTED_SEGMENTS}{NEW}", create=True)
+    file.truncate(0)
+    file.append([_formatted(wanted)])
+    return file
+
+
+def finish_note(disk: Disk, path: str) -> Syncable:
+    """Have a note count that is on stable storage; returns the directory, to be synced. Raises `StorageFailed`."""
+    disk.rename(f"{path}/{COMPACTED_SEGMENTS}{NEW}", f"{path}/{COMPACTED_SEGMENTS}", sync=False)
+    return disk.directory(path)
+
+
+def drop_note(disk: Disk, path: str) -> None:
+    """Remove a note that does not count: a file that could not be synced never can be."""
+    with suppress(StorageFailed):
+        if disk.exists(f"{path}/{COMPACTED_SEGMENTS}{NEW}"):
+            disk.remove(f"{path}/{COMPACTED_SEGMENTS}{NEW}")
+
+
+def _with(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
+    """Return (what is known, what will be)."""
     known = read_compacted(disk, path)
     there = {(segment.base_offset, segment.size) for segment in segments[:-1]}
     if known is not None:
         there = known & (there | {(segment.base_offset, ANY_SIZE) for segment in segments})
-    wanted = set(there)
-    wanted |= {(segment.base_offset, segment.size) for segment in new}
-    if wanted != known:
-        _write(disk, path, wanted)
-    return [disk.open(f"{path}/{COMPACTED_SEGMENTS}"), disk.directory(path)]
+    return known, there | {(segment.base_offset, segment.size) for segment in new}
 
 
 def note_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> None:
@@ -77,5 +108,8 @@ def note_none(disk: Disk, path: str) -> None:
 
 
 def _write(disk: Disk, path: str, wanted: Iterable[Compact], *, sync: bool = False) -> None:
-    lines = [f"{base} {size}" for base, size in sorted(wanted)]
-    disk.write_file(f"{path}/{COMPACTED_SEGMENTS}", format_checkpoint(lines), sync=sync)
+    disk.write_file(f"{path}/{COMPACTED_SEGMENTS}", _formatted(wanted), sync=sync)
+
+
+def _formatted(wanted: Iterable[Compact]) -> bytes:
+    return format_checkpoint([f"{base} {size}" for base, size in sorted(wanted)])

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from ottla.log.compacted import note_compacted
+from ottla.log.compacted import begin_note, drop_note, finish_note
 from ottla.log.compaction_batches import MOST_BYTES, Filter, is_large, opening_costs, stays_as_it_is
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness
@@ -221,11 +221,10 @@ class Compaction:
             self._write(new, *filter.ending())
             self.result.bytes_written += new.size
             if new.size and (len(group) > 1 or filter.has_changed):
-                yield [
-                    new.file,
-                    *new.flush_indexes(final=True),
-                    *note_compacted(self._disk, self.log.path, self.log.segments, [new]),
-                ]
+                note = begin_note(self._disk, self.log.path, self.log.segments, [new])
+                yield [new.file, *new.flush_indexes(final=True), note]
+                note.close()
+                yield [finish_note(self._disk, self.log.path)]
                 replaced = self.log.replace_segments(group, new, self._now, self._cuts)
                 if not replaced:
                     raise StorageFailed(new.path(""), "the segments were deleted meanwhile")
@@ -236,6 +235,7 @@ class Compaction:
         finally:
             if not replaced:
                 remove_cleaned(self._disk, new)
+                drop_note(self._disk, self.log.path)
 
     def _fits(self, segment: Segment, end_offset: int, new: Segment) -> bool:
         """Whether all of a segment could still come into the new one."""

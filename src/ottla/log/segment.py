@@ -471,9 +471,7 @@ class Segment:
 
     def forget_end(self, size: int) -> None:
         """Let the batches end at `size`, and what is known of them: `truncate` has the files follow before anything is appended."""
-        self.size = size
-        self._records_end = UNKNOWN
-        self.is_complete = False
+        self.size, self._records_end, self.is_complete = size, UNKNOWN, False
         if not size:
             self._first_timestamp = self._first_look_ms = UNKNOWN
         if self.unproven is not None:

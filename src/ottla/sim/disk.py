@@ -262,7 +262,7 @@ class SimDisk:
         """Whether the sync of a directory has failed in this process, so that its names can't be relied on any more."""
         return any(folder.failure is not None for folder in self._root.folders())
 
-    def run_syncs(self, is_held: Callable[[], bool] = lambda: False) -> int:
+    def run_syncs(self, is_held: Callable[[Sequence[Syncable]], bool] = lambda files: False) -> int:
         """Remove and sync what was asked for, and call back; returns how many asked for a sync. Those that are held take longer."""
         removals, self._removals = self._removals, []
         for folder, name in removals:
@@ -270,7 +270,7 @@ class SimDisk:
                 folder.unlink(name)
         asked, self._syncs = self._syncs, []
         for files, done in asked:
-            if is_held():
+            if is_held(files):
                 self._syncs.append((files, done))
                 continue
             failure = _sync(files)

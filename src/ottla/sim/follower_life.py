@@ -17,7 +17,8 @@ from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import layout
-from ottla.ports import Change, ClusterPorts, CommitSteps, Condition, Entry, RegistrySteps, SessionEvent
+from ottla.log.names import CLEANED
+from ottla.ports import Change, ClusterPorts, CommitSteps, Condition, Entry, RegistrySteps, SessionEvent, Syncable
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.follower_ledger import FollowerLedger
@@ -32,7 +33,6 @@ from ottla.wire.schema import Message
 
 TOPIC, TOPIC_ID = "t", bytes(range(16))
 FOLLOWER, LEADER, CONTROLLER, BROKER_EPOCH = 1, 2, 9, 100
-PATH = f"{TOPIC}-0"
 ACTS = 120
 """How much happens in one life."""
 
@@ -125,6 +125,10 @@ class FollowerLife:
     def live(self) -> FollowerResult:
         """Live the whole life. Raises `Violation` for what must not be."""
         self._start(clean=True)
+        self._write()
+        for _ in range(20):
+            self._turn(20)
+        self._turn(60_000)  # before the first checkpoint a power cut may leave what looks as if another broker had compacted it
         for number in range(ACTS):
             act = self.random.choice(self._acts())
             self._tell(
@@ -201,11 +205,15 @@ class FollowerLife:
     def _run(self) -> None:
         self.broker.settle(self.clock.now())
         if self._syncs_are_slow:
-            self.disk.run_syncs(lambda: self.random.random() < 0.7)
+            self.disk.run_syncs(self._is_slow)
             self.broker.settle(self.clock.now())
             return
         while self.disk.run_syncs():
             self.broker.settle(self.clock.now())
+
+    def _is_slow(self, files: Sequence[Syncable]) -> bool:
+        """Whether a sync takes longer still: large ones do, as of what compaction wrote."""
+        return self.random.random() < (0.97 if any(file.path.endswith(CLEANED) for file in files) else 0.2)
 
     def _refuse(self) -> None:
         """Let the disk refuse something, soon."""
@@ -224,7 +232,7 @@ class FollowerLife:
         if "delete" in self.policy:
             acts.append(self._leave_behind)
         self._syncs_are_slow = self.random.random() < 0.5
-        for _ in range(12 if self._syncs_are_slow else 8):
+        for _ in range(16 if self._syncs_are_slow else 8):
             self.random.choice(acts)()
         self._syncs_are_slow = False
 
@@ -335,22 +343,25 @@ class FollowerLife:
         """Let nothing disturb it for a while; then it has to have what its leader has."""
         self.disk.heal()
         self.disk.cut_at = -1
-        self._online()
-        if self.replica.offline is not None:
-            raise Violation(f"stays online: {self.replica.offline}")
-        for _ in range(QUIET_TURNS):
-            if self.replica.log.log_end_offset == self.leader.end and self.replica.log.leader_epoch == self.leader.epochs.at(
-                self.leader.end - 1, -1
-            ):
-                break
-            self._turn(20)
-        for _ in range(10):
-            self._turn(20)
-        if "compact" in self.policy:
-            for _ in range(40):
-                self._turn(50)
+        for _ in range(3):
+            self._online()
+            self._be_quiet()
+            if self.replica.offline is None:
+                break  # or a sync had failed before
         self.settled += 1
         self.ledger.check(self.replica, self.disk, self.broker.cleaner.cleaned_offset(self.replica))
+
+    def _be_quiet(self) -> None:
+        if self.replica.offline is not None:
+            raise Violation(f"stays online: {self.replica.offline}")
+        log, leader = self.replica.log, self.leader
+        for _ in range(QUIET_TURNS):
+            is_there = log.log_end_offset == leader.end and log.leader_epoch == leader.epochs.at(leader.end - 1, -1)
+            if is_there or self.replica.offline is not None:
+                break
+            self._turn(20)
+        for _ in range(40 if "compact" in self.policy else 10):
+            self._turn(50)
 
     def _online(self) -> None:
         """A disk that failed to sync takes a replica offline until the broker starts again: nothing else may."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from ottla.log import check
+from ottla.log.compacted import read_compacted
 from ottla.log.compaction import Compaction
 from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.ports import FileSlice
+from ottla.ports import FileSlice, StorageFailed
 from ottla.records.batch import BatchHeader, batches
 from ottla.records.build import build
 from ottla.sim.disk import SimDisk
@@ -233,3 +236,24 @@ def test_gaps_that_compaction_left_are_known_to_every_start() -> None:
             disk, "t-0", replace(CONFIG, cleanup_policy="delete"), NOW, clean=clean, recovery_point=ROUNDS * clean, is_noted=True
         )
         assert stored_records(log) == before
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_power_cut_leaves_the_note_of_compacted_segments_that_was_there_or_the_next_one(seed: int) -> None:
+    disk = SimDisk()
+    log = written(disk, keys=3)
+    compact(log, disk)
+    for number in range(ROUNDS):
+        append(log, build([b"key-%d" % (number % 5)], [b"%0300d" % number], NOW.wall_ms))
+    log.roll()
+    sync(log)
+    run = Compaction(log, disk, dirtiness(log, 0, NOW), NOW, bytes(16)).run()
+    before = read_compacted(disk, "t-0")
+    while read_compacted(disk, "t-0") == before:
+        for file in next(run) or ():
+            if read_compacted(disk, "t-0") == before:
+                file.sync()
+    disk.crash(Random(seed))
+    assert read_compacted(disk, "t-0")
+    with suppress(StorageFailed):
+        run.close()
