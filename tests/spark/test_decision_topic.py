@@ -13,7 +13,9 @@ from ottla import NewTopic  # noqa: E402  # as above
 from ottla.client.types import TopicPartition  # noqa: E402  # as above
 from ottla.spark.errors import OptionError  # noqa: E402  # as above
 from ottla.spark.exactly_once import commits  # noqa: E402  # as above
+from ottla.spark.exactly_once.carrying import OnceCluster  # noqa: E402  # as above
 from ottla.spark.options import write_options  # noqa: E402  # as above
+from ottla.testing import Cluster  # noqa: E402  # as above
 from tests.spark.once_sink import OnceSink, handed, rows, write  # noqa: E402  # as above
 
 
@@ -87,3 +89,18 @@ def test_a_job_that_is_run_again_is_told_that_nothing_is_written(
     sink.committer(options).commit(work, [], found_decided=True, recorded=True)
     told = [each.message for each in caplog.records if each.levelname == "WARNING"]
     assert [each.startswith("job nightly was written before, at ") and "with 1 rows" in each for each in told] == [True] * by_name
+
+
+def test_decisions_have_three_replicas_where_there_are_as_many_brokers(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the brokers' default is: with one replica a disk that is lost takes all decisions along."""
+    with Cluster(brokers=3, settings={"default.replication.factor": 1}) as cluster, ottla.Admin(cluster.address) as admin:
+        admin.create_topics([NewTopic("few", 1, 1, {"cleanup.policy": "compact"})])
+        for topic in ("decisions", "few"):
+            options = write_options({"kafka.bootstrap.servers": cluster.address, "topic": "t"})
+            once = OnceCluster(options.client, topic)
+            once.loop.run(once.decisions.create())
+            once.close()
+        found = admin.describe_topics("decisions", "few")
+        assert [len(found[topic].partitions[0].replicas) for topic in ("decisions", "few")] == [3, 1]
+        assert admin.describe_topic_configs("decisions")["min.insync.replicas"].value == "2"
+    assert "topic few keeps what was decided about each query, and has 1 of 3 possible replicas" in caplog.text
