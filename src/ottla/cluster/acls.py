@@ -5,14 +5,16 @@ Knows Kafka's numbers and its ZooKeeper layout; knows no requests, and nobody wh
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.ports import Change, Entries
-from ottla.wire.errors import INVALID_REQUEST
+from ottla.wire.errors import INVALID_REQUEST, POLICY_VIOLATION
 
 ANY: Final = 1
 """In a filter: whatever a rule has there."""
@@ -21,6 +23,10 @@ WILDCARD: Final = "*"
 EVERYBODY: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
 """The name of the one cluster resource."""
+RULE_BYTES: Final = 80
+MOST_BYTES: Final = 512 << 10
+"""About how many bytes a rule takes in its entry beside its names, and all about one resource: ZooKeeper takes up to 1 MB."""
+TOO_MANY: Final = "There are too many rules about this resource already: make one about a prefix, or for fewer principals."
 
 
 class Operation(IntEnum):
@@ -125,6 +131,7 @@ class Acls:
         """Grows with each change of a rule."""
         self.lengths: dict[Resource, tuple[int, ...]] = {}
         """How long the prefixes are that there are rules about."""
+        self._prefixes: dict[Resource, Counter[int]] = {}
 
     def __iter__(self) -> Iterator[Acl]:
         for rules in self.rules.values():
@@ -146,41 +153,62 @@ class Acls:
         resource, name = _RESOURCES[kind], layout.name_in(entry)
         key = resource, pattern, name
         rules = () if value is None else tuple(_rule(key, stored) for stored in layout.read(value)["acls"])
+        before = self.rules.get(key, ())
         if rules:
             self.rules[key] = rules
         else:
             self.rules.pop(key, None)
         self.changes += 1
-        if pattern is Pattern.PREFIXED:
-            prefixes = {len(name) for of, pattern, name in self.rules if of is resource and pattern is Pattern.PREFIXED}
-            self.lengths[resource] = tuple(sorted(prefixes))
+        if pattern is Pattern.PREFIXED and bool(rules) is not bool(before):
+            counts = self._prefixes.setdefault(resource, Counter())
+            counts[len(name)] += 1 if rules else -1
+            self.lengths[resource] = tuple(sorted(length for length, count in counts.items() if count))
 
 
 def create(present: Acls, wanted: Sequence[Acl]) -> list[Decision]:
     """Make these rules: what became of each, in their order. One that is there already is made again."""
     refused = [_refusal(acl) for acl in wanted]
-    after: dict[Key, tuple[Acl, ...]] = {}
-    for acl, why in zip(wanted, refused, strict=True):
-        rules = after.get(acl.key) or present.rules.get(acl.key, ())
-        if not why and acl not in rules:
-            after[acl.key] = (*rules, acl)
+    after: dict[Key, dict[Acl, None]] = {}
+    sizes: dict[Key, int] = {}
+    changed: set[Key] = set()
+    for place, acl in enumerate(wanted):
+        key = acl.key
+        if key not in after:
+            after[key] = dict.fromkeys(present.rules.get(key, ()))
+            sizes[key] = sum(map(_size, after[key]))
+        if refused[place] or acl in after[key]:
+            continue
+        if sizes[key] + _size(acl) > MOST_BYTES:
+            refused[place] = TOO_MANY
+            continue
+        after[key][acl] = None
+        sizes[key] += _size(acl)
+        changed.add(key)
     decisions = []
     for acl, why in zip(wanted, refused, strict=True):
         if why:
-            decisions.append(Decision(acl.name, INVALID_REQUEST, why))
+            decisions.append(Decision(acl.name, POLICY_VIOLATION if why is TOO_MANY else INVALID_REQUEST, why))
+        elif acl.key in changed:  # what is made of one resource is one change, told with the first of them
+            changed.discard(acl.key)
+            decisions.append(Decision(acl.name, changes=(_change(acl.key, tuple(after[acl.key])),)))
         else:
-            rules = after.pop(acl.key, ())  # what is made of one resource is one change, told with the first of them
-            decisions.append(Decision(acl.name, changes=(_change(acl.key, rules),) if rules else ()))
+            decisions.append(Decision(acl.name))
     return decisions
 
 
-def delete(present: Acls, filters: Iterable[AclFilter]) -> tuple[list[list[Acl]], Decision]:
-    """Delete the rules that filters fit: for each filter those that it fits, and the change that deletes them."""
-    fitting = [[acl for acl in present if wanted.fits(acl)] for wanted in filters]
+def delete(present: Acls, filters: Iterable[AclFilter], keys: Iterable[Key]) -> tuple[list[list[Acl]], Decision]:
+    """Delete the rules about `keys` that filters fit: for each filter those that it fits, and the change that deletes them."""
+    about = [acl for key in keys for acl in present.rules.get(key, ())]
+    fitting = [[acl for acl in about if wanted.fits(acl)] for wanted in filters]
     gone = {acl for acls in fitting for acl in acls}
-    keys = {acl.key: None for acls in fitting for acl in acls}
-    left = {key: tuple(acl for acl in present.rules[key] if acl not in gone) for key in keys}
+    changed = {acl.key: None for acls in fitting for acl in acls}
+    left = {key: tuple(acl for acl in present.rules[key] if acl not in gone) for key in changed}
     return fitting, Decision("", changes=tuple(_change(key, rules) for key, rules in left.items()))
+
+
+def _size(acl: Acl) -> int:
+    """About how many bytes a rule takes in its entry."""
+    return RULE_BYTES + len(acl.principal) + len(acl.host)
 
 
 def paths(registry: Entries) -> Iterator[str]:
@@ -190,6 +218,7 @@ def paths(registry: Entries) -> Iterator[str]:
             yield from (f"{top}/{kind}/{entry}" for entry in registry.children(f"{top}/{kind}"))
 
 
+@cache
 def told(member: IntEnum) -> str:
     """How Kafka's tools write a number: TransactionalId for `TRANSACTIONAL_ID`."""
     return "".join(word.capitalize() for word in member.name.split("_"))

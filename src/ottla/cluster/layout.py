@@ -47,6 +47,8 @@ SEPARATORS = (",", ":")
 _ESCAPED = re.compile(rb"[^a-zA-Z0-9._-]+")
 _ESCAPED_IN_ACLS = re.compile(rb"[^a-zA-Z0-9._*:-]+")
 
+_ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+|%")
+
 LONGEST_NAME_BYTES = 4096
 """The longest name of a user, client id, principal or ACL resource that is kept: entries of ZooKeeper are small."""
 
@@ -139,8 +141,11 @@ def name_in(entry: str) -> str:
     """The group, user or client whose settings an entry holds; the empty name for `DEFAULT_ENTRY`. Raises `ValueError`."""
     if entry == DEFAULT_ENTRY:
         return ""
-    first, *others = entry.split("%")
-    return (first.encode() + b"".join(bytes.fromhex(other[:2]) + other[2:].encode() for other in others)).decode()
+    return _ESCAPES.sub(_bytes, entry.encode()).decode()
+
+
+def _bytes(found: re.Match[bytes]) -> bytes:
+    return bytes.fromhex(found[0].replace(b"%", b"").decode() or "%")
 
 
 def delegation_token_path(token_id: str) -> str:

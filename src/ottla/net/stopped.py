@@ -76,7 +76,7 @@ class StoppedBroker:
             AclFilter(acl.resource, acl.pattern, acl.name, acl.principal, acl.host, acl.operation, acl.permission)
             for acl in _acls(rules)
         ]
-        fitting, decision = acls.delete(self._image.acls, filters)
+        fitting, decision = acls.delete(self._image.acls, filters, list(self._image.acls.rules))
         self._make("Deleting rules of access", [decision])
         return sorted(_rule(acl) for found in fitting for acl in found)
 

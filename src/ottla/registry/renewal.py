@@ -28,6 +28,9 @@ STEP_ENTRIES = 128
 STEP_COMMITS = 4
 """The number of older commits that go into the new journal with each commit, once all entries are written."""
 
+STEP_BYTES = 64 << 10
+"""About as many bytes go into the new journal with a small commit, and twice those of a large one: entries may be large, too."""
+
 
 class NewJournal:
     """A journal that is being written. `number` is the number of commits before its entries were copied."""
@@ -53,15 +56,27 @@ class NewJournal:
     def files(self) -> list[File]:
         return self._files
 
-    def step(self) -> bool:
-        """Write some entries, or if all are written some of the commits; return whether none is left. Raises `StorageFailed`."""
+    def step(self, size: int) -> bool:
+        """Write some entries, or if all are written some of the commits; return whether none is left. Raises `StorageFailed`.
+
+        `size` is the size in bytes of the commit that was just made.
+        """
+        some, left = list[object](), max(STEP_BYTES, 2 * size)
         if self._has_entries:
-            self._add([lines.commit(*self.commits.popleft()) for _ in range(min(STEP_COMMITS, len(self.commits)))])
+            while self.commits and len(some) < STEP_COMMITS and left > 0:
+                number, changes = self.commits.popleft()
+                some.append(lines.commit(number, changes))
+                left -= sum(len(change.path) + len(change.value or b"") for change in changes)
+            self._add(some)
             return not self.commits
-        some = [lines.entry(path, node) for path, node in islice(self._entries, STEP_ENTRIES)]
+        for path, node in islice(self._entries, STEP_ENTRIES):
+            some.append(lines.entry(path, node))
+            left -= len(path) + len(node.value)
+            if left <= 0:
+                break
         self._add(some)
         self.base = self.end
-        self._has_entries = len(some) < STEP_ENTRIES
+        self._has_entries = len(some) < STEP_ENTRIES and left > 0
         return False
 
     def publish(self, disk: Disk) -> None:
@@ -120,7 +135,7 @@ class Renewal:
         """
         self._end += size
         try:
-            return self._go_on(number, changes)
+            return self._go_on(number, changes, size)
         except StorageFailed as failure:
             self.gave_up(failure)
             return None
@@ -137,7 +152,7 @@ class Renewal:
         if new is not None and not new.is_published:
             new.discard(self._disk)
 
-    def _go_on(self, number: int, changes: Sequence[Change]) -> NewJournal | None:
+    def _go_on(self, number: int, changes: Sequence[Change], size: int) -> NewJournal | None:
         if self._new is None:
             if self._end > self._limit:
                 self._new = NewJournal(self._disk, number, self._tree.fork())
@@ -147,7 +162,7 @@ class Renewal:
         if self._is_synced:
             ready, self._new = self._new, None
             return ready
-        if not self._is_written and self._new.step():
+        if not self._is_written and self._new.step(size):
             self._is_written = True
             new = self._new
             self._disk.sync_soon(new.files, lambda failure: self._synced(new, failure))

@@ -14,7 +14,9 @@ import pytest
 from ottla.ports import NEW, Change, CommitSteps, Entry, EntryExists, StorageFailed
 from ottla.registry.generations import COPY, DIRECTORIES, FIRST, numbers
 from ottla.registry.journal import JournalRegistry
-from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
+from ottla.registry.renewal import STEP_BYTES, NewJournal
+from ottla.registry.tree import Tree
+from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES, SimDisk
 from ottla.sim.power import CutDisk, PowerCut
 from tests.support.entries import make_entry, put_entry, remove_entry
 
@@ -27,6 +29,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Journals that are begun anew after a few commits, with little room."""
     monkeypatch.setattr("ottla.registry.renewal.LEAST_BYTES", 3_000)
     monkeypatch.setattr("ottla.registry.renewal.STEP_ENTRIES", 3)
+    monkeypatch.setattr("ottla.registry.renewal.STEP_BYTES", 400)
     for module in ("generations", "journal", "renewal"):
         monkeypatch.setattr(f"ottla.registry.{module}.ROOM_BYTES", 2_000)
     monkeypatch.setattr("ottla.registry.journal.SPARE_BYTES", 500)
@@ -344,3 +347,20 @@ def test_the_copy_is_synced_behind_the_commit() -> None:
     disk.crash(Random(1))
     name = disk.list(COPY)[0]
     assert disk.read_file(f"{COPY}/{name}") == disk.read_file(f"{FIRST}/{name}")
+
+
+def test_large_entries_and_commits_go_into_a_new_journal_few_at_a_time() -> None:
+    tree, disk = Tree(), SimDisk()
+    tree.commit([Change(f"/a/{number}", bytes(40_000), NEW) for number in range(100)])
+    for directory in DIRECTORIES:
+        disk.make_dir(directory)
+    new = NewJournal(disk, 1, tree.fork())
+    for number in range(100):
+        new.commits.append((2 + number, [Change(f"/a/{number}", bytes(40_000))]))
+    steps, end, is_over = 0, new.end, False
+    while not is_over:
+        is_over = new.step(size=10)
+        assert new.end - end <= 8 * (STEP_BYTES + 50_000), "a byte of a value may take six of the line"
+        steps, end = steps + 1, new.end
+    assert steps > 90
+    assert not new.commits

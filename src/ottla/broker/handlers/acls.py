@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ottla.broker.scheduler import Steps
@@ -11,16 +13,20 @@ from ottla.broker.serving.authorization import Need
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
+from ottla.broker.serving.slices import PieceWriter, Slices, admitted
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import acls
-from ottla.cluster.acls import ANY, Acl, AclFilter, Operation, Pattern, Permission, Resource
+from ottla.cluster.acls import ANY, Acl, AclFilter, Acls, Key, Operation, Pattern, Permission, Resource
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.wire.api.create_acls import CreateAclsRequest, CreateAclsResponse
 from ottla.wire.api.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from ottla.wire.api.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ottla.wire.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, UNKNOWN_SERVER_ERROR
+
+RESULTS = ("filter_results", "matching_acls")
+RULES_AT_ONCE = 200
+"""Rules that are looked at, deleted or told between two pauses."""
 
 PATTERNS_FROM = 1
 """Before, all names were literal."""
@@ -57,17 +63,22 @@ def describe_acls(request: Request[DescribeAclsRequest], rooms: AclRooms) -> Rep
     wanted = _filter(request.body, request.version)
     if wanted is None:
         return DescribeAclsResponse(error_message=None)  # no rule has such a number
-    return rooms.later.computed(_described(wanted, rooms))
+    return rooms.later.computed(_described(request, wanted, rooms))
 
 
-def _described(wanted: AclFilter, rooms: AclRooms) -> Steps[Reply]:
-    response = DescribeAclsResponse(error_message=None)
-    for (resource, pattern, name), rules in list(rooms.cluster.acls.rules.items()):
+def _described(request: Request[DescribeAclsRequest], wanted: AclFilter, rooms: AclRooms) -> Steps[Reply]:
+    writer = PieceWriter(request, ("resources", "acls"), DescribeAclsResponse(error_message=None))
+    for key, rules in list(rooms.cluster.acls.rules.items()):
         fitting = [_entry(acl) for acl in rules if wanted.fits(acl)]
-        if fitting:
-            response.resources.append(Described(resource_type=resource, resource_name=name, pattern_type=pattern, acls=fitting))
+        yield from writer.put(_piece(key, fitting[at : at + RULES_AT_ONCE]) for at in range(0, len(fitting), RULES_AT_ONCE))
         yield None
-    return response
+    return writer.reply()
+
+
+def _piece(key: Key, acls: list[Entry]) -> DescribeAclsResponse:
+    resource, pattern, name = key
+    described = Described(resource_type=resource, resource_name=name, pattern_type=pattern, acls=acls)
+    return DescribeAclsResponse(error_message=None, resources=[described])
 
 
 def _entry(acl: Acl) -> Entry:
@@ -103,36 +114,71 @@ def _created(wanted: list[Acl], rooms: AclRooms) -> Steps[Reply]:
 @serves(
     DeleteAclsRequest,
     Need(Operation.ALTER, Resource.CLUSTER),
-    slices=Slices(((("filters",), ("filter_results",)),), things=20),
+    slices=Slices(((("filters",), RESULTS),), things=20, asked_whole=True),
 )
 def delete_acls(request: Request[DeleteAclsRequest], rooms: AclRooms) -> Reply:
     """Delete the rules that filters fit, and say for each filter which these were."""
-    filters = request.body.filters
+    return rooms.later.computed(_deleted(request, rooms), to_the_end=True)
+
+
+def _deleted(request: Request[DeleteAclsRequest], rooms: AclRooms) -> Steps[Reply]:
+    writer = PieceWriter(request, RESULTS, DeleteAclsResponse())
+    for part, stopped in admitted(request):
+        if stopped is not None:
+            return stopped
+        for acls_of_one, result in (yield from _deleted_by(part, rooms)):
+            yield from writer.put(_result(result, acls_of_one))
+    return writer.reply()
+
+
+def _result(error: Deleted, found: list[Acl]) -> Iterator[DeleteAclsResponse]:
+    """Yield the result of a filter with some of its rules each time."""
+    for at in range(0, max(1, len(found)), RULES_AT_ONCE):
+        some = [_matching(acl) for acl in found[at : at + RULES_AT_ONCE]]
+        one = Deleted(error_code=error.error_code, error_message=error.error_message, matching_acls=some)
+        yield DeleteAclsResponse(filter_results=[one])
+
+
+def _deleted_by(part: Request[DeleteAclsRequest], rooms: AclRooms) -> Steps[list[tuple[list[Acl], Deleted]]]:
+    """Delete what some filters fit, rules about some resources at a time: each time is a commit of its own."""
+    filters = part.body.filters
     if not rooms.rights.has_rules:
-        refused = [Deleted(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER) for _ in filters]
-        return DeleteAclsResponse(filter_results=refused)
-    wanted = [_filter(each, request.version) for each in filters]
-    known = [each for each in wanted if each is not None]
-    if len(known) < len(wanted):
-        return DeleteAclsResponse(
-            filter_results=[Deleted(error_code=INVALID_REQUEST, error_message=UNKNOWN_NUMBER) for _ in filters]
-        )
-    return rooms.later.computed(_deleted(known, rooms), to_the_end=True)
+        return [([], Deleted(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER)) for _ in filters]
+    wanted = [each for each in (_filter(each, part.version) for each in filters) if each is not None]
+    if len(wanted) < len(filters):
+        return [([], Deleted(error_code=INVALID_REQUEST, error_message=UNKNOWN_NUMBER)) for _ in filters]
+    present, found = rooms.cluster.acls, [list[Acl]() for _ in wanted]
+    for keys in _some_at_a_time(present):
+        yield None
+        if not any(each.fits(acl) for key in keys for acl in present.rules.get(key, ()) for each in wanted):
+            continue
+        fitting: list[list[Acl]] = []
+        (decision,) = yield from rooms.commits.commit_slowly(partial(_decided, present, wanted, keys, fitting))
+        if decision.error_code:
+            return [([], Deleted(error_code=decision.error_code, error_message=decision.message)) for _ in filters]
+        for before, now in zip(found, fitting, strict=True):
+            before += now
+    return [(each, Deleted(error_message=None)) for each in found]
 
 
-def _deleted(filters: list[AclFilter], rooms: AclRooms) -> Steps[Reply]:
-    fitting: list[list[Acl]] = []
+def _decided(present: Acls, filters: list[AclFilter], keys: list[Key], fitting: list[list[Acl]]) -> list[Decision]:
+    """Decide which rules about these resources go, of which `fitting` gets the list of each filter."""
+    fitting[:], decision = acls.delete(present, filters, keys)
+    return [decision]
 
-    def decide() -> list[Decision]:
-        fitting[:], decision = acls.delete(rooms.cluster.acls, filters)
-        return [decision]
 
-    (decision,) = yield from rooms.commits.commit_slowly(decide)
-    if decision.error_code:
-        refused = [Deleted(error_code=decision.error_code, error_message=decision.message) for _ in filters]
-        return DeleteAclsResponse(filter_results=refused)
-    results = [Deleted(error_message=None, matching_acls=[_matching(acl) for acl in found]) for found in fitting]
-    return DeleteAclsResponse(filter_results=results)
+def _some_at_a_time(present: Acls) -> Iterator[list[Key]]:
+    """Yield all that there are rules about, in parts that have not many more than `RULES_AT_ONCE`."""
+    keys: list[Key] = []
+    rules = 0
+    for key, about in list(present.rules.items()):
+        keys.append(key)
+        rules += len(about)
+        if rules >= RULES_AT_ONCE:
+            yield keys
+            keys, rules = [], 0
+    if keys:
+        yield keys
 
 
 def _matching(acl: Acl) -> Matching:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.broker.quotas.altering import Op, QuotaChanges, Wanted
@@ -11,6 +11,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import PieceWriter
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.quotas import CLIENT_ID, IP, TYPES, USER, QuotaEntity, RefusedQuota, entity_of
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
@@ -18,6 +19,8 @@ from ottla.wire.api.describe_client_quotas import DescribeClientQuotasRequest, D
 from ottla.wire.errors import INVALID_REQUEST, UNSUPPORTED_VERSION
 
 MOST_THINGS: Final = 3000
+ENTITIES_AT_ONCE: Final = 200
+"""Entities that are looked at between two pauses."""
 EXACTLY, THE_DEFAULT, ANY = 0, 1, 2
 
 Altered = AlterClientQuotasResponse.EntryData
@@ -57,7 +60,7 @@ def _wanted(entry: AlterClientQuotasRequest.EntryData) -> Wanted:
 
 
 @serves(DescribeClientQuotasRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER), most=MOST_THINGS)
-def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluster: ClusterImage) -> Reply:
+def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluster: ClusterImage, later: LaterReplies) -> Reply:
     """The quotas of all entities that a filter lets through."""
     components = request.body.components
     for number, component in enumerate(components):
@@ -69,8 +72,19 @@ def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluste
     if IP in kinds and kinds & {USER, CLIENT_ID}:
         sentence = "Invalid entity filter component combination. IP filter component should not be used with user or clientId."
         return DescribeClientQuotasResponse(error_code=INVALID_REQUEST, error_message=sentence, entries=None)
-    found = [_described(*each) for each in cluster.quotas.items() if _fits(each[0], components, strict=request.body.strict)]
-    return DescribeClientQuotasResponse(error_message=None, entries=found)
+    return later.computed(_described_slowly(request, list(cluster.quotas.items())))
+
+
+def _described_slowly(
+    request: Request[DescribeClientQuotasRequest], quotas: Sequence[tuple[QuotaEntity, Mapping[str, float]]]
+) -> Steps[Reply]:
+    components, strict = request.body.components, request.body.strict
+    writer = PieceWriter(request, ("entries",), DescribeClientQuotasResponse(error_message=None, entries=[]))
+    for begin in range(0, len(quotas), ENTITIES_AT_ONCE):
+        some = quotas[begin : begin + ENTITIES_AT_ONCE]
+        found = [_described(*each) for each in some if _fits(each[0], components, strict=strict)]
+        yield from writer.put((DescribeClientQuotasResponse(error_message=None, entries=found),))
+    return writer.reply()
 
 
 def _refusal(component: Component, before: list[Component]) -> str | None:

@@ -15,6 +15,7 @@ from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Peer, Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import PieceWriter
 from ottla.broker.settings import SecurityProtocol
 from ottla.cluster.decision import Decision
 from ottla.cluster.tokens import MOST_BYTES, USER, DelegationToken
@@ -37,8 +38,8 @@ REQUESTERS_FROM: Final = 3
 """Since this version answers tell who asked for a token, which need not be its owner."""
 MOST_RENEWERS: Final = 10_000
 MOST_OWNERS: Final = 10_000
-TOKENS_AT_ONCE: Final = 200
-"""Tokens that are looked at between two pauses."""
+LOOKED_AT_ONCE: Final = 2000
+"""Tokens and renewers that are looked at between two pauses."""
 
 Renewer = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
 Described = DescribeDelegationTokenResponse.DescribedDelegationToken
@@ -118,13 +119,18 @@ def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], 
 def _described(request: Request[DescribeDelegationTokenRequest], rooms: TokenRooms) -> Steps[Reply]:
     asked = request.body.owners
     owners = None if asked is None else {f"{owner.principal_type}:{owner.principal_name}" for owner in asked}
-    response = DescribeDelegationTokenResponse()
-    for count, token in enumerate(rooms.tokens.all()):
+    writer = PieceWriter(request, ("tokens",), DescribeDelegationTokenResponse())
+    looked_at = 0
+    for token in rooms.tokens.all():
+        looked_at += 1 + len(token.renewers)
         if (owners is None or token.is_of(owners)) and _may_see(rooms.rights, request.peer, token):
-            response.tokens.append(_shown(token, rooms.tokens.proof(token.token_id), request.version))
-        if count % TOKENS_AT_ONCE == 0:
+            shown = _shown(token, rooms.tokens.proof(token.token_id), request.version)
+            yield from writer.put((DescribeDelegationTokenResponse(tokens=[shown]),))
+            looked_at = 0
+        if looked_at >= LOOKED_AT_ONCE:
+            looked_at = 0
             yield None
-    return response
+    return writer.reply()
 
 
 def _changed(rooms: TokenRooms, steps: Steps[Decision], answer: Callable[[int, int], Reply], gone_ms: int = NO_TIME) -> Reply:

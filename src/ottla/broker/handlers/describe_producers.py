@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from ottla.broker.partitions.partitions import Partitions
@@ -10,45 +12,58 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
+from ottla.broker.serving.slices import PieceWriter, Slices, admitted
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
 from ottla.log.producers import NO_SEQUENCE, ProducerState
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from ottla.wire.errors import ERRORS, INVALID_TOPIC_EXCEPTION, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.schema import Message
 
 TopicResult = DescribeProducersResponse.TopicResponse
 PartitionResult = DescribeProducersResponse.PartitionResponse
 State = DescribeProducersResponse.ProducerState
 
+
+ANSWERED: Final = ("topics", "partitions", "active_producers")
 AT_ONCE: Final = 500
-"""Producers that are described in one step, which takes about a millisecond."""
+"""Producers that are told between two pauses."""
 
 
 @serves(
     DescribeProducersRequest,
     Need(Operation.READ, Resource.TOPIC, "topics.name"),
-    slices=Slices(((("topics", "partition_indexes"), ("topics", "partitions")),), things=10, whole_bytes=64),
+    slices=Slices(((("topics", "partition_indexes"), ANSWERED),), things=100, whole_bytes=512, asked_whole=True),
 )
 def describe_producers(
     request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions, later: LaterReplies
 ) -> Reply:
-    """Describe who writes to each partition, as any of its replicas knows it; an error of its own where that is not known.
-
-    A partition may remember ten thousand producers: some of them are described at a time.
-    """
-    return later.computed(_described(request.body, cluster, partitions))
+    """Describe who writes to each partition, as any of its replicas knows it; an error of its own where that is not known."""
+    return later.computed(_described(request, cluster, partitions))
 
 
-def _described(body: DescribeProducersRequest, cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
-    results = []
-    for topic in body.topics:
-        parts = _unknown(cluster, topic)
-        if not parts:
-            for index in topic.partition_indexes:
-                parts.append((yield from _of_partition(partitions, topic.name, index)))
-        results.append(TopicResult(name=topic.name, partitions=parts))
-    return DescribeProducersResponse(topics=results)
+def _described(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
+    writer = PieceWriter(request, ANSWERED, DescribeProducersResponse())
+    for part, stopped in admitted(request):
+        if stopped is not None and not isinstance(stopped, Message):
+            return stopped
+        for topic in part.body.topics if stopped is None else ():
+            errors = _unknown(cluster, topic)
+            if errors:
+                yield from writer.put((_piece(topic.name, *errors),))
+            for index in () if errors else topic.partition_indexes:
+                pieces = (_piece(topic.name, each) for each in _of_partition(partitions, topic.name, index))
+                yield from writer.put(pieces)
+                if writer.is_too_large:
+                    return writer.reply()
+        denied = part.denied if stopped is None else stopped
+        if denied is not None:
+            yield from writer.put((denied,))
+    return writer.reply()
+
+
+def _piece(topic: str, *parts: PartitionResult) -> DescribeProducersResponse:
+    return DescribeProducersResponse(topics=[TopicResult(name=topic, partitions=list(parts))])
 
 
 def _unknown(cluster: ClusterImage, topic: DescribeProducersRequest.TopicRequest) -> list[PartitionResult]:
@@ -62,19 +77,21 @@ def _unknown(cluster: ClusterImage, topic: DescribeProducersRequest.TopicRequest
     return [PartitionResult(partition_index=index, error_code=error_code, error_message=message) for index in indexes]
 
 
-def _of_partition(partitions: Partitions, topic: str, index: int) -> Steps[PartitionResult]:
-    result = PartitionResult(partition_index=index)
+def _of_partition(partitions: Partitions, topic: str, index: int) -> Iterator[PartitionResult]:
+    """Yield the partition with some of its producers each time."""
     partition = partitions.get(topic, index)
     if partition is None:
-        result.error_code = partitions.absent_error(topic, index)
+        yield PartitionResult(partition_index=index, error_code=partitions.absent_error(topic, index))
     elif error_code := partition.reader_error():
-        result.error_code, result.error_message = error_code, partition.offline
+        yield PartitionResult(partition_index=index, error_code=error_code, error_message=partition.offline)
     else:
-        producers = list(partition.log.producers.by_id.items())  # others write meanwhile
-        for start in range(0, len(producers), AT_ONCE):
-            result.active_producers += [_state(*producer) for producer in producers[start : start + AT_ONCE]]
-            yield None
-    return result
+        producers = iter(list(partition.log.producers.by_id.items()))
+        first = list(islice(producers, AT_ONCE))
+        while True:
+            yield PartitionResult(partition_index=index, active_producers=[_state(*each) for each in first])
+            first = list(islice(producers, AT_ONCE))
+            if not first:
+                return
 
 
 def _state(producer_id: int, producer: ProducerState) -> State:

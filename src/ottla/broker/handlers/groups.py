@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.identity import BrokerIdentity
@@ -22,7 +21,7 @@ from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.refusals import told
 from ottla.broker.serving.request import Encoded, Peer, Ready, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, admitted, awaited, too_large
+from ottla.broker.serving.slices import NEVER, PieceWriter, Slices, admitted, awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
 from ottla.cluster.acls import CLUSTER_NAME
@@ -65,7 +64,13 @@ MOST_MEMBERS = 10_000
 """In one request of a group's leader, or of who removes members: more would hold up others."""
 
 MOST_TOPICS = 50_000
-"""That a member of a consumer group may name: what it subscribes to, and what it has."""
+MOST_NAMED_BYTES = 16 << 20
+"""That a member of a consumer group may name: what it subscribes to, and what it has; the names of all have room."""
+
+MEMBERS = ("groups", "members")
+PIECE_BYTES = 256 << 10
+MEMBER_BYTES = 1000
+"""About as many bytes of members are written in one step, and what each takes beside its lists and its metadata."""
 
 DESCRIBED_BYTES = 1 << 20
 """What the members of groups take that are described in one step, which takes about a millisecond."""
@@ -143,7 +148,7 @@ def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> t
     return NONE, ""
 
 
-@serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_PROTOCOLS)
+@serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_PROTOCOLS, most_bytes=NEVER)
 def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     """The reply may take as long as the others need to join. Before version 7 its protocol's name could not be null."""
 
@@ -157,7 +162,7 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
     return groups.ask_one(request.body.group_id, request.body, request, finish, blocking=True)
 
 
-@serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS)
+@serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS, most_bytes=NEVER)
 def sync_group(request: Request[SyncGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     """The reply may take as long as the leader needs to assign."""
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
@@ -173,7 +178,12 @@ def leave_group(request: Request[LeaveGroupRequest], groups: Coordinators[GroupM
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
-@serves(ConsumerGroupHeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_TOPICS)
+@serves(
+    ConsumerGroupHeartbeatRequest,
+    Need(Operation.READ, Resource.GROUP, "group_id"),
+    most=MOST_TOPICS,
+    most_bytes=MOST_NAMED_BYTES,
+)
 def consumer_group_heartbeat(
     request: Request[ConsumerGroupHeartbeatRequest],
     groups: Coordinators[GroupMachine],
@@ -298,10 +308,9 @@ def describe_groups(
     def describe(names: list[str]) -> Reply:
         return groups.ask_several(((name, DescribeGroupsRequest(groups=[name])) for name in names), request, combine)
 
-    writer = BlockWriter(request.version, ("groups",))
-    writer.add(DescribeGroupsResponse())
+    writer = PieceWriter(request, MEMBERS, DescribeGroupsResponse())
     asked = ((part.body.groups, part.denied, stopped) for part, stopped in admitted(request))
-    return later.computed(_described_slowly(request, asked, groups, later, writer, describe))
+    return later.computed(_described_slowly(request.now, asked, groups, later, writer, describe))
 
 
 @serves(
@@ -334,40 +343,67 @@ def consumer_group_describe(
             return ConsumerGroupDescribeResponse(groups=[of(group_id=name, error_code=UNSUPPORTED_VERSION) for name in names])
         return groups.ask_several(((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
 
-    writer = BlockWriter(request.version, ("groups",))
-    writer.add(ConsumerGroupDescribeResponse())
+    writer = PieceWriter(request, MEMBERS, ConsumerGroupDescribeResponse())
     asked = ((part.body.group_ids, part.denied, stopped) for part, stopped in admitted(request))
-    return later.computed(_described_slowly(request, asked, groups, later, writer, describe))
+    return later.computed(_described_slowly(request.now, asked, groups, later, writer, describe))
 
 
 def _described_slowly(
-    request: Request[Message],
+    now: Now,
     asked: Iterable[tuple[list[str], Message | None, Ready | None]],
     groups: Coordinators[GroupMachine],
     later: LaterReplies,
-    writer: BlockWriter,
+    writer: PieceWriter,
     describe: Callable[[list[str]], Reply],
 ) -> Steps[Reply]:
     """Write what `describe` answers about the groups that are asked about, some of them at a time.
 
     `asked` has the names in each part of the request, what is refused of it, and what is to be answered instead of serving it.
     """
-    answered = replace(request, denied=None)
     for wanted, denied, stopped in asked:
         refused = denied if stopped is None else stopped
         if refused is not None and not isinstance(refused, Message):
             return refused
-        for names in _some(wanted, groups, request.now) if stopped is None else ():
+        for names in _some(wanted, groups, now) if stopped is None else ():
             described = yield from awaited(later, describe(names))
             if not isinstance(described, Message):
                 return described
-            writer.add(told(answered, described))
-            if writer.size > MOST_RESPONSE_BYTES:
-                return too_large(request)
-            yield None
+            for group in described.groups:  # type: ignore[attr-defined]  # both responses have groups
+                yield from writer.put(_pieces(type(described), group))
+            if writer.is_too_large:
+                return writer.reply()
         if refused is not None:
-            writer.add(told(answered, refused))
-    return Encoded(writer.parts())
+            yield from writer.put((refused,))
+    return writer.reply()
+
+
+def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
+    """Yield responses that hold a group with some of its members each."""
+    members: list[Any] = []
+    size = 0
+    for member in group.members:
+        members.append(member)
+        size += _size_of(member)
+        if size >= PIECE_BYTES:
+            yield response(groups=[_with_members(group, members)])
+            members, size = [], 0
+    if members or not group.members:
+        yield response(groups=[_with_members(group, members)])
+
+
+def _size_of(member: Any) -> int:
+    """About how many bytes a member takes, and at least as many as are told of it in as much time."""
+    if isinstance(member, DescribeGroupsResponse.DescribedGroupMember):
+        return MEMBER_BYTES + len(member.member_metadata) + len(member.member_assignment)
+    held = (*member.assignment.topic_partitions, *member.target_assignment.topic_partitions)
+    partitions = sum(len(topic.partitions) for topic in held)
+    return MEMBER_BYTES + 100 * (len(held) + len(member.subscribed_topic_names)) + 40 * partitions
+
+
+def _with_members(group: Any, members: list[Any]) -> Any:
+    some = copy(group)
+    some.members = members
+    return some
 
 
 def _some(wanted: list[str], groups: Coordinators[GroupMachine], now: Now) -> Iterator[list[str]]:

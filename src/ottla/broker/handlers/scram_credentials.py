@@ -11,12 +11,15 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.serving.slices import PieceWriter
 from ottla.cluster.scram import ScramRemoval, ScramUpsertion
 from ottla.wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from ottla.wire.api.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from ottla.wire.errors import DUPLICATE_RESOURCE, RESOURCE_NOT_FOUND
 
 MOST_USERS: Final = 3000
+USERS_AT_ONCE: Final = 50
+"""Users that are described between two pauses."""
 
 Altered = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 Described = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
@@ -43,11 +46,22 @@ def _altered(body: AlterUserScramCredentialsRequest, credentials: Credentials) -
 
 
 @serves(DescribeUserScramCredentialsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), most=MOST_USERS)
-def describe_user_scram_credentials(request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials) -> Reply:
+def describe_user_scram_credentials(
+    request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials, later: LaterReplies
+) -> Reply:
     """Tell which mechanisms users have credentials for; without names, of all that have any."""
-    named = Counter(each.name for each in request.body.users or ()) or Counter(credentials.users())
-    results = [_described(user, times, credentials) for user, times in named.items()]
-    return DescribeUserScramCredentialsResponse(error_message=None, results=results)
+    return later.computed(_described_slowly(request, credentials))
+
+
+def _described_slowly(request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials) -> Steps[Reply]:
+    named = Counter(each.name for each in request.body.users or ())
+    users = list(named or credentials.users())
+    writer = PieceWriter(request, ("results",), DescribeUserScramCredentialsResponse(error_message=None))
+    for begin in range(0, len(users), USERS_AT_ONCE):
+        some = users[begin : begin + USERS_AT_ONCE]
+        results = [_described(user, named[user], credentials) for user in some if named or credentials.of(user)]
+        yield from writer.put((DescribeUserScramCredentialsResponse(error_message=None, results=results),))
+    return writer.reply()
 
 
 def _described(user: str, times: int, credentials: Credentials) -> Described:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits
@@ -15,6 +17,9 @@ from ottla.cluster.scram import ScramRemoval, ScramUpsertion
 from ottla.sasl.scram import Algorithm, Credential
 
 log = logging.getLogger("ottla.broker")
+
+USERS_AT_ONCE: Final = 200
+"""Users whose credentials are changed between two pauses, in one commit."""
 
 
 class Credentials:
@@ -37,13 +42,22 @@ class Credentials:
         return scram.credentials_in(self._image.user_configs.get(user, {}))
 
     def users(self) -> list[str]:
-        """All users that have any."""
-        return [user for user in self._image.user_configs if self.of(user)]
+        """All users that may have any."""
+        return list(self._image.user_configs)
 
     def alter(self, removals: Sequence[ScramRemoval], upsertions: Sequence[ScramUpsertion]) -> Steps[list[Decision]]:
         """Change what each user has, with a decision for each. The steps must be taken to their end."""
-        decisions = yield from self._commits.commit_slowly(lambda: scram.alter(self._image.user_configs, removals, upsertions))
+        wanted: list[ScramRemoval | ScramUpsertion] = [*removals, *upsertions]
+        users = list(dict.fromkeys(one.user for one in wanted))
+        decisions: list[Decision] = []
+        for begin in range(0, len(users), USERS_AT_ONCE):
+            some = frozenset(users[begin : begin + USERS_AT_ONCE])
+            chosen = [one for one in removals if one.user in some], [one for one in upsertions if one.user in some]
+            decisions += yield from self._commits.commit_slowly(partial(self._decisions, *chosen))
         changed = [decision.name for decision in decisions if decision.is_made]
         if changed:
             log.info("the SCRAM credentials of %s have changed", ", ".join(map(printable, changed[:10])))
         return decisions
+
+    def _decisions(self, removals: Sequence[ScramRemoval], upsertions: Sequence[ScramUpsertion]) -> list[Decision]:
+        return scram.alter(self._image.user_configs, removals, upsertions)

@@ -37,6 +37,8 @@ _VERSION = Struct(">h")
 API_VERSIONS = ApiVersionsRequest.WIRE.key
 MISTAKEN = "%s: %s met a mistake in Ottla and was refused, nobody else was hurt; please report these lines"
 
+TOO_LARGE = "it has {} bytes, and can have no more than {}: name less at a time"
+
 Handler = Callable[[Request[Message]], Reply]
 Encode = Callable[[Request[Message], Answerable], Answer]
 """How a reply becomes an answer."""
@@ -229,6 +231,9 @@ class Router:
 
 def _is_modest(request: Request[Message], route: Route, frame: Buffer, position: int) -> bool:
     """Read a request that names few things, however large they are. Whether it was one. Raises `Malformed` if it must be."""
+    if request.size > route.most_bytes:
+        reason = TOO_LARGE.format(request.size, route.most_bytes)
+        raise Malformed(route.api.request.__name__, request.version, "", position, reason)
     if route.slices is None:
         request.body = decode_first(route.api.request, request.version, frame, position, route.most)
         return True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Concatenate, ParamSpec, TypeVar, get_origin, get_type_hints
+from typing import Concatenate, Final, ParamSpec, TypeVar, get_origin, get_type_hints
 
 import ottla.broker.handlers
 from ottla.broker.releases import Release
@@ -22,6 +22,9 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.slices import NEVER, Slices
 from ottla.wire.apis import API, Api
 from ottla.wire.schema import Message
+
+MOST_BYTES: Final = 8 << 20
+"""Of a request that cannot be divided: to read and to answer so many takes up to 50 ms."""
 
 B = TypeVar("B", bound=Message)
 P = ParamSpec("P")
@@ -36,7 +39,8 @@ class Route:
     """One API as this broker serves it.
 
     `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller. `slices` says how a request that
-    names many things is divided. One that cannot be divided may name no more than `most` things, if that is not 0. Where the
+    names many things is divided. One that cannot be divided may name no more than `most` things, if that is not 0, and have no more
+    than `most_bytes` bytes. Where the
     setting `switch` is on, all versions of its declaration are served, whatever a release announces. A lone broker serves none that
     is `cluster_only`.
     """
@@ -51,11 +55,12 @@ class Route:
     most: int = 0
     switch: str = ""
     cluster_only: bool = False
+    most_bytes: int = MOST_BYTES
 
     def whole_bytes(self, version: int) -> int:
         """Up to which size a request of a version cannot name too many things to be read and served at once."""
         if self.slices is None:
-            return self.most or NEVER
+            return self.most or self.most_bytes
         return NEVER if self.slices.paths_of(self.api.request, version) is None else self.slices.whole_bytes
 
     def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
@@ -83,6 +88,7 @@ def serves(
     most: int = 0,
     switch: str = "",
     cluster_only: bool = False,
+    most_bytes: int = MOST_BYTES,
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
     """Register a handler for an API by its request's class: in all versions of its declaration, or up to `newest`.
 
@@ -94,7 +100,19 @@ def serves(
     versions = valid if newest is None else range(valid.start, newest + 1)
 
     def register(handler: Callable[Concatenate[Request[B], P], Reply]) -> Route:
-        return Route(API[message.WIRE.key], message, versions, needs, controller_only, handler, slices, most, switch, cluster_only)
+        return Route(
+            API[message.WIRE.key],
+            message,
+            versions,
+            needs,
+            controller_only,
+            handler,
+            slices,
+            most,
+            switch,
+            cluster_only,
+            NEVER if slices else most_bytes,
+        )
 
     return register
 

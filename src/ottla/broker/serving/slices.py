@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from ottla.broker.failures import Mistake
 from ottla.broker.scheduler import Done, Steps
 from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
-from ottla.broker.serving.refusals import ERROR
+from ottla.broker.serving.refusals import ERROR, told
 from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
 from ottla.ports import Buffer
 from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of
@@ -158,6 +158,31 @@ def admitted(request: Request[B]) -> Iterator[tuple[Request[B], Ready | None]]:
     for block in whole.reader.blocks():
         part = replace(request, body=whole.reader.part(block), whole=whole)
         yield part, whole.admit(part)
+
+
+class PieceWriter:
+    """A response that is written from pieces, each of which holds some of it, as its release says it."""
+
+    def __init__(self, request: Request[Message], path: Path, empty: Message) -> None:
+        """`empty` is the response without any item."""
+        self._request = replace(request, denied=None)
+        self._writer = BlockWriter(request.version, path)
+        self._writer.add(told(self._request, empty))
+
+    def put(self, pieces: Iterable[Message]) -> Steps[None]:
+        """Write these pieces, with a pause after each. What comes after them tells of another thing, however alike."""
+        for piece in pieces:
+            self._writer.add(told(self._request, piece))
+            yield None
+        self._writer.end_item()
+
+    @property
+    def is_too_large(self) -> bool:
+        return self._writer.size > MOST_RESPONSE_BYTES
+
+    def reply(self) -> Close | Encoded:
+        """Return the response, when there is no more of it."""
+        return too_large(self._request) if self.is_too_large else Encoded(self._writer.parts())
 
 
 def sorted_slowly(blocks: Iterable[list[str]]) -> Steps[list[str]]:

@@ -282,6 +282,11 @@ class BlockWriter:
         """Remove the part of the last item that is written: the next message replaces it."""
         self._items.drop_open()
 
+    def end_item(self) -> None:
+        """Let the innermost item that is open be over: what comes next is another one, however alike."""
+        if self._first is not None:
+            self._items.end_innermost()
+
     def array(self) -> list[Part]:
         """Return the encoded array alone, after the last `add`."""
         return self._items.closed()
@@ -336,6 +341,17 @@ class _Items:
         self.size -= self._open[2].size
         self._count -= 1
         self._open = None
+
+    def end_innermost(self) -> None:
+        """End the item that is open in the innermost array that has one."""
+        if self._open is not None and self._open[2].has_open:
+            self._open[2].end_innermost()
+        else:
+            self._close()
+
+    @property
+    def has_open(self) -> bool:
+        return self._open is not None
 
     def closed(self) -> list[Part]:
         """Return the count and all items."""
