@@ -24,8 +24,23 @@ LIMITED = (
 MOST_CAUSES = 1000
 
 
+LONGEST = 10_000
+"""Characters of one message: a name may have 32 767 bytes."""
+
+
+def one_line(message: str) -> str:
+    """Return a message as one line may show it: without line breaks and control characters, and not too long."""
+    if len(message) > LONGEST:
+        message = f"{message[:LONGEST]}… ({len(message)} characters)"
+    if message.isprintable():
+        return message
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in message)
+
+
 class Limiter(logging.Filter):
     """Lets one record per cause and second through, or `most`; a record without a cause always passes. Any thread may log.
+
+    What is let through is one line: names in it are those that clients chose.
 
     Seconds are those of the records. Of more than `MOST_CAUSES` the one that was met first is forgotten.
     """
@@ -44,7 +59,7 @@ class Limiter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         cause: str | None = getattr(record, "cause", None)
         if cause is None:
-            return True
+            return self._keep_on_one_line(record)
         with self._lock:
             began_s, told, left_out = self._told.get(cause, (-1.0, 0, 0))
             if not 0 <= record.created - began_s < 1:
@@ -55,9 +70,14 @@ class Limiter(logging.Filter):
             self._told[cause] = began_s, told + 1, 0
             if len(self._told) > MOST_CAUSES:
                 del self._told[next(iter(self._told))]
+        return self._keep_on_one_line(record, left_out)
+
+    @staticmethod
+    def _keep_on_one_line(record: logging.LogRecord, left_out: int = 0) -> bool:
+        message = one_line(record.getMessage())
         if left_out:
-            record.msg = f"{record.getMessage()} ({left_out} more of the kind were left out since the last line)"
-            record.args = ()
+            message = f"{message} ({left_out} more of the kind were left out since the last line)"
+        record.msg, record.args = message, ()
         return True
 
 

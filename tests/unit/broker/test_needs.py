@@ -9,6 +9,7 @@ import pytest
 from ottla.broker.serving.request import Close, Peer
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
 from ottla.records.build import build
+from ottla.wire.apis import API
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     GROUP_AUTHORIZATION_FAILED,
@@ -17,6 +18,7 @@ from ottla.wire.errors import (
     TOPIC_AUTHORIZATION_FAILED,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
+from tests.support.acl_peers import MachineOfUsers
 from tests.support.machine import Machine, OpenMachine
 from tests.support.messages import request
 from tests.support.producing import create
@@ -184,3 +186,17 @@ def test_of_transactional_ids_a_client_is_told_those_that_it_may_see(machine: Ma
     denying.denied.add((Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "secret"))
     listed = machine.ask(66, 1, request(66, 1))
     assert [each.transactional_id for each in listed.transaction_states] == ["open"]
+
+
+@pytest.mark.parametrize("topics", [[], [{"name": "t", "partitions": []}]])
+@pytest.mark.parametrize(("key", "version"), [(8, 0), (8, 9), (9, 0), (9, 1), (24, 0), (24, 3), (28, 0), (28, 4)])
+def test_a_denied_request_that_names_no_partition_is_answered(key: int, version: int, topics: list[dict[str, Any]]) -> None:
+    wire = {field.name for field in API[key].request.WIRE.fields if version in field.present}
+    name = "v3_and_below_topics" if key == 24 else "topics"
+    asked = [dict(topic) for topic in topics]
+    if key == 9:
+        asked = [{"name": topic["name"], "partition_indexes": []} for topic in topics]
+    values: dict[str, Any] = {name: asked, "group_id": "g", "transactional_id": "x", "v3_and_below_transactional_id": "x"}
+    body = request(key, version, **{field: value for field, value in values.items() if field in wire})
+    answer = MachineOfUsers().ask("mallory", key, version, body)
+    assert isinstance(answer, API[key].response), answer

@@ -39,6 +39,25 @@ def told() -> Told:
     return Told()
 
 
+@pytest.mark.parametrize("cause", [None, "group"])
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("g\n2026-11-25T00:00:00Z INFO ottla.net: stopped", "g\\n2026-11-25T00:00:00Z INFO ottla.net: stopped"),
+        ("a\rb\x1b[2Jc\0", "a\\rb\\x1b[2Jc\\x00"),
+        ("\u2028\x85\ud800", "\\u2028\\x85\\ud800"),
+        ("größe 名 🙂", "größe 名 🙂"),
+        ("n" * 32_767, "n" * (10_000 - len("group "))),
+    ],
+)
+def test_no_name_that_a_client_chose_makes_a_line_of_its_own(told: Told, name: str, shown: str, cause: str | None) -> None:
+    told.say("group %s", name, cause=cause)
+    (line,) = told.lines
+    assert line.isprintable()
+    assert line.split("…")[0] == f"group {shown}"
+    assert len(line) < 10_100
+
+
 def test_a_line_without_a_cause_is_never_left_out(told: Told) -> None:
     for number in range(100):
         told.say("%d", number)

@@ -9,7 +9,7 @@ from ottla.broker.kafka07.rooms import Asked07, Rooms07
 from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Operation
 from ottla.broker.serving.request import Close, Encoded, Ready
-from ottla.cluster.names import name_error
+from ottla.cluster.names import name_error, printable
 from ottla.wire.kafka07 import NONE, OffsetsRequest07, decode_request
 
 LATEST: Final = -1
@@ -29,7 +29,9 @@ def offsets(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
     if refusal is not None:
         return Close(refusal)
     if not rooms.may(asked, Operation.DESCRIBE, topic):
-        return Close(f"{asked.peer.principal} may not describe the topic {topic}, and the response to Offsets cannot say so")
+        return Close(
+            f"{printable(asked.peer.principal)} may not describe the topic {topic}, and the response to Offsets cannot say so"
+        )
     if request.max_offsets < 0:
         return Close(f"{request.max_offsets} offsets of {topic}-{index} were asked for")
     count = rooms.partitions_of(topic)

@@ -17,7 +17,7 @@ from ottla.broker.serving.long_checks import LARGE_BYTES, LongChecks
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.broker.topics.by_name import is_there
 from ottla.cluster.acls import CLUSTER_NAME
-from ottla.cluster.names import INTERNAL, name_error
+from ottla.cluster.names import INTERNAL, name_error, printable
 from ottla.ports import Buffer
 from ottla.records.arrivals07 import Arrived07, Terms07, arrive
 from ottla.records.codecs import MOST_EXPANSION
@@ -72,7 +72,7 @@ def _append(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[
     topic = request.topic
     refused = name_error(topic)
     if refused is None and not rooms.may(asked, Operation.WRITE, topic):
-        refused = f"{asked.peer.principal} may not write to the topic {topic}, and nothing answers a produce request"
+        refused = f"{printable(asked.peer.principal)} may not write to the topic {topic}, and nothing answers a produce request"
     if refused is None and rooms.partitions_of(topic) is None:
         refused = yield from _make(rooms, asked, request)
     if refused is not None:
@@ -131,7 +131,7 @@ def _make(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[st
     rights = rooms.rights
     may_create = rights.is_open or rights.may(asked.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
     if not may_create and not rooms.may(asked, Operation.CREATE, topic):
-        return f"{asked.peer.principal} may not make the topic {topic}, and nothing answers a produce request"
+        return f"{printable(asked.peer.principal)} may not make the topic {topic}, and nothing answers a produce request"
     decision = yield from rooms.by_name.made_on(topic, rooms.node_id, asked.now)
     if not is_there(decision):
         return f"the topic {topic} could not be made: {error_name(decision.error_code)}"

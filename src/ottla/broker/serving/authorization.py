@@ -16,6 +16,7 @@ from ottla.broker.serving.request import Close, Peer, Request
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.acls import Operation as Operation
 from ottla.cluster.acls import Resource as Resource
+from ottla.cluster.names import printable
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     DELEGATION_TOKEN_AUTHORIZATION_FAILED,
@@ -24,7 +25,7 @@ from ottla.wire.errors import (
     TOPIC_AUTHORIZATION_FAILED,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-from ottla.wire.schema import Message
+from ottla.wire.schema import Message, Struct
 
 BY_CONFIG_TYPE: Final = {2: Resource.TOPIC, 4: Resource.CLUSTER, 32: Resource.GROUP}
 """What the resource types of DescribeConfigs and AlterConfigs mean."""
@@ -163,10 +164,22 @@ def _refusal(request: Request[Message], resource: Resource | None, body: Message
 
 
 def _unsaid(request: Request[Message], need: Need) -> Message | Close:
-    """Where a response has no place for the error: one that says nothing, as Kafka answers who may not do it to the cluster."""
-    if need.resource is Resource.CLUSTER:
+    """Where a response has no place for the error: one that says nothing, as Kafka answers who may not do it to the cluster.
+
+    It says an error of nothing, either, if nothing was asked for of which it could.
+    """
+    if need.resource is Resource.CLUSTER or _asks_nothing(request.body):
         return request.api.response()
-    return Close(f"{request.peer.principal} may not {need.operation.name.lower()}, and a {request.api.name} response cannot say so")
+    who, what = printable(request.peer.principal), need.operation.name.lower()
+    return Close(f"{who} may not {what}, and a {request.api.name} response cannot say so")
+
+
+def _asks_nothing(asked: Struct) -> bool:
+    """Return whether all lists of a request are there and empty, or hold things whose own lists are."""
+    lists = [getattr(asked, field.name) for field in asked.WIRE.fields if field.array]
+    return bool(lists) and all(
+        found is not None and all(isinstance(each, Struct) and _asks_nothing(each) for each in found) for found in lists
+    )
 
 
 def _with(body: Message, field: str, items: list[object]) -> Message:
