@@ -114,7 +114,7 @@ def _created(wanted: list[Acl], rooms: AclRooms) -> Steps[Reply]:
 @serves(
     DeleteAclsRequest,
     Need(Operation.ALTER, Resource.CLUSTER),
-    slices=Slices(((("filters",), RESULTS),), things=20, asked_whole=True),
+    slices=Slices(((("filters",), RESULTS),), things=5, whole_bytes=256, asked_whole=True),
 )
 def delete_acls(request: Request[DeleteAclsRequest], rooms: AclRooms) -> Reply:
     """Delete the rules that filters fit, and say for each filter which these were."""
@@ -149,8 +149,7 @@ def _deleted_by(part: Request[DeleteAclsRequest], rooms: AclRooms) -> Steps[list
         return [([], Deleted(error_code=INVALID_REQUEST, error_message=UNKNOWN_NUMBER)) for _ in filters]
     present, found = rooms.cluster.acls, [list[Acl]() for _ in wanted]
     for keys in _some_at_a_time(present):
-        yield None
-        if not any(each.fits(acl) for key in keys for acl in present.rules.get(key, ()) for each in wanted):
+        if not (yield from _fit_any(wanted, present, keys)):
             continue
         fitting: list[list[Acl]] = []
         (decision,) = yield from rooms.commits.commit_slowly(partial(_decided, present, wanted, keys, fitting))
@@ -159,6 +158,20 @@ def _deleted_by(part: Request[DeleteAclsRequest], rooms: AclRooms) -> Steps[list
         for before, now in zip(found, fitting, strict=True):
             before += now
     return [(each, Deleted(error_message=None)) for each in found]
+
+
+def _fit_any(wanted: list[AclFilter], present: Acls, keys: list[Key]) -> Steps[bool]:
+    """Return whether any filter fits a rule about these resources."""
+    looked_at = 0
+    for key in keys:
+        for acl in present.rules.get(key, ()):
+            if any(each.fits(acl) for each in wanted):
+                return True
+            looked_at += 1
+            if looked_at % RULES_AT_ONCE == 0:
+                yield None
+    yield None
+    return False
 
 
 def _decided(present: Acls, filters: list[AclFilter], keys: list[Key], fitting: list[list[Acl]]) -> list[Decision]:
