@@ -5,14 +5,19 @@ Knows the registry's layout; decides nothing (`ottla.cluster.topics` does) and h
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ottla.cluster import acls, features, layout, tokens
 from ottla.cluster.acls import Acls, Pattern
 from ottla.cluster.names import INTERNAL, collision_key
 from ottla.cluster.quotas import QuotaEntity, quotas_in
 from ottla.ports import Change, Entries, RegistryDamaged
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
@@ -93,6 +98,12 @@ class ClusterImage:
         """How many there were: it grows with each."""
         self._names: dict[bytes, str] = {}
         self._alike: dict[str, str] = {}
+        self._clients: Counter[str] = Counter()
+        """How many of their client ids users have quotas for."""
+
+    def may_go(self, user: str) -> bool:
+        """Return whether the entry of a user may be removed: nothing is below it, and no other broker puts anything there now."""
+        return not self.keeps_configs_ahead and user not in self._clients
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
@@ -272,7 +283,8 @@ class ClusterImage:
         elif kind == "groups":
             self.group_configs[layout.name_in(who)] = configs_in(value)
         elif kind == "users":
-            configs = self.user_configs[layout.name_in(who)] = configs_in(value)
+            configs = configs_in(value)
+            _set(self.user_configs, layout.name_in(who), configs)
             self._apply_quotas(QuotaEntity(layout.name_in(who)), configs)
         elif kind == "clients":
             self._apply_quotas(QuotaEntity(None, layout.name_in(who)), configs_in(value))
@@ -289,11 +301,12 @@ class ClusterImage:
             self.configs_ahead[name] = configs_in(value)
 
     def _apply_quotas(self, entity: QuotaEntity, configs: Mapping[str, str]) -> None:
-        found = quotas_in(configs)
-        if found:
-            self.quotas[entity] = found
-        else:
-            self.quotas.pop(entity, None)
+        found, before = quotas_in(configs), entity in self.quotas
+        _set(self.quotas, entity, found)
+        if entity.user is not None and entity.client_id is not None and bool(found) is not before:
+            self._clients[entity.user] += 1 if found else -1
+            if not self._clients[entity.user]:
+                del self._clients[entity.user]
 
     def _apply_token(self, token_id: str, value: bytes | None) -> None:
         if value is None:
@@ -349,3 +362,11 @@ def _paths(registry: Entries) -> Iterator[str]:
         above = layout.partitions_path(name)
         yield from (f"{above}/{index}/state" for index in registry.children(above))
         yield layout.topic_config_path(name)
+
+
+def _set(known: dict[K, dict[str, V]], name: K, values: dict[str, V]) -> None:
+    """Know what is set for a name; one for which nothing is set any more is forgotten."""
+    if values:
+        known[name] = values
+    else:
+        known.pop(name, None)

@@ -5,7 +5,7 @@ Knows what can be set for whom, and where it stands in the registry; knows no re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from math import isnan
 from typing import Final, NamedTuple
@@ -110,13 +110,23 @@ def _check(entity: QuotaEntity, key: str, value: float) -> None:
         raise RefusedQuota(f"{key} cannot be a fractional value.")
 
 
-def decide(entity: QuotaEntity, quotas: Mapping[str, float], user_configs: Mapping[str, Mapping[str, str]]) -> Decision:
-    """Let an entity have these quotas, all that it has. `user_configs`: the texts of each user, of which others are kept."""
+def decide(
+    entity: QuotaEntity,
+    quotas: Mapping[str, float],
+    user_configs: Mapping[str, Mapping[str, str]],
+    may_go: Callable[[str], bool] = lambda user: False,
+) -> Decision:
+    """Let an entity have these quotas, all that it has. `user_configs`: the texts of each user, of which others are kept.
+
+    An entry that says nothing any more is removed, that of a user where it `may_go`.
+    """
     texts = {key: _text(key, value) for key, value in quotas.items()}
     if entity.user is not None and entity.client_id is None:
         kept = user_configs.get(entity.user, {})
         texts = {name: text for name, text in kept.items() if name not in OF_CLIENTS} | texts
-    return Decision(str(entity), changes=(Change(_path(entity), layout.config_json(texts)),))
+    is_user = entity.user is not None and entity.client_id is None
+    goes = not texts and (not is_user or may_go(entity.user or DEFAULT))
+    return Decision(str(entity), changes=(Change(_path(entity), None if goes else layout.config_json(texts)),))
 
 
 def refused(name: str, why: RefusedQuota) -> Decision:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.cluster import layout
@@ -69,15 +69,23 @@ def credentials_in(configs: Mapping[str, str]) -> dict[Algorithm, Credential]:
     return {algorithm: credential for algorithm, credential in found.items() if credential is not None}
 
 
-def alter(present: UserConfigs, removals: Sequence[ScramRemoval], upsertions: Sequence[ScramUpsertion]) -> list[Decision]:
-    """Decide for each user by itself; one named twice is refused. Decisions have users for names."""
+def alter(
+    present: UserConfigs,
+    removals: Sequence[ScramRemoval],
+    upsertions: Sequence[ScramUpsertion],
+    may_go: Callable[[str], bool] = lambda user: False,
+) -> list[Decision]:
+    """Decide for each user by itself; one named twice is refused. Decisions have users for names.
+
+    The entry of a user for whom nothing is set any more is removed if it `may_go`.
+    """
     wanted: list[ScramRemoval | ScramUpsertion] = [*removals, *upsertions]
     times = Counter(one.user for one in wanted)
     once = {one.user: one for one in wanted}
-    return [_twice(user) if times[user] > 1 else _decide(present, one) for user, one in once.items()]
+    return [_twice(user) if times[user] > 1 else _decide(present, one, may_go) for user, one in once.items()]
 
 
-def _decide(present: UserConfigs, wanted: ScramRemoval | ScramUpsertion) -> Decision:
+def _decide(present: UserConfigs, wanted: ScramRemoval | ScramUpsertion, may_go: Callable[[str], bool]) -> Decision:
     user, algorithm = wanted.user, BY_NUMBER.get(wanted.number)
     if not user or len(user.encode()) > MOST_NAME:
         return Decision(user[:MOST_NAME], UNACCEPTABLE_CREDENTIAL, f"A user has a name of 1 to {MOST_NAME} bytes: choose one.")
@@ -94,7 +102,7 @@ def _decide(present: UserConfigs, wanted: ScramRemoval | ScramUpsertion) -> Deci
         return Decision(
             user, RESOURCE_NOT_FOUND, f"User {user} has no credential for {algorithm.name}: there is nothing to remove."
         )
-    value = layout.config_json(configs)
+    value = None if not configs and may_go(user) else layout.config_json(configs)
     return Decision(user, changes=(Change(layout.user_config_path(user), value),))
 
 

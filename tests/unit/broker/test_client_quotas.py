@@ -337,3 +337,43 @@ def test_a_produce_under_the_smallest_quota_is_answered_and_charged_once() -> No
         assert answer.error_code == NONE
         assert 0 < machine.rest_ms < 2**31
         assert len(uses) == number + 1
+
+
+def test_entries_that_say_nothing_any_more_are_gone_and_those_below_a_user_stay() -> None:
+    machine = Machine()
+    user: Names = {"user": "u"}
+    client: Names = {"client-id": "c"}
+    both, address = user | client, Names({"ip": "10.0.0.1"})
+    for entity in (user, client, both):
+        assert alter(machine, entity, producer_byte_rate=1000.0)[0] == NONE
+    assert alter(machine, address, connection_creation_rate=5.0)[0] == NONE
+    assert alter(machine, user, producer_byte_rate=None)[0] == NONE
+    assert len(found(described(machine))) == 3, "the entry of a client id below a user is there"
+    machine.restart()
+    assert len(found(described(machine))) == 3
+    for entity in (client, both):
+        assert alter(machine, entity, producer_byte_rate=None)[0] == NONE
+    assert alter(machine, address, connection_creation_rate=None)[0] == NONE
+    assert alter(machine, user, producer_byte_rate=1000.0)[0] == NONE
+    assert alter(machine, user, producer_byte_rate=None)[0] == NONE
+    for kind in ("users", "clients", "ips"):
+        assert not machine.registry.children(f"/config/{kind}")
+    assert not machine.broker.image.user_configs
+
+
+def test_a_user_that_loses_a_quota_keeps_one_of_a_client_id_that_comes_with_the_same_request() -> None:
+    machine = Machine()
+    assert alter(machine, {"user": "u"}, producer_byte_rate=1000.0)[0] == NONE
+    entries = [
+        {
+            "entity": [{"entity_type": "user", "entity_name": "u"}, {"entity_type": "client-id", "entity_name": "c"}],
+            "ops": [{"key": "producer_byte_rate", "value": 9.0, "remove": False}],
+        },
+        {
+            "entity": [{"entity_type": "user", "entity_name": "u"}],
+            "ops": [{"key": "producer_byte_rate", "value": 0.0, "remove": True}],
+        },
+    ]
+    machine.ask(49, 1, request(49, 1, entries=entries, validate_only=False))
+    machine.restart()
+    assert found(described(machine)) == [({"user": "u", "client-id": "c"}, {"producer_byte_rate": 9.0})]

@@ -47,9 +47,14 @@ class QuotaChanges:
         return decisions
 
     def _decisions(self, wanted: Sequence[Wanted]) -> list[Decision]:
-        return [self._decision(entity, ops) for entity, ops in wanted]
+        below = {entity.user for entity, _ in wanted if isinstance(entity, QuotaEntity) and entity.client_id is not None}
 
-    def _decision(self, entity: QuotaEntity | RefusedQuota, ops: list[Op]) -> Decision:
+        def may_go(user: str) -> bool:
+            return user not in below and self._image.may_go(user)
+
+        return [self._decision(entity, ops, may_go) for entity, ops in wanted]
+
+    def _decision(self, entity: QuotaEntity | RefusedQuota, ops: list[Op], may_go: Callable[[str], bool]) -> Decision:
         try:
             if isinstance(entity, RefusedQuota):
                 raise entity
@@ -58,7 +63,7 @@ class QuotaChanges:
             return quotas.refused("", refused)
         if after == self._image.quotas.get(entity, {}):
             return Decision(str(entity))
-        return quotas.decide(entity, after, self._image.user_configs)
+        return quotas.decide(entity, after, self._image.user_configs, may_go)
 
 
 def _without_repetitions(wanted: Sequence[Wanted]) -> list[Wanted]:

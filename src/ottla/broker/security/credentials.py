@@ -60,4 +60,4 @@ class Credentials:
         return decisions
 
     def _decisions(self, removals: Sequence[ScramRemoval], upsertions: Sequence[ScramUpsertion]) -> list[Decision]:
-        return scram.alter(self._image.user_configs, removals, upsertions)
+        return scram.alter(self._image.user_configs, removals, upsertions, self._image.may_go)
