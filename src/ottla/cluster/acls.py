@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ottla.cluster import layout
@@ -218,7 +218,7 @@ def paths(registry: Entries) -> Iterator[str]:
             yield from (f"{top}/{kind}/{entry}" for entry in registry.children(f"{top}/{kind}"))
 
 
-@cache
+@lru_cache(maxsize=None, typed=True)  # a topic is 2, and so are all operations
 def told(member: IntEnum) -> str:
     """How Kafka's tools write a number: TransactionalId for `TRANSACTIONAL_ID`."""
     return "".join(word.capitalize() for word in member.name.split("_"))

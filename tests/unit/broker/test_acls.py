@@ -162,6 +162,24 @@ def test_a_filter_fits_rules_as_kafka_matches_them(wanted: AclFilter, fitting: s
     assert {acl.name for acl in rules if wanted.fits(acl)} == fitting
 
 
+@pytest.mark.parametrize(("operation", "written"), [(Operation.ALL, "All"), (Operation.READ, "Read"), (Operation.WRITE, "Write")])
+def test_operations_stand_in_the_registry_in_kafkas_words(operation: Operation, written: str) -> None:
+    """Numbers of types of resources are those of operations too."""
+    users = MachineOfUsers()
+    creation = {
+        "resource_type": 2,
+        "resource_name": "t",
+        "principal": "User:alice",
+        "host": "*",
+        "operation": int(operation),
+        "permission_type": 3,
+    }
+    users.ask("admin", 30, 3, request(30, 3, creations=[{**creation, "resource_pattern_type": 3}]))
+    entry = users.machine.registry.get(layout.acl_path(LITERAL, "Topic", "t"))
+    assert entry is not None
+    assert [stored["operation"] for stored in layout.read(entry.value)["acls"]] == [written]
+
+
 @pytest.mark.parametrize("name", ["plain", "with/slash", ".", "%41", "*", "Straße \u2603"])
 def test_a_rule_about_any_name_comes_back_from_the_registry(name: str) -> None:
     users = MachineOfUsers()
