@@ -44,7 +44,7 @@ from ottla.broker.quotas.throttling import Throttling
 from ottla.broker.releases import Dialect
 from ottla.broker.replication.followers import Followers
 from ottla.broker.replication.replication import Replication
-from ottla.broker.scheduler import Scheduler
+from ottla.broker.scheduler import Scheduler, Steps
 from ottla.broker.security.acls import AclAuthorizer
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.logins import Logins
@@ -152,7 +152,7 @@ class BrokerMachine:
         self.notifications = None if cluster is None else self._notifications(cluster)
         self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
-        self.credentials = Credentials(self.image, commits)
+        self.credentials = Credentials(self.image, commits, random_bytes)
         self.tokens = DelegationTokens(self.image, commits, self.settings_in_force, random_bytes, self._is_controller)
         self.logins = self._logins(proofs or NoProofs())
         self._manage_replicas()
@@ -399,6 +399,8 @@ class BrokerMachine:
         now = self.clock.now()
         registration = Registration(self.registry, self.image, self.settings_in_force, self.node_id, self.cluster_id)
         new = registration.join(self.directories, now) if self.membership is None else set()
+        if self.membership is None:
+            self.credentials.hide_unknown_users()
         self.configs.load()
         self.quotas.load()
         if self.replication is None:
@@ -427,7 +429,13 @@ class BrokerMachine:
 
         self.membership.prepare()
         self.membership.entered.append(self.notifications.load_again)
-        self.scheduler.begin("settings of the cluster", self.notifications.load(), prepared, failed)
+        self.scheduler.begin("settings of the cluster", self._prepared(self.notifications), prepared, failed)
+
+    def _prepared(self, notifications: Notifications) -> Steps[str]:
+        fault = yield from notifications.load()
+        if not fault:
+            yield from self.credentials.hide_unknown_users_slowly()
+        return fault
 
     def close(self) -> bool:
         """Close the logs; nothing may be received afterwards. True if all of them were closed cleanly."""

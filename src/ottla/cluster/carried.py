@@ -12,6 +12,7 @@ from ottla.ports import Change, Entries
 ROOTS: Final = (
     "/admin", "/brokers", "/cluster", "/config", "/consumers", layout.CONTROLLER_EPOCH, "/delegation_token", layout.FEATURES,
     "/isr_change_notification", "/kafka-acl", "/kafka-acl-extended", layout.PRODUCER_ID_BLOCK, "/log_dir_event_notification",
+    layout.UNKNOWN_USERS,
 )  # fmt: skip
 """The topmost entries that brokers keep. Others may have entries beside them, as ZooKeeper itself has."""
 

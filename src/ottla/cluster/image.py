@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ottla.cluster import acls, features, layout, tokens
+from ottla.cluster import acls, features, layout, tokens, unknown_users
 from ottla.cluster.acls import Acls, Pattern
 from ottla.cluster.names import INTERNAL, collision_key
 from ottla.cluster.quotas import QuotaEntity, quotas_in
@@ -92,6 +92,7 @@ class ClusterImage:
         self.features = dict(features.NEWEST)
         """The level of each feature that is not off."""
         self.acls = Acls()
+        self.unknown_users: unknown_users.UnknownUsers | None = None
         self.controller_id = -1
         self.controller_epoch = 0
         self.changes = 0
@@ -173,6 +174,8 @@ class ClusterImage:
                 self._apply_broker(int(node_id), value)
             case ["delegation_token", "tokens", token_id]:
                 self._apply_token(token_id, value)
+            case ["ottla", "unknown_users"]:
+                self.unknown_users = None if value is None else unknown_users.read(value)
             case ["kafka-acl", kind, entry] | ["kafka-acl-extended", "prefixed", kind, entry]:
                 self.acls.apply(kind, entry, value, is_prefixed=path.startswith(layout.ACLS[Pattern.PREFIXED]))
             case [of_all]:
@@ -348,6 +351,7 @@ def _paths(registry: Entries) -> Iterator[str]:
     yield layout.CONTROLLER
     yield layout.CONTROLLER_EPOCH
     yield layout.FEATURES
+    yield layout.UNKNOWN_USERS
     yield from acls.paths(registry)
     yield from (f"{layout.BROKERS}/{node_id}" for node_id in registry.children(layout.BROKERS))
     yield from (f"{layout.BROKER_CONFIGS}/{who}" for who in registry.children(layout.BROKER_CONFIGS))

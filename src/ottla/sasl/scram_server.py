@@ -8,11 +8,12 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import shake_256
+from typing import Final, NamedTuple
 
 from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected, Step
 from ottla.sasl.scram import (
     LEAST_ITERATIONS,
-    NONCE_BYTES,
     Algorithm,
     Credential,
     NotScram,
@@ -45,17 +46,32 @@ Lookup = Callable[[str, bool], Account | Callable[[], Account] | None]
 """Finds an account by name, or by a delegation token's id if the flag is set. A slow lookup returns a callable."""
 
 
-def credential_of_nobody(algorithm: Algorithm, secret: bytes, name: str, like: Credential | None = None) -> Credential:
+class Likeness(NamedTuple):
+    """What anybody sees of a credential: its iterations, and of what its salt is made."""
+
+    iterations: int
+    salt_bytes: int
+    is_text: bool
+
+
+USUAL: Final = Likeness(LEAST_ITERATIONS, 26, is_text=True)
+"""As Kafka's tools make credentials."""
+
+
+def likeness_of(credential: Credential) -> Likeness:
+    """Return what anybody sees of a credential."""
+    return Likeness(credential.iterations, len(credential.salt), credential.salt.isalnum())
+
+
+def credential_of_nobody(algorithm: Algorithm, secret: bytes, name: str, like: Likeness = USUAL) -> Credential:
     """Return a credential that no password matches, with a salt and iterations like those of a real one.
 
     The salt is derived from `secret` and the name, so it stays the same as long as the secret does.
     """
     seed = hmac.digest(secret, f"{algorithm.name},{name}".encode(), "sha512")
-    size, salt = algorithm.size, letters(seed[:NONCE_BYTES]).encode()
-    if like is not None:
-        longer = seed * (len(like.salt) // len(seed) + 1)
-        salt = (letters(longer).encode() if like.salt.isalnum() else longer)[: len(like.salt)]
-    return Credential(salt, bytes(size), bytes(size), LEAST_ITERATIONS if like is None else like.iterations)
+    drawn = shake_256(seed).digest(like.salt_bytes)
+    salt = letters(drawn).encode()[: like.salt_bytes] if like.is_text else drawn
+    return Credential(salt, bytes(algorithm.size), bytes(algorithm.size), like.iterations)
 
 
 class ScramServer:

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from ottla.broker.membership.notifications import KEPT_MS, READ_AT_ONCE
+from ottla.cluster import layout
 from ottla.cluster.acls import Resource
 from ottla.cluster.quotas import QuotaEntity
+from ottla.cluster.scram import ScramUpsertion
 from ottla.ports import Change
+from ottla.sasl.scram import SHA_256
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.world import World
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest
@@ -225,3 +228,37 @@ def test_what_makes_no_sense_while_a_broker_runs_changes_nothing(ensemble: SimEn
     ensemble.put(Change("/config/changes/config_change_", b"junk", sequential=True))
     ensemble.put(Change("/config/brokers/1", b'{"version":1,"config":{"message.max.bytes":"18"}}'), told("brokers/1"))
     assert one.world.run(5_000, lambda: one.broker.settings.message_max_bytes == 18)
+
+
+def salts(*members: PreparedBroker) -> set[tuple[bytes, int]]:
+    """The salts and iterations that these brokers show to somebody who does not exist."""
+    shown = [member.broker.credentials.of_nobody("mallory", SHA_256) for member in members]
+    return {(credential.salt, credential.iterations) for credential in shown}
+
+
+def test_all_brokers_show_the_same_salt_of_an_unknown_user_from_their_start_on(ensemble: SimEnsemble) -> None:
+    ensemble.put(Change("/config/users/alice", SCRAM.replace(b"4096", b"8192")))
+    one, two = PreparedBroker(ensemble, 1), PreparedBroker(ensemble, 2)
+    ((salt, iterations),) = salts(one, two)
+    assert (len(salt), iterations) == (4, 8192)
+
+
+def test_brokers_that_make_the_secret_at_once_end_in_one(ensemble: SimEnsemble) -> None:
+    one, two = PreparedBroker(ensemble, 1), PreparedBroker(ensemble, 2)
+    ensemble.put(Change(layout.UNKNOWN_USERS, None))
+    assert one.world.run(5_000, lambda: one.broker.image.unknown_users is two.broker.image.unknown_users is None)
+    assert len(salts(one, two)) == 2
+    for each in (one, two):
+        each.broker.scheduler.begin("secret", each.broker.credentials.hide_unknown_users_slowly())
+    one.world.run(5_000)
+    assert len(salts(one, two)) == 1
+    assert ensemble.get(layout.UNKNOWN_USERS) is not None
+
+
+def test_the_first_credential_of_a_cluster_gives_its_likeness_on_all_brokers(ensemble: SimEnsemble) -> None:
+    one, two = PreparedBroker(ensemble, 1), PreparedBroker(ensemble, 2)
+    wanted = ScramUpsertion("alice", SHA_256.number, 5000, b"salt", bytes(32))
+    one.broker.scheduler.begin("alter", one.broker.credentials.alter([], [wanted]))
+    two.world.run(5_000)
+    ((_, iterations),) = salts(one, two)
+    assert iterations == 5000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from ottla.broker.serving.request import Close, Peer
+from ottla.cluster import layout
+from ottla.ports import Change
 from ottla.sasl.clients import client_mechanism
 from ottla.sasl.mechanism import ClientMechanism
 from ottla.sasl.scram import ALGORITHMS
@@ -174,17 +174,44 @@ def challenge(machine: ScramMachine, user: str, mechanism: str = "SCRAM-SHA-256"
     return bytes(answer.auth_bytes).decode().split(",")[1:]
 
 
-def test_a_made_up_salt_is_the_same_on_all_brokers_and_after_a_restart_and_looks_like_a_real_one() -> None:
-    machines = [ScramMachine(), ScramMachine()]
-    for machine in machines:
-        machine._random = random.Random(id(machine))
-        machine.add("alice", "secret", iterations=8192)
-    first = challenge(machines[0], "mallory")
-    assert first == challenge(machines[0], "mallory") == challenge(machines[1], "mallory")
-    assert first != challenge(machines[0], "trudy")
-    machines[0].restart()
-    machines[0].broker.logins.open("IN")
-    assert challenge(machines[0], "mallory") == first
-    real = challenge(machines[0], "alice")
-    assert real[1] == first[1] == "i=8192"
-    assert len(real[0]) == len(first[0])
+def test_salts_of_unknown_users_stay_the_same_whatever_becomes_of_others(machine: ScramMachine) -> None:
+    """Whose salt changes with that of another user does not exist: anybody who watches for a while could tell."""
+    machine.add("bob", "secret", iterations=8192)
+    first = challenge(machine, "mallory")
+    assert first != challenge(machine, "trudy")
+    assert first[1] == challenge(machine, "bob")[1] == "i=8192"
+    assert len(first[0]) == len(challenge(machine, "bob")[0])
+    machine.add("bob", "other", iterations=4096)
+    machine.add("alice", "secret", iterations=16384)
+    assert challenge(machine, "mallory") == first
+    machine.remove("bob")
+    machine.remove("alice")
+    assert challenge(machine, "mallory") == first
+    machine.restart()
+    machine.broker.logins.open("IN")
+    assert challenge(machine, "mallory") == first
+
+
+def test_salts_of_unknown_users_differ_by_mechanism_and_look_like_real_ones_of_it(machine: ScramMachine) -> None:
+    machine.add("alice", "secret", "SCRAM-SHA-256", 5000)
+    of_256 = challenge(machine, "mallory")
+    machine.add("alice", "secret", "SCRAM-SHA-512", 6000)
+    of_512 = challenge(machine, "mallory", "SCRAM-SHA-512")
+    assert of_256 == challenge(machine, "mallory")
+    assert [of_256[1], of_512[1]] == ["i=5000", "i=6000"]
+    assert of_256[0] != of_512[0]
+
+
+def test_two_listeners_have_one_salt_for_an_unknown_user(machine: ScramMachine) -> None:
+    first = challenge(machine, "mallory")
+    machine.broker.logins.open("IN")
+    assert challenge(machine, "mallory") == first
+
+
+def test_credentials_of_a_registry_without_the_secret_give_their_likeness_at_the_start(machine: ScramMachine) -> None:
+    machine.add("alice", "secret", iterations=7000)
+    machine.broker.registry.commit([Change(layout.UNKNOWN_USERS, None)])
+    machine.restart()
+    machine.broker.logins.open("IN")
+    assert challenge(machine, "mallory")[1] == "i=7000"
+    assert machine.broker.registry.get(layout.UNKNOWN_USERS) is not None

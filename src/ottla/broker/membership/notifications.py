@@ -7,7 +7,7 @@ They are read when this broker comes up and after each new session; between, bro
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from ottla.broker.failures import CONFLICTS
@@ -26,6 +26,9 @@ KEPT_MS: Final = 15 * 60 * 1000
 REMOVED_AT_ONCE: Final = 100
 RETRY_MS: Final = 500
 MOST_RETRY_MS: Final = 2_000
+
+WATCHED: Final = (layout.FEATURES, layout.UNKNOWN_USERS)
+"""Entries of whose changes no broker notifies others."""
 
 Item = TypeVar("Item")
 Follow = Callable[[Collection[str]], Steps[None]]
@@ -93,7 +96,7 @@ class Notifications:
                 self._is_all_due = False
             else:
                 yield from self._new()
-                yield from self._read([*self._told, layout.FEATURES])
+                yield from self._read([*self._told, *WATCHED])
         yield from self._forget_old()
 
     def _new(self) -> Steps[None]:
@@ -123,7 +126,7 @@ class Notifications:
 
     def _paths(self) -> Steps[list[str]]:
         """Every entry of the registry that the image holds, but for topics, brokers and the controller."""
-        found = [layout.FEATURES]
+        found = [*WATCHED]
         kinds = (layout.BROKER_CONFIGS, layout.GROUP_CONFIGS, layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS)
         found += yield from self._below(kinds)
         users = [path for path in found if path.startswith(f"{layout.USER_CONFIGS}/")]
@@ -148,11 +151,11 @@ class Notifications:
         """
         fault, wanted = "", list(paths)
         for some in _pieces(wanted):
-            watched = [path for path in some if path == layout.FEATURES]
+            watched = [path for path in some if path in WATCHED]
             if watched:
                 entries = yield from self._registry.read(watched, changed=self._changed)
                 fault = self._take_in(watched, entries) or fault
-                self.features_epoch = 0 if entries[0] is None else entries[0].version
+                self._note_epoch(dict(zip(watched, entries, strict=True)))
             others = [path for path in some if path not in watched]
             entries = yield from self._registry.read(others)
             fault = self._take_in(others, entries) or fault
@@ -165,6 +168,11 @@ class Notifications:
         for path in wanted:
             self._told.pop(path, None)
         return fault
+
+    def _note_epoch(self, entries: Mapping[str, Entry | None]) -> None:
+        if layout.FEATURES in entries:
+            features = entries[layout.FEATURES]
+            self.features_epoch = 0 if features is None else features.version
 
     def _take_in(self, paths: Sequence[str], entries: Sequence[Entry | None]) -> str:
         fault = ""

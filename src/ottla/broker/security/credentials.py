@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits
-from ottla.cluster import scram
+from ottla.cluster import layout, scram, unknown_users
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import printable
 from ottla.cluster.scram import ScramRemoval, ScramUpsertion
+from ottla.cluster.unknown_users import SECRET_BYTES, UnknownUsers
 from ottla.sasl.scram import Algorithm, Credential
+from ottla.sasl.scram_server import USUAL, credential_of_nobody
 
 log = logging.getLogger("ottla.broker")
 
@@ -25,17 +27,39 @@ USERS_AT_ONCE: Final = 200
 class Credentials:
     """Finds credentials and changes them."""
 
-    def __init__(self, image: ClusterImage, commits: Commits) -> None:
+    def __init__(self, image: ClusterImage, commits: Commits, random_bytes: Callable[[int], bytes]) -> None:
         self._image = image
         self._commits = commits
+        self._random_bytes = random_bytes
+        self._own_secret = random_bytes(SECRET_BYTES)
+
+    def of_nobody(self, user: str, algorithm: Algorithm) -> Credential:
+        """Return the credential of a user that has none: on all brokers the same, whatever becomes of others.
+
+        While the registry does not take the cluster's secret, this broker's own one serves.
+        """
+        known = self._image.unknown_users or UnknownUsers(self._own_secret)
+        return credential_of_nobody(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
+
+    def hide_unknown_users(self) -> None:
+        """Have the registry of a lone broker keep what `of_nobody` takes."""
+        self._commits.commit(self._hiding)
+
+    def hide_unknown_users_slowly(self) -> Steps[list[Decision]]:
+        """The same where brokers share the registry: the first of them makes it."""
+        return self._commits.commit_slowly(self._hiding)
+
+    def _hiding(self) -> list[Decision]:
+        changes = unknown_users.keep(self._image.unknown_users, self._first, self._random_bytes)
+        return [Decision(layout.UNKNOWN_USERS, changes=changes)] if changes else []
 
     def find(self, user: str, algorithm: Algorithm) -> Credential | None:
         return scram.credential_in(self._image.user_configs.get(user, {}), algorithm)
 
-    def first(self, algorithm: Algorithm) -> Credential | None:
-        """Return the credential of the first user by name that has one of this kind."""
-        user = min((user for user, configs in self._image.user_configs.items() if algorithm.name in configs), default=None)
-        return None if user is None else self.find(user, algorithm)
+    def _first(self, algorithm: Algorithm) -> Credential | None:
+        """Return the credential of the first user by name that has one of this kind which can be read."""
+        users = sorted(user for user, configs in self._image.user_configs.items() if algorithm.name in configs)
+        return next(filter(None, (self.find(user, algorithm) for user in users)), None)
 
     def of(self, user: str) -> dict[Algorithm, Credential]:
         """All that a user has."""
@@ -54,6 +78,7 @@ class Credentials:
             some = frozenset(users[begin : begin + USERS_AT_ONCE])
             chosen = [one for one in removals if one.user in some], [one for one in upsertions if one.user in some]
             decisions += yield from self._commits.commit_slowly(partial(self._decisions, *chosen))
+        yield from self.hide_unknown_users_slowly()
         changed = [decision.name for decision in decisions if decision.is_made]
         if changed:
             log.info("the SCRAM credentials of %s have changed", ", ".join(map(printable, changed[:10])))

@@ -7,28 +7,16 @@ from functools import partial
 
 from ottla.broker.security.offers import Begin, Means, OfferedAt
 from ottla.cluster.tokens import USER
-from ottla.sasl.scram import LEAST_ITERATIONS, NONCE_BYTES, Algorithm, Credential, credential_of, letters, nonce
-from ottla.sasl.scram_server import Account, ScramServer, credential_of_nobody
+from ottla.sasl.scram import LEAST_ITERATIONS, NONCE_BYTES, Algorithm, credential_of, letters, nonce
+from ottla.sasl.scram_server import Account, ScramServer
 
-SECRET_BYTES = 32
 SALT = b"salt of a delegation token"
 
 
 def scram(algorithm: Algorithm, at: OfferedAt, means: Means) -> Begin:
     """Users are those of the registry; there is nothing to set."""
-    secret = means.random_bytes(SECRET_BYTES)
-    lookup, nobody = partial(_account, algorithm, means), partial(_nobody, algorithm, means, secret)
+    lookup, nobody = partial(_account, algorithm, means), partial(means.credentials.of_nobody, algorithm=algorithm)
     return lambda: ScramServer(algorithm, lookup, nonce(means.random_bytes), nobody)
-
-
-def _nobody(algorithm: Algorithm, means: Means, secret: bytes, name: str) -> Credential:
-    """Return a credential for an unknown name that all brokers and listeners return, also after a restart.
-
-    Otherwise a salt that differs between two of them would show that there is no such user. The one secret that all of them have
-    is a credential; where there is none, nobody exists who could be told apart.
-    """
-    like = means.credentials.first(algorithm)
-    return credential_of_nobody(algorithm, secret if like is None else like.server_key, name, like)
 
 
 def _account(algorithm: Algorithm, means: Means, name: str, is_token: bool) -> Account | Callable[[], Account] | None:

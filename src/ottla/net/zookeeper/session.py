@@ -19,6 +19,7 @@ from kazoo.protocol.serialization import Exists, GetChildren, GetData
 from kazoo.protocol.states import KeeperState
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
+from ottla.cluster.layout import UNKNOWN_USERS
 from ottla.net.zookeeper.batch import Ask, RequestBatch
 from ottla.net.zookeeper.client import Access, ZooKeeperClient
 from ottla.net.zookeeper.failures import AWAY, meaning
@@ -38,7 +39,7 @@ HEARTBEATS = 6
 RENEW_S = 1.0
 """After so long a client that gave up for good, as after a refused login, is replaced."""
 
-SECRET = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+SECRET = ("/config/users", "/config/brokers", "/delegation_token/tokens", UNKNOWN_USERS)
 OPEN = "/consumers"
 
 
