@@ -27,12 +27,16 @@ PASSED_AT_ONCE = 2000
 
 
 class Sought(NamedTuple):
-    """A batch that takes long to open, in which the record may be. If it is not, it is looked for from `next_offset` on."""
+    """A batch that takes long to open, in which the record may be. If it is not, it is looked for from `next_offset` on.
+
+    `is_largest`: the record with the largest timestamp is wanted, not the first at or after `timestamp`.
+    """
 
     batch: memoryview
     header: BatchHeader
     timestamp: int
     start_offset: int
+    is_largest: bool = False
 
     @property
     def next_offset(self) -> int:
@@ -51,7 +55,8 @@ class Sought(NamedTuple):
             columns = open_batches(self.batch, from_offset=self.start_offset, limit_bytes=MOST_OPENED_BYTES)
         except ValueError:  # records that cannot be opened are their writer's fault: the batch is as near as we get
             return self.whole
-        return next((found for found in zip(columns.timestamps, columns.offsets, strict=True) if found[0] >= self.timestamp), None)
+        least = max(self.timestamp, max(columns.timestamps, default=NO_TIMESTAMP)) if self.is_largest else self.timestamp
+        return next((found for found in zip(columns.timestamps, columns.offsets, strict=True) if found[0] >= least), None)
 
     @property
     def whole(self) -> Found:
@@ -73,8 +78,11 @@ class Further(NamedTuple):
 Answer = Found | Sought | Further | None
 
 
-def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int) -> Answer:
-    """Return the first record, from `start_offset` on, at or after `timestamp`; or the batch in which to look for it."""
+def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int, *, is_largest: bool = False) -> Answer:
+    """Return the first record, from `start_offset` on, at or after `timestamp`; or the batch in which to look for it.
+
+    `is_largest`: no batch that begins at `start_offset` or later has a larger timestamp, and the record with the largest is wanted.
+    """
     for segment in _timed(segments, start_offset):
         if segment.max_timestamp < timestamp:
             continue
@@ -82,7 +90,7 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset:
         for passed, (at, max_timestamp) in enumerate(max_timestamps(segment.file, position, segment.size)):
             if passed == PASSED_AT_ONCE:
                 return Further(base_offset(segment.file, at), timestamp)
-            found = _in_batch(segment, at, timestamp, start_offset) if max_timestamp >= timestamp else None
+            found = _in_batch(segment, at, timestamp, start_offset, is_largest) if max_timestamp >= timestamp else None
             if found is not None:
                 return found
     return None
@@ -111,7 +119,7 @@ def largest(segments: Sequence[Segment], start_offset: int, so_far: Further | No
             if passed == PASSED_AT_ONCE:
                 return Further(base_offset(segment.file, at), timestamp, True)
             timestamp = max(timestamp, max_timestamp)
-    return first_at_or_after(segments, max(timestamp, 0), start_offset)
+    return first_at_or_after(segments, max(timestamp, 0), start_offset, is_largest=True)
 
 
 def _first_whole(segment: Segment, from_offset: int) -> int:
@@ -128,14 +136,15 @@ def _first_whole(segment: Segment, from_offset: int) -> int:
     return header.base_offset if header.base_offset >= from_offset else header.next_offset
 
 
-def _in_batch(segment: Segment, position: int, timestamp: int, start_offset: int) -> Found | Sought | None:
+def _in_batch(segment: Segment, position: int, timestamp: int, start_offset: int, is_largest: bool) -> Found | Sought | None:
     header = read_header(segment.file.read(position, HEADER_BYTES))
     if header.max_timestamp < timestamp:
         return None
     if header.timestamp_type == LOG_APPEND_TIME:
         return header.max_timestamp, max(header.base_offset, start_offset)
     batch = memoryview(segment.file.read(position, header.size))
-    sought = Sought(batch, header, timestamp, start_offset)
+    # In a batch whose beginning was deleted the first newer record need not be the newest.
+    sought = Sought(batch, header, timestamp, start_offset, is_largest and header.base_offset < start_offset)
     if header.record_count > MOST_AT_ONCE or (header.codec and may_be_large(header.codec, batch[HEADER_BYTES:])):
         return sought
     return finish(sought.look())

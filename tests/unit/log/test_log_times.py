@@ -37,10 +37,7 @@ def test_the_first_record_at_or_after_a_time(
     log.delete_records(start)
     live = [(time, offset) for time, offset in records if offset >= log.log_start_offset]
     assert log.offset_for_timestamp(wanted) == next((found for found in live if found[0] >= wanted), None)
-    newest = log.max_timestamp_offset()
-    assert newest is None or newest in live
-    if not start:
-        assert newest == next((found for found in records if found[0] == max(records)[0]), None)
+    assert log.max_timestamp_offset() == next((found for found in live if found[0] == max(live)[0]), None)
 
 
 def test_records_that_cannot_be_opened_are_found_by_their_batch() -> None:
@@ -74,6 +71,14 @@ def test_the_newest_record_is_found_though_newer_ones_before_it_were_deleted() -
         assert log.max_timestamp_offset() == newest
     log.delete_records(8)
     assert log.max_timestamp_offset() is None
+
+
+def test_the_newest_record_is_found_in_a_batch_whose_beginning_was_deleted() -> None:
+    log = Log.open(SimDisk(), "t-0", LogConfig(), NOW)
+    for times in ([50, 9, 12, 12], [5, 8]):
+        append(log, build(None, [b"v"] * len(times), times))
+    log.delete_records(1)
+    assert log.max_timestamp_offset() == (12, 2), "neither the first that is newer than all behind it, nor the deleted one"
 
 
 def test_searches_behind_deleted_records_that_were_newer_keep_nobody_waiting() -> None:
