@@ -250,6 +250,27 @@ def test_a_log_that_the_disk_refuses_to_compact_keeps_no_other_waiting(
     assert cleaned_offset(machine, "bad") > 0
 
 
+def test_a_refused_compaction_pauses_also_where_logs_are_looked_at_all_the_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    machine = Machine(**{"log.cleaner.backoff.ms": "0"})
+    create(machine)
+    fill(machine, 90)
+    may = machine.disk.may
+
+    def refuse(operation: str, path: str, size: int = 0) -> None:
+        if ".cleaned" in path:
+            raise StorageFailed(path, "No space left on device")
+        may(operation, path, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(machine.disk, "may", refuse)
+        pass_time(machine, 5_000)
+    assert 1 <= len([message for message in caplog.messages if "could not be compacted" in message]) <= 4
+    pass_time(machine, 20_000)
+    assert cleaned_offset(machine, "t") > 0
+
+
 def test_records_without_timestamps_are_sealed_once_for_max_compaction_lag() -> None:
     machine = Machine(**SETTINGS)
     create(machine, max_compaction_lag_ms="1000", min_cleanable_dirty_ratio="1", internal_segment_bytes="1000000")

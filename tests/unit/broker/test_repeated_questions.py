@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.repeats import Repeats
+from ottla.broker.repeats import MOST_REASONS, Repeats
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
@@ -29,11 +29,23 @@ def test_pauses_double_up_to_the_most_and_begin_anew(caplog: pytest.LogCaptureFi
     assert [repeats.pause_ms() for _ in range(5)] == [50, 100, 200, 300, 300]
     for why in ("away", "away", "full", "away"):
         repeats.tell(log, logging.WARNING, "the question failed: %s", why)
-    assert caplog.messages == [f"the question failed: {why}" for why in ("away", "full", "away")]
+    assert caplog.messages == [f"the question failed: {why}" for why in ("away", "full")]
     repeats.over()
     assert repeats.pause_ms() == 50
     repeats.tell(log, logging.WARNING, "the question failed: %s", "away")
-    assert len(caplog.messages) == 4
+    assert len(caplog.messages) == 3
+
+
+def test_reasons_beyond_many_are_not_logged() -> None:
+    log, repeats = logging.getLogger("ottla.broker"), Repeats(50, 300)
+    told: list[str] = []
+    log.addFilter(listener := lambda record: bool(told.append(record.getMessage())))
+    try:
+        for number in range(10 * MOST_REASONS):
+            repeats.tell(log, logging.WARNING, "the question failed: reason %d", number)
+    finally:
+        log.removeFilter(listener)
+    assert len(told) == MOST_REASONS
 
 
 @pytest.fixture

@@ -52,8 +52,6 @@ BALANCE: Final = "balance of leaders"
 BALANCED_FIRST_MS: Final = 5_000
 """So long after an election the controller looks for the first time whether leaders are in balance."""
 DELETIONS_AGAIN: Final = "deletions again"
-DELETED_AGAIN_MS: Final = 10_000
-"""So long after a broker could not delete a replica it is asked again."""
 STALE: Final = frozenset((STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH))
 """What brokers answer that have registered anew or know a later controller: what is true now they hear or have heard already."""
 RETRY_MS, MOST_RETRY_MS = 500, 2_000
@@ -359,8 +357,9 @@ class Controller:
 
     def _stopped(self, reign: Reign, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
         yield from reign.topics.stopped(request, response)
-        if reign.topics.is_any_refused:
-            self._scheduler.at(DELETIONS_AGAIN, self._scheduler.now().mono_ms + DELETED_AGAIN_MS, self._delete_again)
+        pause_ms = reign.topics.begin_pause()
+        if pause_ms is not None:
+            self._scheduler.at(DELETIONS_AGAIN, self._scheduler.now().mono_ms + pause_ms, self._delete_again)
 
     def _delete_again(self, now: Now) -> None:
         self._soon("refused deletions", lambda reign: reign.topics.ask_again())

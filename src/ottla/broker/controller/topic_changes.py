@@ -14,6 +14,7 @@ from ottla.broker.controller.pieces import each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.versions import Switch
+from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Steps
 from ottla.cluster import layout
 from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
@@ -28,6 +29,9 @@ log = logging.getLogger("ottla.broker")
 REMOVED_AT_ONCE = 200
 """Partitions whose states are removed in one commit."""
 
+DELETED_AGAIN_MS, MOST_DELETED_AGAIN_MS = 10_000, 300_000
+"""The pause before a broker that could not delete a replica is asked again, first and at most."""
+
 
 class TopicChanges:
     """Creations and deletions of one term. `new_id` makes the id of a topic that has none."""
@@ -41,7 +45,11 @@ class TopicChanges:
         self._new_id = new_id
         self._changed = changed
         self._refused: set[str] = set()
-        """Topics of which a broker could not delete a replica."""
+        """Topics of which a broker could not delete a replica, since brokers were asked last."""
+        self._is_pausing = False
+        self._left: set[str] = set()
+        """Topics that were ever refused, and are not deleted yet."""
+        self._repeats = Repeats(DELETED_AGAIN_MS, MOST_DELETED_AGAIN_MS)
 
     def there(self, names: Collection[str]) -> Steps[None]:
         """These are all topics that have an entry: new ones get leaders, and those that are gone are forgotten."""
@@ -77,6 +85,9 @@ class TopicChanges:
         yield from each(self._context.partitions([name]), self._context.remove_partition)
         self._context.remove_topic(name)
         self._term.deletions.forget(name)
+        self._left.discard(name)
+        if not self._left:
+            self._repeats.over()
 
     def _give_ids(self, topics: Mapping[str, TopicEntry]) -> Steps[None]:
         """Topics of before 2.8, and those that older tools make, get their ids (KIP-516)."""
@@ -154,20 +165,24 @@ class TopicChanges:
             self._term.deletions.deleted(request.node_id, set(some).difference(failed))
             yield None
         if failures:
-            log.warning("broker %d could not delete %d replicas: it is asked again", request.node_id, failures)
+            sentence = "broker %d could not delete %d replicas, as its log says: it is asked again until it can"
+            self._repeats.tell(log, logging.WARNING, sentence, request.node_id, failures)
             self._refused.update(name for name, _ in request.deleted)
+            self._left |= self._refused
         yield from self.go_on()
 
     def ask_again(self) -> Steps[None]:
         """Have brokers delete what they could not delete before: a disk that refuses once may do it later."""
-        refused, self._refused = self._refused, set()
+        refused, self._refused, self._is_pausing = self._refused, set(), False
         self._term.deletions.resume(refused)
         yield from self.go_on()
 
-    @property
-    def is_any_refused(self) -> bool:
-        """Whether a broker could not delete a replica, and has not been asked again."""
-        return bool(self._refused)
+    def begin_pause(self) -> int | None:
+        """Return the pause before `ask_again`, in ms; None if nothing was refused, or the pause is under way already."""
+        if not self._refused or self._is_pausing:
+            return None
+        self._is_pausing = True
+        return self._repeats.pause_ms()
 
     def _remove(self, name: str) -> Steps[None]:
         """No replica is left: states first, some at a time, then all else with the note. An early end leaves the note."""

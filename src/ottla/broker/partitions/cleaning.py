@@ -27,7 +27,8 @@ log = logging.getLogger("ottla.broker")
 PASSED_AT_ONCE = 500
 """Partitions that are looked at between two pauses, if there is nothing to be done for them: far below a millisecond."""
 
-LONGEST_PAUSE_MS = 600_000
+LEAST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 600_000
+"""How long a log is left alone whose compaction was refused, first at least and later at most."""
 
 
 class PausedCompaction(NamedTuple):
@@ -103,7 +104,8 @@ class Cleaner:
     def _pause(self, partition: Partition, failure: StorageFailed) -> None:
         """Leave a log alone for twice as long as the last time: its compaction reads all of it again."""
         before = self._refused.get(partition)
-        pause_ms = min(2 * before.pause_ms, LONGEST_PAUSE_MS) if before else self._settings.value.log_cleaner_backoff_ms
+        wanted_ms = 2 * before.pause_ms if before else max(self._settings.value.log_cleaner_backoff_ms, LEAST_PAUSE_MS)
+        pause_ms = min(wanted_ms, LONGEST_PAUSE_MS)
         self._refused[partition] = PausedCompaction(self._clock.now().mono_ms + pause_ms, pause_ms)
         log.warning("%s could not be compacted, and is tried again in %d ms: %s", partition, pause_ms, failure)
 
