@@ -42,3 +42,14 @@ def test_a_broker_that_comes_and_goes_each_second_is_logged_seldom(caplog: pytes
         log.reached("a:1", second * 1_000)
         log.lost("a:1", GONE, second * 1_000 + 500)
     assert len(caplog.messages) <= LINES_AT_ONCE + 600_000 // REGAINED_MS
+
+
+def test_the_last_line_about_a_broker_that_came_and_went_and_is_gone_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ottla.client")
+    log = ConnectionLog("me")
+    for second in range(30):
+        log.reached("a:1", second * 1_000)
+        log.lost("a:1", GONE, second * 1_000 + 500)
+    for second in range(30, 300):
+        log.lost("a:1", GONE, second * 1_000)
+    assert caplog.messages[-1] == "me: No connection to a:1: Connection refused; it is tried again"

@@ -63,6 +63,15 @@ def test_what_was_produced_is_fetched_on_the_same_connection_at_once(broker: ott
             assert client.fetch("again", count * len(HELLO)) == (0, HELLO)
 
 
+def test_a_name_with_a_line_break_forges_no_line_of_the_log(broker: ottla.Broker, caplog: pytest.LogCaptureFixture) -> None:
+    with Client07(broker.address) as client:
+        client.send(ProduceRequest07("a\nERROR forged", 0, HELLO))
+        assert client.is_hung_up_on()
+    (line,) = closings(caplog)
+    assert "forged" in line
+    assert len(line.splitlines()) == 1
+
+
 def test_what_a_producer_sends_before_it_hangs_up_is_taken(broker: ottla.Broker) -> None:
     with Client07(broker.address) as client:
         client.send(*[ProduceRequest07("hung-up", 0, HELLO)] * 50)

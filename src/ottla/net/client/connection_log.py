@@ -13,7 +13,10 @@ REGAINED_MS = 15_000
 
 
 class ConnectionLog:
-    """What was last seen of each broker, by its address. A client that tries again each second logs the first failure only."""
+    """The state of each broker that was logged last, by address. A client that tries again each second logs the first failure only.
+
+    A change beyond `LINES_AT_ONCE` is logged later, if it is still so at another try.
+    """
 
     def __init__(self, client_id: str | None) -> None:
         self._client_id = client_id or "client"
@@ -35,9 +38,9 @@ class ConnectionLog:
     def _is_news(self, where: str, now_ms: int, *, reached: bool) -> bool:
         if self._reached.get(where) == reached:
             return False
-        self._reached[where] = reached
         spent_ms = max(now_ms, self._spent_ms.get(where, now_ms)) + REGAINED_MS
         if spent_ms - now_ms > LINES_AT_ONCE * REGAINED_MS:
             return False
         self._spent_ms[where] = spent_ms
+        self._reached[where] = reached
         return True
