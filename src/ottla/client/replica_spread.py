@@ -49,7 +49,7 @@ class ReplicaSpread:
     def level(self) -> None:
         """Make brokers even with as few moves as possible."""
         while self._move_directly():
-            """Each move is a step towards even brokers."""
+            pass  # each move is a step towards even brokers
         brokers, replicas = len(self._brokers), sum(map(len, self.now.values()))
         for _ in range(MOST_WORK // (brokers * replicas + brokers**3 + 1)):
             cycle = self._cycle()
@@ -150,8 +150,7 @@ class ReplicaSpread:
             for (source, target), (cost, _) in edges.items():
                 if distance[source] + cost < distance[target]:
                     distance[target] = distance[source] + cost
-                    came_from[target] = last = source
-                    last = target
+                    came_from[target], last = source, target
             if last is None:
                 return []
         for _ in range(len(nodes)):  # from anywhere behind the cycle into it

@@ -49,7 +49,7 @@ class DelegationToken:
 
     @property
     def size_bytes(self) -> int:
-        """About how much memory it takes."""
+        """Return about how much memory the token takes, in bytes."""
         return TOKEN_BYTES + len(self.owner) + len(self.requester) + sum(len(name) + NAME_BYTES for name in self.renewers)
 
     def is_of(self, principals: Collection[str]) -> bool:

@@ -114,7 +114,7 @@ class Compaction:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether the log was cut since: what was read of it may be gone, and other batches in its place."""
+        """Return whether the log was cut since the compaction began: batches that were read may have been replaced by others."""
         return self.log.cuts != self._cuts
 
     def run(self) -> Pauses:

@@ -294,7 +294,7 @@ class Log(LogUpkeep):
                 return plan
 
     def is_current(self, plan: PlannedCut) -> bool:
-        """Whether a planned cut can be made still: its segment is there, as it was."""
+        """Return whether a planned cut can still be made: its segment is there, and the log was not cut since."""
         return plan.cuts == self.cuts and plan.segment in self.segments
 
     def loses_all(self, plan: PlannedCut) -> bool:

@@ -137,7 +137,7 @@ class Segment:
 
     @property
     def max_timestamp_offset(self) -> int:
-        """The last offset of the batch with the largest timestamp; valid after `max_timestamp`."""
+        """Return the last offset of the batch with the largest timestamp; valid after `max_timestamp`."""
         return self._max_timestamp_offset
 
     def check_times(self) -> None:

@@ -155,12 +155,12 @@ class LogUpkeep(ReadableLog):
 
     @property
     def is_swapping(self) -> bool:
-        """Whether compacted files do not have their final names yet."""
+        """Return whether compacted files do not have their final names yet."""
         return self._swap is not None
 
     @property
     def swap_step(self) -> int:
-        """The number of the step that is next: whoever has the directory synced for it says so to `go_on_swapping`."""
+        """Return the number of the next step, for `go_on_swapping` after the directory was synced."""
         return self._swap_step
 
     def go_on_swapping(self, step: int | None = None) -> None:
@@ -184,7 +184,7 @@ class LogUpkeep(ReadableLog):
 
     @property
     def directory(self) -> Syncable:
-        """The names of its files, to be synced."""
+        """Return the directory of the log, whose sync makes the names of its files durable."""
         return self._disk.directory(self.path)
 
     def retain(self, now: Now, *, until_offset: int | None = None, most: int | None = None) -> int:
@@ -278,7 +278,7 @@ class LogUpkeep(ReadableLog):
         )
 
     def _write_epochs(self, sync: bool = False) -> None:
-        """Not synced before the next checkpoint: recovery finds in the batches what a crash loses of it, if there are any."""
+        """Write the leader epochs, by default unsynced until the next checkpoint: recovery finds lost ones in the batches."""
         self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=sync)
         self._epochs_saved = False
 

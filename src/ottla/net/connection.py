@@ -214,7 +214,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def last_ms(self) -> int:
-        """When something last moved, in or out: a reader may take long for one reply."""
+        """Return when bytes last moved, in or out, by the monotonic clock: a peer may read one reply for long."""
         return max(self.active_ms, self.moved_ms)
 
     def is_left_idle_since(self, mono_ms: int) -> bool:

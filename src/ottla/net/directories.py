@@ -72,7 +72,7 @@ class RealDirectory:
 
     @property
     def is_slow(self) -> bool:
-        """Names are few."""
+        """Return False: names are few, and quickly synced."""
         return False
 
     def begin_sync(self) -> int:

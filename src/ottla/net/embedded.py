@@ -154,7 +154,7 @@ class Broker:
 
     @property
     def _is_forked(self) -> bool:
-        """Whether this is a child of the process whose broker it is: neither its thread nor its files are the child's."""
+        """Return whether this process is a forked child of the broker's: the thread and the files are the parent's."""
         return os.getpid() != self._process
 
     def stop(self) -> None:

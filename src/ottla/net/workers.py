@@ -45,7 +45,7 @@ class Pinned(Syncable, Protocol):
 
     @property
     def is_slow(self) -> bool:
-        """Whether the sync will take long."""
+        """Return whether the sync will take long."""
         ...
 
     def begin_sync(self) -> int:

@@ -70,7 +70,7 @@ class ClusterLosses:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a broker that lost its disk is not a member again."""
+        """Return whether a broker that lost its disk is not a member again."""
         return self._wiped is not None and not self._wiped.is_member
 
     def states(self) -> Iterator[tuple[str, str, Any]]:

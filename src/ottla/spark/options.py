@@ -308,6 +308,10 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     parsed = _parse(options, SOURCE)
     if idle := parsed.given(*WITHOUT_EFFECT):
         logger.warning("these options have no effect on the source and are ignored: %s", ", ".join(idle))
+    return _read_options(parsed, streaming=streaming)
+
+
+def _read_options(parsed: _Parsed, *, streaming: bool) -> ReadOptions:
     start = _bound(parsed, "starting", LATEST if streaming else EARLIEST)
     end = _bound(parsed, "ending", LATEST)
     _check_bounds(start, end, parsed, streaming=streaming)
@@ -340,14 +344,15 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 
 
 def check_either_way(options: Mapping[str, str]) -> None:
-    """Check what neither a batch nor a stream takes, while it is not known which will be read. Raises `OptionError`."""
-    was, logger.disabled = logger.disabled, True  # the reader that is made of them logs what has no effect
+    """Check what neither a batch nor a stream takes, while it is not known which will be read. Raises `OptionError`.
+
+    The reader that is made of the options later logs those that have no effect.
+    """
+    parsed = _parse(options, SOURCE)
     try:
-        read_options(options, streaming=True)
+        _read_options(parsed, streaming=True)
     except OptionError:
-        read_options(options, streaming=False)
-    finally:
-        logger.disabled = was
+        _read_options(parsed, streaming=False)
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:

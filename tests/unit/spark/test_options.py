@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
-from ottla.spark.options import DEFAULT_COLUMNS, ReadOptions, TopicSelection, read_options, write_options
+from ottla.spark.options import DEFAULT_COLUMNS, ReadOptions, TopicSelection, check_either_way, read_options, write_options
 from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtTimes, Everywhere
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
@@ -159,6 +159,14 @@ def test_options_that_tune_the_jvm_connector_alone_are_accepted_and_named_in_the
     read({"kafkaConsumer.pollTimeoutMs": "500", "fetchOffset.numRetries": "3", "minPartitions": "2"})
     assert "no effect on the source and are ignored: fetchOffset.numRetries, kafkaConsumer.pollTimeoutMs" in caplog.text
     assert "minPartitions" not in caplog.text
+
+
+def test_a_check_before_it_is_known_what_will_be_read_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    given = {**SERVERS, "subscribe": "flights", "fetchOffset.numRetries": "3"}
+    check_either_way({**given, "endingOffsets": "latest"})
+    with pytest.raises(OptionError, match="startingOffsets"):
+        check_either_way({**given, "startingOffsets": "nowhere"})
+    assert not caplog.text
 
 
 def test_client_settings_with_effect_reach_the_tasks() -> None:

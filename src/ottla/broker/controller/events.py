@@ -41,7 +41,7 @@ class ControllerEvents:
     """A queue of events. `moved` is called when one finds another controller, `uncertain` where the registry failed it."""
 
     def __init__(self, scheduler: Scheduler, moved: Callable[[], None], uncertain: Callable[[], None], repeats: Repeats) -> None:
-        """`repeats` are the returns to work after the registry failed an event."""
+        """Begin with no event. `repeats` has the pauses before the controller returns to work after a failure of the registry."""
         self._repeats = repeats
         self._scheduler = scheduler
         self._moved = moved

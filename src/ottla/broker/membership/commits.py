@@ -36,7 +36,7 @@ class SharedCommits(Commits):
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, changes: Changes, announce: Announce, known: set[str]
     ) -> None:
-        """Each entry that gets into the image is added to `known`."""
+        """Add each entry that gets into the image to `known`."""
         super().__init__(NoRegistry(), image, changes)
         self._shared = registry
         self._announce = announce
@@ -47,7 +47,7 @@ class SharedCommits(Commits):
         return self.commit_read((), lambda entries: decide())
 
     def commit_read(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
-        """The same, decided on entries as the registry has them: the image does not hold all that they say, or holds it late."""
+        """Commit what is decided on entries read from the registry: the image lacks some of their content, or is behind."""
         return self.in_turn(self._decided(reads, decide))
 
     def _decided(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:

@@ -105,7 +105,7 @@ class Checkpoints:
         self._scheduler.begin(HIGH_WATERMARKS, self._replace(HIGH_WATERMARKS))
 
     def says_more(self, partition: Partition, offset: int, latest_start: int) -> bool:
-        """Whether more than what is below an offset counts as synced or compacted, or a log begins after `latest_start`."""
+        """Return whether the files count records from an offset on as synced or compacted, or begin a log after `latest_start`."""
         key = (partition.topic, partition.index)
         return any(self._offsets[name].get(key, 0) > most for name, most in _of_a_cut(offset, latest_start))
 

@@ -89,7 +89,7 @@ class Followers:
     # The closest replica (KIP-392)
 
     def preferred(self, partition: Partition, offset: int, rack: str) -> int | None:
-        """The follower in a consumer's rack that it is to read from, as far as there is one in sync with what it wants.
+        """Return the in-sync follower in a consumer's rack that has the wanted offset; None if there is none.
 
         One that is not in sync may lag ever further behind, and its consumers with it.
         """

@@ -180,7 +180,7 @@ class BrokerSettings(
         return setting.default if setting.broker is None else self.value(setting.broker)
 
     def topic_value(self, name: str, overrides: Mapping[str, str]) -> object:
-        """The value in force for a topic with these settings of its own: a text that its setting refuses stands for the default.
+        """Return the value in force for a topic with these settings of its own; the default for a text that is refused.
 
         Brokers refuse such a text, but tools write the registry, too, and a topic must not end what others hold.
         """
@@ -213,7 +213,7 @@ def _scaled(value: int, unit_ms: int) -> int:
 
 
 def refused_topic_values(configs: Mapping[str, str]) -> Iterator[str]:
-    """Why each of a topic's stored texts means the default, as a sentence. Unknown settings mean nothing."""
+    """Yield a sentence for each stored value that is refused, so that the default is in force. Unknown settings are left out."""
     for name in configs.keys() & TopicSettings.DECLARED.keys():
         try:
             TopicSettings.DECLARED[name].parse(configs[name])

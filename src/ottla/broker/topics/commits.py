@@ -43,7 +43,7 @@ class Commits:
         return self.in_turn(self._committed(decide, self._commit_beside))
 
     def commit_read(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
-        """The same, decided on these entries of the registry. The image of a lone broker says what they say."""
+        """Commit what is decided on these entries of the registry. The image of a lone broker has the same content."""
         return self.commit_slowly(lambda: decide({}))
 
     def commit(self, decide: Decide) -> list[Decision]:

@@ -72,7 +72,7 @@ def without_follower(context: ControllerContext, partition: TopicPartition, node
 
 
 def _lasting(context: ControllerContext, isr: tuple[int, ...]) -> tuple[int, ...]:
-    """Those in sync that have not begun anew unseen: they may have lost records. All of them where there are no others."""
+    """Return the in-sync replicas without brokers that registered anew unseen, which may have lost records; all if none is left."""
     return _others(isr, context.begun_anew) or isr
 
 

@@ -133,18 +133,18 @@ def changed_isrs(value: bytes) -> list[TopicPartition]:
 
 
 def changed_isrs_value(partitions: Iterable[TopicPartition]) -> bytes:
-    """The inverse of `changed_isrs`."""
+    """Encode partitions for `changed_isrs`."""
     value = {"version": 1, "partitions": [{"topic": name, "partition": index} for name, index in partitions]}
     return dumps(value, separators=layout.SEPARATORS).encode()
 
 
 def broker_epochs(value: bytes) -> dict[int, int]:
-    """The epochs of the brokers whose last registration a controller has seen to."""
+    """Return the broker epochs that the last controller has handled, by node id. Raises `ValueError`."""
     return _understood(lambda: {int(node_id): int(epoch) for node_id, epoch in layout.read(value)["brokers"].items()})
 
 
 def broker_epochs_value(brokers: Iterable[LiveBroker]) -> bytes:
-    """The inverse of `broker_epochs`."""
+    """Encode the epochs of brokers for `broker_epochs`."""
     epochs = {str(one.node_id): one.epoch for one in sorted(brokers)}
     return dumps({"version": 1, "brokers": epochs}, separators=layout.SEPARATORS).encode()
 

@@ -39,7 +39,7 @@ def judge_end(known: Transaction | None, body: EndTransaction) -> Verdict:
 
 
 def _judge_without_epochs(known: Transaction, body: EndTransaction) -> Verdict:
-    """An end with the same epoch as the last one is its retry."""
+    """Judge an end below transaction version 2, where one with the epoch of the last end is its retry."""
     if known.producer_id != body.producer_id:
         return Verdict(INVALID_PRODUCER_ID_MAPPING)
     if known.producer_epoch != body.producer_epoch:
@@ -52,7 +52,7 @@ def _judge_without_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 
 
 def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
-    """An end raises the epoch: one that comes with the epoch before is a retry, one with the same epoch is new.
+    """Judge an end that raises the epoch: one with the epoch before is a retry, one with the present epoch is new.
 
     A new end without any partition can only be an abort, by which a producer moves on to its next epoch. While markers of the last
     end are written, its id and epoch are not looked at yet: the next end may come with the new ones already.
@@ -75,5 +75,5 @@ def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 
 
 def _judge_again(known: Transaction, body: EndTransaction) -> Verdict:
-    """The transaction was ended before, and cannot be ended otherwise now."""
+    """Judge an end of a transaction that has ended: it can only be ended in the same way again."""
     return DONE if body.committed == (known.status is Status.COMPLETE_COMMIT) else Verdict(INVALID_TXN_STATE)

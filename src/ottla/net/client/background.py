@@ -94,7 +94,7 @@ class BackgroundLoop:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process that made the loop."""
+        """Return whether this process is a forked child of the one that made the loop."""
         return self._forks != BackgroundLoop._count
 
     @staticmethod

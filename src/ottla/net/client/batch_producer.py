@@ -47,7 +47,7 @@ class BatchProducer:
         await self._cluster.close()
 
     async def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has. One that does not exist is created, where brokers create topics by themselves.
+        """Return the number of partitions of a topic; a new one is created where brokers create topics by themselves.
 
         Asked again after `metadata_max_age_ms`: a producer may be kept for long, and a topic may grow meanwhile.
         """

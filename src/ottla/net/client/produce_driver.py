@@ -231,10 +231,7 @@ class ProduceDriver:
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once everything sent so far is written. Raises `TimedOut` after `timeout_ms`, and `DeliveryFailed`."""
-        timeout_ms = timeout("timeout_ms", timeout_ms)
-        self._tasks.check()
-        await self._finish_all(timeout_ms)
-        self._tasks.check()
+        await self._finish_all(timeout("timeout_ms", timeout_ms))
         if (lost := self._report_losses()) is not None:
             raise lost
 

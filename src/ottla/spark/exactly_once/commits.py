@@ -64,7 +64,7 @@ class OnceCommitter:
         self._cluster.coordinators.forget(each.transactional_id for each in handed)
 
     def _tell_written_before(self, work: Work) -> None:
-        """A job that is started again may be meant to write other rows; a batch that is run again is not."""
+        """Log that a batch was written before; warn of a job, since whoever starts one again may mean to write other rows."""
         job_id = self._options.job_id if self._options.run_id is None else None
         before = self._cluster.loop.run(self._cluster.decisions.last(self._name))
         if job_id is None or before is None:

@@ -62,7 +62,7 @@ def filled(node: Avro | None, rules: FieldRules | None, kind: pa.DataType, count
 
 
 def _default(node: Avro, given: Any, kind: pa.DataType) -> Any:
-    """A default as Python has it. That of a union is of its first branch."""
+    """Return a default of a schema as a Python value. The default of a union is of its first branch."""
     if node.kind == "union":
         made = _default(node.branches[0], given, kind.field(0).type if node.members() else kind)
         return {f"{MEMBER}0": made} if node.members() and node.branches[0].kind != "null" else made

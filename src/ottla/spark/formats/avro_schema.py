@@ -152,7 +152,7 @@ def _logical(plain: Avro, given: dict[str, Any]) -> Avro:
 
 
 def spark_type(node: Avro) -> types.DataType:
-    """The type that values have in Spark. Raises `OptionError` for what is always null."""
+    """Return the type that values have in Spark. Raises `OptionError` for a type whose values are always null."""
     if node.kind == "record":
         return types.StructType([types.StructField(name, spark_type(each)) for name, each in node.fields])
     if node.kind == "union":

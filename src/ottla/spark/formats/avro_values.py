@@ -37,7 +37,7 @@ class AvroDecoder(CursorDecoder):
 
 
 def _read(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
-    """The next value of each as an array of `kind`; None where nobody asks for it, and what comes back is of no use.
+    """Read the next value of each cursor into an array of `kind`. With None the values are skipped, and the array means nothing.
 
     `asked` is what the reader's schema has there.
     """
@@ -108,7 +108,7 @@ def _union(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) 
 
 
 def _member(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
-    """A value of one type, where the reader's schema has a union."""
+    """Read values of one type where the reader's schema has a union."""
     members = asked.members() if kind is not None and _has_members(kind) else ()
     place = branch_for(node, members or asked.branches)
     if not members or kind is None:

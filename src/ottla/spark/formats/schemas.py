@@ -64,7 +64,7 @@ def loaded(options: Options) -> Options:
 
 
 def _newest_text(place: str, column: str, chosen: Format, topics: Sequence[str]) -> str | None:
-    """The newest schema of the first topic, by which older and newer values are resolved; None if the registry has none."""
+    """Return the newest schema of the first topic, by which values are resolved; None if the registry has none."""
     from ottla.spark.formats.registry import registry_of, subject_of  # as in `newest`
 
     found = registry_of(place).latest(subject_of(topics[0], column), chosen.name) if topics else None
@@ -137,7 +137,7 @@ def _spark_schema(text: str, option: str) -> StructType | None:
 
 
 def readers_schema(column: str, chosen: Format) -> str | None:
-    """The schema of Avro by which values of a registry are resolved; None where the query names columns alone."""
+    """Return the Avro schema by which values of a registry are resolved; None where the query names columns alone."""
     if chosen.schema is None:
         return None
     text = schema_text(chosen.schema, f"{column}Schema")
