@@ -15,7 +15,7 @@ import pytest
 from tests.support.append_cases import ENDED_STATES, OPEN_STATES, PLAIN_STATES, Append, Appends, Marked, appends, markers
 from tests.support.clients.confluent import Confluent
 from tests.support.peers import start_peer
-from tests.support.recorded import recorded
+from tests.support.recorded import differences, recorded
 from tests.support.transaction_cases import TOPIC
 
 SEEN = Path(__file__).with_name("append_refusals.json")
@@ -41,13 +41,6 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
 def test_whatever_a_producer_appends_is_taken_or_refused_as_kafka_does(
     partition: Appends, seen: dict[str, Any], request: pytest.FixtureRequest, state: str
 ) -> None:
-    rewrites = request.config.getoption("--rewrite-scenarios")
-    wrong = []
-    asked: list[Append | Marked] = [*appends(), *markers()]
-    for case in (case for case in asked if case.state == state):
-        answer = partition.answer(case)
-        if rewrites:
-            seen[str(case)] = answer
-        elif answer != seen[str(case)]:
-            wrong.append(f"{case}: {answer}, and Apache Kafka {seen[str(case)]}")
-    assert wrong == []
+    all_cases: list[Append | Marked] = [*appends(), *markers()]
+    asked = (case for case in all_cases if case.state == state)
+    assert differences(asked, partition.answer, seen, request) == []

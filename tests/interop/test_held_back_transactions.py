@@ -14,7 +14,7 @@ import pytest
 
 from bench.apache_kafka import Unavailable
 from tests.support.held_cases import HELD, HeldTransactions, held_cases, held_kafka, held_ottla
-from tests.support.recorded import recorded
+from tests.support.recorded import differences, recorded
 
 SEEN = Path(__file__).with_name("held_back_transactions.json")
 
@@ -43,12 +43,5 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
 def test_whatever_is_asked_while_markers_are_held_back_is_answered_as_kafka_does(
     transactions: HeldTransactions, seen: dict[str, Any], request: pytest.FixtureRequest, state: str
 ) -> None:
-    rewrites = request.config.getoption("--rewrite-scenarios")
-    wrong = []
-    for case in (case for case in held_cases() if case.state == state):
-        answer = transactions.answer(case)
-        if rewrites:
-            seen[str(case)] = answer
-        elif answer != seen[str(case)]:
-            wrong.append(f"{case}: {answer}, and Apache Kafka {seen[str(case)]}")
-    assert wrong == []
+    asked = (case for case in held_cases() if case.state == state)
+    assert differences(asked, transactions.answer, seen, request) == []

@@ -15,7 +15,7 @@ import pytest
 from tests.support.clients.confluent import Confluent
 from tests.support.mixed_cases import STATES, MixedRequests, mixed
 from tests.support.peers import start_peer
-from tests.support.recorded import recorded
+from tests.support.recorded import differences, recorded
 from tests.support.transaction_cases import TOPIC
 
 SEEN = Path(__file__).with_name("mixed_requests.json")
@@ -41,12 +41,5 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
 def test_batches_of_several_kinds_in_a_request_are_taken_or_refused_as_kafka_does(
     requests: MixedRequests, seen: dict[str, Any], request: pytest.FixtureRequest, state: str
 ) -> None:
-    rewrites = request.config.getoption("--rewrite-scenarios")
-    wrong = []
-    for case in (case for case in mixed() if case.state == state):
-        answer = requests.answer(case)
-        if rewrites:
-            seen[str(case)] = answer
-        elif answer != seen[str(case)]:
-            wrong.append(f"{case}: {answer}, and Apache Kafka {seen[str(case)]}")
-    assert wrong == []
+    asked = (case for case in mixed() if case.state == state)
+    assert differences(asked, requests.answer, seen, request) == []

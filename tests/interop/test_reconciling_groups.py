@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.support.messages import request as request_of
 from tests.support.peers import start_peer
 from tests.support.rebalance_cases import QuestionerInside
 from tests.support.reconciling_cases import HALVES, RECONCILING, Reconciling, reconciling_cases
-from tests.support.recorded import recorded
+from tests.support.recorded import differences, recorded
 
 SEEN = Path(__file__).with_name("reconciling_groups.json")
 FIND = 10
@@ -53,12 +54,6 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
 def test_whatever_is_asked_between_two_assignments_is_answered_as_kafka_does(
     groups: Reconciling, seen: dict[str, Any], request: pytest.FixtureRequest, state: str
 ) -> None:
-    rewrites, run = request.config.getoption("--rewrite-scenarios"), f"{time.time_ns():x}"
-    wrong = []
-    for number, case in enumerate(case for case in reconciling_cases() if case.state == state):
-        answer = groups.answer(case, f"r-{run}-{number}")
-        if rewrites:
-            seen[str(case)] = answer
-        elif answer != seen[str(case)]:
-            wrong.append(f"{case}: {answer}, and Apache Kafka {seen[str(case)]}")
-    assert wrong == []
+    run, numbers = f"{time.time_ns():x}", count()
+    asked = (case for case in reconciling_cases() if case.state == state)
+    assert differences(asked, lambda case: groups.answer(case, f"r-{run}-{next(numbers)}"), seen, request) == []

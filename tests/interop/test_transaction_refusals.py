@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.clients.confluent import Confluent
 from tests.support.peers import start_peer
-from tests.support.recorded import recorded
+from tests.support.recorded import differences, recorded
 from tests.support.transaction_cases import STATES, TOPIC, Case, Transactions, cases
 
 SEEN = Path(__file__).with_name("transaction_refusals.json")
@@ -40,15 +40,8 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
 def test_whatever_is_asked_of_a_transactional_id_is_answered_as_kafka_does(
     transactions: Transactions, seen: dict[str, Any], request: pytest.FixtureRequest, state: str
 ) -> None:
-    rewrites = request.config.getoption("--rewrite-scenarios")
-    wrong = []
-    for case in (case for case in cases() if case.state == state):
-        answer = transactions.answer(case)
-        if rewrites:
-            seen[str(case)] = answer
-        elif answer != seen[str(case)]:
-            wrong.append(f"{case}: {answer}, and Apache Kafka {seen[str(case)]}")
-    assert wrong == []
+    asked = (case for case in cases() if case.state == state)
+    assert differences(asked, transactions.answer, seen, request) == []
 
 
 def test_there_are_many_cases() -> None:
