@@ -21,7 +21,6 @@ from typing import Protocol, cast
 
 from ottla.broker.serving.later import Promise
 from ottla.broker.serving.request import Answer, Close, Peer, Throttled
-from ottla.cluster.names import printable
 from ottla.net.collector import let_go
 from ottla.net.door import Door
 from ottla.net.listen import Listen
@@ -501,7 +500,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._closing:
             return
         cause = {"cause": f"closed connection {NUMBER.sub('', reason)}"}
-        log.warning("closed the connection of %s: %s", self, printable(reason), extra=cause)  # it may repeat names of the client's
+        log.warning("closed the connection of %s: %s", self, reason, extra=cause)
         self._flush()
         self.close()
 
