@@ -135,6 +135,7 @@ class BrokerMachine:
         self.channels, self.controller = self._ways(cluster, self.membership)
         self.replication = self._replication(cluster)
         self.partitions = self._partitions()
+        self.partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
         self._known_entries: set[str] = set()

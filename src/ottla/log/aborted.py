@@ -40,10 +40,10 @@ class AbortedNotes:
     def _name(self) -> str:
         return f"{self._path}/{ABORTED_TRANSACTIONS}"
 
-    def check(self, segments: Sequence[Segment], names: Iterable[str], snapshots: Sequence[int], *, clean: bool) -> None:
-        """Hold the indexes against what was noted, and build anew what differs. Raises `StorageFailed`.
+    def check(self, segments: Sequence[Segment], names: Iterable[str], snapshots: Sequence[int], most: int, *, clean: bool) -> None:
+        """Hold the indexes against what was noted, and build anew what differs, with at most `most` producers at any time.
 
-        After an orderly stop nothing was written since; otherwise entries may have been added.
+        After an orderly stop nothing was written since; otherwise entries may have been added. Raises `StorageFailed`.
         """
         is_known = self._load(names)
         there = {name for name in names if name.endswith(TRANSACTION_INDEX)}
@@ -57,7 +57,7 @@ class AbortedNotes:
                 log.warning(
                     "%s: this index of aborted transactions is not what was written; it is built anew from the batches", name
                 )
-                rebuild_aborted(self._disk, self._path, snapshots, segments[: number + 1])
+                rebuild_aborted(self._disk, self._path, snapshots, segments[: number + 1], most)
             elif not clean:
                 settle_aborted(segment, ENDLESS, ())
             if noted is None or not (is_right and clean):

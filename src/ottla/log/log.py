@@ -288,7 +288,7 @@ class Log(LogUpkeep):
                 yield
                 continue
             spans = [*((segment, segment.size) for segment in segments[:-1]), (segments[-1], position)]
-            producers = yield from producers_at(self._disk, self.path, self._snapshots, spans)
+            producers = yield from producers_at(self._disk, self.path, self._snapshots, spans, self.config.ottla_max_producer_ids)
             plan = PlannedCut(offset, segments[-1], position, end_offset, producers, cuts)
             if self.is_current(plan):
                 return plan
@@ -315,6 +315,7 @@ class Log(LogUpkeep):
         self._unsynced.pop(segment, None)  # no longer sealed
         self._aborted.changed(segment)
         segment.forget_end(plan.position)
+        plan.producers.take_place_of(self.producers)
         self.producers = plan.producers
         self._was_cut(plan.end_offset)
         end, interval, truncated = plan.end_offset, self.config.index_interval_bytes, self.positions_07.truncated
@@ -352,7 +353,9 @@ class Log(LogUpkeep):
             fresh = Segment(self._disk, self.path, offset, 0, new=True)
         self._active = fresh or last
         self.segments.append(self._active)
-        self.producers = Producers()
+        none = Producers()
+        none.take_place_of(self.producers)
+        self.producers = none
         self.epochs.entries.clear()
         self.log_start_offset = self.synced_offset = offset
         self._was_cut(offset)

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from crc32c import crc32c
 
+from ottla.log.producer_shares import Counted, ProducerShares, Share, fair
 from ottla.log.transactions import ABORT, Aborted, Marker
 from ottla.records.batch import BatchHeader
 from ottla.wire.errors import (
@@ -57,12 +58,13 @@ class ProducerBatch(NamedTuple):
     timestamp: int
 
 
-class ProducerState:
+class ProducerState(Counted):
     """What one producer id wrote last: its epoch and up to five batches, oldest first."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
 
     def __init__(self, epoch: int) -> None:
+        super().__init__()
         self.epoch = epoch
         self.coordinator_epoch = -1
         self.last_timestamp = -1
@@ -70,9 +72,16 @@ class ProducerState:
         self.batches: list[ProducerBatch] = []
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ProducerState) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return isinstance(other, ProducerState) and all(
+            getattr(self, name) == getattr(other, name) for name in ProducerState.__slots__
+        )
 
     __hash__ = None  # type: ignore[assignment]  # it changes with every batch
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """The time and the offset of what it wrote last: a replay knows one time only for all of a file."""
+        return self.last_timestamp, self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def find(self, header: BatchHeader, last_sequence: int) -> ProducerBatch | None:
         """Return the remembered batch that `header` repeats."""
@@ -104,13 +113,14 @@ class Producers:
     """All producers of a partition, by producer id. `open_transactions` holds where each begins, oldest first.
 
     `tokens` stand for transactions that are about to begin, for as long as somebody holds one; the end of a transaction takes its
-    token away (KIP-890).
+    token away (KIP-890). `shares` count them with those of all other logs, where a broker holds them.
     """
 
-    __slots__ = ("_tokens", "by_id", "most", "open_transactions")
+    __slots__ = ("_tokens", "by_id", "most", "open_transactions", "shares")
 
-    def __init__(self) -> None:
-        self.most = ANY_NUMBER
+    def __init__(self, most: int = ANY_NUMBER) -> None:
+        self.most = most
+        self.shares: ProducerShares | None = None
         self.by_id: dict[int, ProducerState] = {}
         self.open_transactions: dict[int, int] = {}
         self._tokens: WeakValueDictionary[int, TransactionToken] | None = None  # made for the first one: it is 800 bytes
@@ -177,11 +187,20 @@ class Producers:
         if producer is None:
             if len(self.by_id) >= self.most:
                 self._forget_oldest()
-            producer = self.by_id[header.producer_id] = ProducerState(header.producer_epoch)
+            producer = ProducerState(header.producer_epoch)
+            if self.shares is not None:
+                self.shares.make_room()
+                self.shares.add(producer, self, header.producer_id)
+            self.by_id[header.producer_id] = producer
         elif header.producer_epoch != producer.epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
         producer.last_timestamp = max(header.max_timestamp, now_ms)
+        self._note_batch(producer, header, base_offset)
+        if self.shares is not None:
+            self.shares.used(producer, is_open=producer.txn_first_offset != NO_OFFSET)
+
+    def _note_batch(self, producer: ProducerState, header: BatchHeader, base_offset: int) -> None:
         if header.is_control:
             producer.txn_first_offset = NO_OFFSET
             self.open_transactions.pop(header.producer_id, None)
@@ -225,22 +244,74 @@ class Producers:
         """Forget producers without an open transaction whose last batch is older than `before_ms`."""
         gone = [id for id, p in self.by_id.items() if p.last_timestamp < before_ms and p.txn_first_offset == NO_OFFSET]
         for producer_id in gone:
-            del self.by_id[producer_id]
+            self.forget(producer_id)
+
+    def forget(self, producer_id: int) -> None:
+        """Remember this producer no longer."""
+        producer = self.by_id.pop(producer_id)
+        if self.shares is not None:
+            self.shares.remove(producer)
+
+    # Among those of all logs
+
+    def join(self, shares: ProducerShares) -> None:
+        """Have all producers counted with those of other logs from now on."""
+        self.shares = shares
+        for _, _, producer_id in sorted((*producer.age, id) for id, producer in self.by_id.items()):
+            self._count(shares, producer_id)
+
+    def take_place_of(self, before: Producers) -> None:
+        """Be counted instead of what was known before the log was cut; each producer keeps its owner and its age."""
+        shares = self.shares = before.shares
+        if shares is not None:
+            for producer_id, producer in self.by_id.items():
+                known = before.by_id.get(producer_id)
+                if known is None:
+                    self._count(shares, producer_id)
+                else:
+                    was_open = known.txn_first_offset != NO_OFFSET
+                    shares.take_place(producer, self, known)
+                    if was_open or producer.txn_first_offset != NO_OFFSET:
+                        shares.used(producer, is_open=producer.txn_first_offset != NO_OFFSET)
+            before.leave()
+
+    def leave(self) -> None:
+        """Have no producer counted any more: the log is gone, or is not written to."""
+        shares, self.shares = self.shares, None
+        if shares is not None:
+            for producer in self.by_id.values():
+                shares.remove(producer)
+
+    def claim(self, producer_id: int, owner: str) -> None:
+        """Note whose producer this is, unless that is known."""
+        if self.shares is not None and producer_id in self.by_id:
+            self.shares.claim(self.by_id[producer_id], owner)
+
+    def _count(self, shares: ProducerShares, producer_id: int) -> None:
+        producer = self.by_id[producer_id]
+        shares.add(producer, self, producer_id)
+        shares.used(producer, is_open=producer.txn_first_offset != NO_OFFSET)
 
     def _forget_oldest(self) -> None:
         """Make room for others: a producer id is the client's own choice, and each takes memory until it expires.
 
-        A share of them goes at once, so that this takes little for each new one. Open transactions are kept.
+        A share of them goes at once, so that this takes little for each new one. Open transactions are kept, and nobody's producers
+        are pushed out by an owner who has more of them here.
         """
-        idle = ((p.last_timestamp, id) for id, p in self.by_id.items() if p.txn_first_offset == NO_OFFSET)
-        gone = nsmallest(len(self.by_id) - self.most + 1 + self.most // FORGOTTEN_SHARE, idle)
-        for _, producer_id in gone:
-            del self.by_id[producer_id]
-        if gone:
+        idle: dict[Share | None, list[tuple[int, int, int]]] = {}
+        for producer_id, producer in self.by_id.items():
+            if producer.txn_first_offset == NO_OFFSET:
+                idle.setdefault(producer.share, []).append((*producer.age, producer_id))
+        wanted = len(self.by_id) - self.most + 1 + self.most // FORGOTTEN_SHARE
+        counts = fair([len(each) for each in idle.values()], wanted)
+        for count, each in zip(counts, idle.values(), strict=True):
+            for _, _, producer_id in nsmallest(count, each):
+                self.forget(producer_id)
+        if idle:
             log.warning(
                 "%d producer ids of a partition are forgotten, oldest first, as there are more than ottla.max.producer.ids (%d): "
                 "a batch that one of them sends again is not known any more",
-                len(gone),
+                sum(counts),
                 self.most,
                 extra={"cause": "producer ids"},
             )

@@ -141,8 +141,9 @@ class Opening:
                 self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
         if found.positions_07 and not self.clean:
             found.positions_07 = recover_positions(self.disk, self.path, found.positions_07, found.log_end_offset)
-        found.aborted.check(found.segments, self._names, found.snapshots, clean=self.clean)
-        found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset)
+        most = self.config.ottla_max_producer_ids
+        found.aborted.check(found.segments, self._names, found.snapshots, most, clean=self.clean)
+        found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset, most)
         return found
 
     def _know_compacted(self) -> None:

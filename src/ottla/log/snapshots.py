@@ -64,10 +64,13 @@ def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) 
     offsets[:] = [offset for offset in offsets if offset >= first_offset]
 
 
-def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int) -> Producers:
+def load_producers(
+    disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int, most: int
+) -> Producers:
     """Restore the state at the log's end: from the newest good snapshot at or before it, and the headers that follow.
 
-    Unusable snapshots (torn, or beyond the log's end) are removed. Raises `StorageFailed`.
+    It has no more than `most` producers at any time, as when they wrote. Unusable snapshots (torn, or beyond the log's end) are
+    removed. Raises `StorageFailed`.
     """
     beyond = [offset for offset in offsets if offset > log_end_offset]
     if beyond:
@@ -78,12 +81,13 @@ def load_producers(disk: Disk, path: str, offsets: list[int], segments: Sequence
     for offset in reversed(list(offsets)):
         loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
         if loaded is not None:
+            loaded.most = most
             replay(disk, loaded, segments, offset)
             exhausted(_refill(loaded, [(segment, segment.size) for segment in segments]))
             return loaded
         log.warning("%s/%s is not whole; the producers' state is replayed from the log", path, file_name(offset, SNAPSHOT))
         remove_snapshots(disk, path, offsets, unwanted=[offset])
-    producers = Producers()
+    producers = Producers(most)
     replay(disk, producers, segments, 0)
     return producers
 
@@ -100,24 +104,29 @@ def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_o
         settle_aborted(segment, from_offset, exhausted(_replayed(disk, producers, segment, from_offset, segment.size)))
 
 
-def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span]) -> Steps[Producers]:
+def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span], most: int) -> Steps[Producers]:
     """Restore the state where the last of these spans ends, and change nothing on disk: that log is about to be cut there.
 
-    Raises `StorageFailed`.
+    It has no more than `most` producers at any time. Raises `StorageFailed`.
     """
     end_offset = spans[-1][0].offset_at(spans[-1][1])
-    producers, begin = Producers(), 0
-    for offset in reversed([offset for offset in offsets if offset <= end_offset]):
-        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
-        if loaded is not None:
-            producers, begin = loaded, offset
-            break
+    producers, begin = _newest(disk, path, [offset for offset in offsets if offset <= end_offset])
+    producers.most = most
     for segment, size in spans[_first([segment for segment, _ in spans], begin) :]:
         if size:
             yield from _replayed(disk, producers, segment, begin, size)
     if begin:
         yield from _refill(producers, spans)
     return producers
+
+
+def _newest(disk: Disk, path: str, offsets: Sequence[int]) -> tuple[Producers, int]:
+    """Return the state of the newest of these snapshots that is whole, and its offset; else none, and 0."""
+    for offset in reversed(offsets):
+        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
+        if loaded is not None:
+            return loaded, offset
+    return Producers(), 0
 
 
 def _first(segments: Sequence[Segment], offset: int) -> int:
@@ -150,18 +159,13 @@ def exhausted(steps: Steps[T]) -> T:
             return cast("T", over.value)
 
 
-def rebuild_aborted(disk: Disk, path: str, offsets: Sequence[int], segments: Sequence[Segment]) -> None:
+def rebuild_aborted(disk: Disk, path: str, offsets: Sequence[int], segments: Sequence[Segment], most: int) -> None:
     """Build the index of aborted transactions of the last of these segments anew, from the newest good snapshot before it.
 
     Raises `StorageFailed`.
     """
-    before = [offset for offset in offsets if offset <= segments[-1].base_offset]
-    producers, begin = Producers(), 0
-    for offset in reversed(before):
-        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
-        if loaded is not None:
-            producers, begin = loaded, offset
-            break
+    producers, begin = _newest(disk, path, [offset for offset in offsets if offset <= segments[-1].base_offset])
+    producers.most = most
     replay(disk, producers, segments, begin)
 
 

@@ -110,6 +110,7 @@ class BrokerKeywords(TypedDict, total=False):
     ottla_max_group_bytes: int
     ottla_max_open_files: int
     ottla_max_producer_ids: int
+    ottla_max_producer_ids_per_broker: int
     ottla_max_transactional_id_bytes: int
     ottla_reserve_bytes: int
     ottla_sasl_oauthbearer_required_scope: str

@@ -101,3 +101,19 @@ def test_a_lie_about_the_greatest_timestamp_does_not_reach_the_log(machine: Mach
     assert partition is not None
     found = partition.log.max_timestamp_offset()
     assert found == (machine.clock.now().wall_ms + 5, 1)
+
+
+def test_idempotent_producers_are_counted_by_address_or_principal_in_all_partitions(machine: Machine) -> None:
+    name = topic(machine)
+    batch = build([b"k"], [b"v"], machine.clock.now().wall_ms, producer_id=7, producer_epoch=0, base_sequence=0)
+    assert produce(machine, name, batch).error_code == NONE
+    producers = machine.broker.partitions.producers
+    assert sum(producers.by_owner.values()) == producers.count == 1
+    assert list(producers.by_owner) == [machine.peer.host]
+    machine.peer.principal = "User:alice"
+    batch = build([b"k"], [b"v"], machine.clock.now().wall_ms, producer_id=8, producer_epoch=0, base_sequence=0)
+    assert produce(machine, name, batch).error_code == NONE
+    assert producers.by_owner["User:alice"] == 1
+    assert producers.most() == machine.broker.settings.ottla_max_producer_ids_per_broker
+    machine.broker.partitions.drop(name, 0)
+    assert producers.count == 0

@@ -15,6 +15,7 @@ from ottla.cluster.replication.leader import LeaderState
 from ottla.log.config import FOREVER, LOG_APPEND_TIME
 from ottla.log.damaged import Vanished
 from ottla.log.log import Appended, Log, LogConfig
+from ottla.log.producer_shares import UNKNOWN
 from ottla.ports import Now, StorageFailed, SyncFailed
 from ottla.records import codecs
 from ottla.records.arrivals import Terms
@@ -243,9 +244,18 @@ class Partition:
         return encoded, header, TOO_LARGE if header.size > most_bytes else None
 
     def append(
-        self, view: bytearray | memoryview, headers: Sequence[BatchHeader], now: Now, *, origin_client: bool = True
+        self,
+        view: bytearray | memoryview,
+        headers: Sequence[BatchHeader],
+        now: Now,
+        *,
+        origin_client: bool = True,
+        owner: str = UNKNOWN,
     ) -> Appended:
-        """Append checked batches as the leader. If the result has an error code, nothing was written."""
+        """Append checked batches as the leader. If the result has an error code, nothing was written.
+
+        `owner` says whose an idempotent producer is: too many of his push out his own first.
+        """
         if self.offline is not None or self.role is not LEADER:
             return Appended(self.leader_error(), -1, -1, NO_TIMESTAMP, False)
         self._changes.made = True
@@ -262,6 +272,8 @@ class Partition:
             log.error(sentence, self, failure, extra={"cause": "append"})
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         if not appended.error_code:
+            if headers[0].producer_id >= 0:
+                self.log.producers.claim(headers[0].producer_id, owner)
             if self.replicas is None:
                 self.high_watermark = self.log.log_end_offset  # no other replica has to have it
             else:
@@ -349,6 +361,7 @@ class Partition:
     def go_offline(self, reason: str) -> None:
         """Serve nothing any more, and tell that to whoever waits."""
         self.offline = reason
+        self.log.producers.leave()
         self.changed()
         waiting, self._waiting = self._waiting, []
         for _, callback in waiting:

@@ -17,6 +17,7 @@ from ottla.broker.partitions.syncs import Syncs
 from ottla.broker.scheduler import Countdown, Scheduler, Steps
 from ottla.log.damaged import Vanished
 from ottla.log.log import Damaged, Log, LogConfig
+from ottla.log.producer_shares import ProducerShares
 from ottla.log.unfinished import Unfinished
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 from ottla.wire.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
@@ -49,6 +50,7 @@ class Partitions:
         `is_elsewhere` tells of a topic and an index whether other brokers have that partition.
         """
         self.checkpoints = Checkpoints(disk, scheduler)
+        self.producers = ProducerShares()
         self.syncs = Syncs(disk, clock, scheduler, self.checkpoints.has_vanished)
         self._disk = disk
         self._clock = clock
@@ -104,6 +106,7 @@ class Partitions:
         self.opens += 1
         try:
             partition.opened(self._open_log(partition, now, clean=clean))
+            partition.log.producers.join(self.producers)
             if not self.checkpoints.is_known(partition):
                 self.checkpoints.touched[partition] = None
         except TryAgain as failure:

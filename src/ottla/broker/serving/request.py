@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeVar
 from ottla.broker.failures import Mistake
 from ottla.broker.releases import TODAY, Release
 from ottla.broker.security.authentication import Authentication
+from ottla.broker.security.principals import ANONYMOUS
 from ottla.broker.settings import SecurityProtocol
 from ottla.ports import Now, Part
 from ottla.wire.apis import Api
@@ -32,7 +33,7 @@ class Peer:
     local_host: str = ""
     local_port: int = 0
     listener: str = "PLAINTEXT"
-    principal: str = "User:ANONYMOUS"
+    principal: str = ANONYMOUS
     release: Release = TODAY
     client_software_name: str = ""
     client_software_version: str = ""
@@ -42,6 +43,11 @@ class Peer:
     """The client id of its last request; noted only where there are quotas."""
     is_broker: bool = False
     """Whether that request was one of brokers, which have no quota; noted only there, too."""
+
+    @property
+    def owner(self) -> str:
+        """On whose account it is what this peer makes the broker remember: its principal's, or its address's if it has none."""
+        return self.host if self.principal == ANONYMOUS else self.principal
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_LONG, LIST, LONG, at_least
 from ottla.broker.settings.setting import Setting, SettingsOf, default_of, unset
 from ottla.broker.settings.topic import DAY_MS, TopicSettings
+from ottla.log.producer_shares import MOST_BY_DEFAULT
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
@@ -82,6 +83,14 @@ class LogSettings(SettingsOf):
         INT,
         10_000,
         "How many idempotent producers each partition remembers; beyond it the oldest ones without a transaction are forgotten.",
+        check=at_least(1),
+        dynamic=True,
+    )
+    ottla_max_producer_ids_per_broker = Setting(
+        INT,
+        MOST_BY_DEFAULT,
+        "How many idempotent producers all partitions of a broker remember together; beyond it the oldest ones without a "
+        "transaction of the principal, or of the address of anonymous clients, that has most are forgotten.",
         check=at_least(1),
         dynamic=True,
     )

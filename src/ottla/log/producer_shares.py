@@ -1,0 +1,206 @@
+"""How many idempotent producers all logs of a broker remember, and which are forgotten first when there are too many.
+
+Knows owners by name only, and no partition. A producer id is the client's own choice: whoever makes them up is to push out his own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from heapq import heapify, heappop, heapreplace
+from typing import Protocol
+
+log = logging.getLogger("ottla.log")
+
+MOST_BY_DEFAULT = 500_000
+UNKNOWN = ""
+"""The owner of what was read from a snapshot or copied from a leader, until the owner writes again."""
+
+MOST_SHARES = 1000
+"""Owners beyond that share the share of the unknown."""
+
+FORGOTTEN_SHARE = 16
+FORGOTTEN_AT_ONCE = 64
+"""A sixteenth of what there may be is forgotten at once, at most so many: a setting that was lowered takes no long step."""
+
+
+class Link:
+    """A place in the ring of a share, or nowhere."""
+
+    __slots__ = ("after", "before")
+
+    before: Link
+    after: Link
+
+    def __init__(self) -> None:
+        self.before = self.after = NOWHERE
+
+    def unlink(self) -> None:
+        """Leave the ring."""
+        self.before.after, self.after.before = self.after, self.before
+        self.before = self.after = NOWHERE
+
+    def put_before(self, link: Link) -> None:
+        """Enter the ring of `link`, as the last one before it."""
+        self.before, self.after = link.before, link
+        link.before.after = link.before = self
+
+
+NOWHERE: Link = Link.__new__(Link)
+"""Stands for no neighbour, so that a producer that is not counted is part of no cycle."""
+NOWHERE.before = NOWHERE.after = NOWHERE
+
+
+class Share(Link):
+    """The producers of one owner: all are counted, and those without an open transaction form a ring, oldest first."""
+
+    __slots__ = ("count", "owner")
+
+    def __init__(self, owner: str) -> None:
+        self.before = self.after = self
+        self.owner = owner
+        self.count = 0
+
+
+class Home(Protocol):
+    """Where a producer is remembered."""
+
+    def forget(self, producer_id: int) -> None:
+        """Remember this producer no longer."""
+
+
+class Counted(Link):
+    """A producer that may be counted: `share` is set while it is, with the place to forget it at."""
+
+    __slots__ = ("home", "producer_id", "share")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.share: Share | None = None
+        self.home: Home
+        self.producer_id: int
+
+
+class ProducerShares:
+    """Counts the idempotent producers of all logs of a broker, by owner. `most` says how many there may be.
+
+    Open transactions are never forgotten, so that there can be more.
+    """
+
+    __slots__ = ("_forgotten", "_shares", "count", "most")
+
+    def __init__(self, most: Callable[[], int] = lambda: MOST_BY_DEFAULT) -> None:
+        self.most = most
+        self.count = 0
+        self._forgotten = 0
+        self._shares: dict[str, Share] = {}
+
+    @property
+    def by_owner(self) -> Mapping[str, int]:
+        """How many producers each owner has."""
+        return {share.owner: share.count for share in self._shares.values()}
+
+    def add(self, state: Counted, home: Home, producer_id: int) -> None:
+        """Count a producer, whose owner is not known yet, as the one that wrote last."""
+        state.home, state.producer_id = home, producer_id
+        self.count += 1
+        self._give(state, self._share(UNKNOWN))
+
+    def claim(self, state: Counted, owner: str) -> None:
+        """Count a producer as this owner's from now on, unless another owner is known."""
+        share = state.share
+        if share is not None and share.owner == UNKNOWN:
+            wanted = self._share(owner)
+            if wanted is not share:
+                is_idle = state.after is not NOWHERE
+                self._take(state)
+                self._give(state, wanted)
+                if not is_idle:
+                    state.unlink()
+
+    def take_place(self, state: Counted, home: Home, old: Counted) -> None:
+        """Count a producer in the place of what was known of it before."""
+        share = old.share
+        assert share is not None, "its place is known only while it is counted"
+        state.home, state.producer_id, state.share = home, old.producer_id, share
+        if old.after is not NOWHERE:
+            state.put_before(old)
+            old.unlink()
+        old.share = None
+        del old.home
+
+    def used(self, state: Counted, *, is_open: bool) -> None:
+        """Let a producer be the one that wrote last; with an open transaction it is not forgotten."""
+        state.unlink()
+        if not is_open and state.share is not None:
+            state.put_before(state.share)
+
+    def remove(self, state: Counted) -> None:
+        """Count a producer no longer."""
+        if state.share is not None:
+            self.count -= 1
+            self._take(state)
+            del state.home
+
+    def make_room(self) -> None:
+        """Forget the oldest producers of whoever has most, if there is no room for another."""
+        most = self.most()
+        if self.count < most:
+            return
+        left = min(max(self.count - most + 1, most // FORGOTTEN_SHARE), FORGOTTEN_AT_ONCE)
+        share = max((share for share in self._shares.values() if share.after is not share), key=_count, default=None)
+        if share is None:
+            return
+        while left and isinstance(oldest := share.after, Counted):
+            oldest.home.forget(oldest.producer_id)
+            self._forgotten += 1
+            left -= 1
+        log.warning(
+            "%d producer ids of all partitions were forgotten so far, oldest first of whoever has most (%s), as there are more "
+            "than ottla.max.producer.ids.per.broker (%d): a batch that one of them sends again is not known any more",
+            self._forgotten,
+            share.owner or "unknown",
+            most,
+            extra={"cause": "producer ids of the broker"},
+        )
+
+    def _share(self, owner: str) -> Share:
+        found = self._shares.get(owner)
+        if found is None:
+            if len(self._shares) >= MOST_SHARES and owner != UNKNOWN:
+                return self._share(UNKNOWN)
+            found = self._shares[owner] = Share(owner)
+        return found
+
+    def _give(self, state: Counted, share: Share) -> None:
+        share.count += 1
+        state.share = share
+        state.put_before(share)
+
+    def _take(self, state: Counted) -> None:
+        share, state.share = state.share, None
+        state.unlink()
+        if share is not None:
+            share.count -= 1
+            if not share.count:
+                del self._shares[share.owner]
+
+
+def _count(share: Share) -> int:
+    return share.count
+
+
+def fair(sizes: list[int], wanted: int) -> list[int]:
+    """Return how many of each group go if `wanted` have to: each time one of the largest group."""
+    left = [(-size, number) for number, size in enumerate(sizes) if size]
+    heapify(left)
+    gone = [0] * len(sizes)
+    while wanted and left:
+        size, number = left[0]
+        gone[number] += 1
+        wanted -= 1
+        if size == -1:
+            heappop(left)
+        else:
+            heapreplace(left, (size + 1, number))
+    return gone
