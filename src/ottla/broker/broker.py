@@ -135,7 +135,6 @@ class BrokerMachine:
         self.channels, self.controller = self._ways(cluster, self.membership)
         self.replication = self._replication(cluster)
         self.partitions = self._partitions()
-        self.partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
         self._known_entries: set[str] = set()
@@ -164,9 +163,10 @@ class BrokerMachine:
 
     def _partitions(self) -> Partitions:
         rooms = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
-        if self.replication is None:
-            return Partitions(*rooms)
-        return Partitions(*rooms, self.replication.kind, self.image.has_partition)
+        elsewhere = () if self.replication is None else (self.replication.kind, self.image.has_partition)
+        partitions = Partitions(*rooms, *elsewhere)
+        partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
+        return partitions
 
     def _commits(self, cluster: ClusterPorts | None) -> Commits:
         if cluster is None:

@@ -62,6 +62,7 @@ class Log(LogUpkeep):
         self.synced_offset = opened.log_end_offset
         self.size_bytes = sum(segment.size for segment in opened.segments)
         self._active = opened.segments[-1]
+        self.unnamed = None if self._active.size else self._active
         self._aborted = opened.aborted
         self._disk = disk
         self._snapshots = opened.snapshots
@@ -238,6 +239,8 @@ class Log(LogUpkeep):
         assert offset <= self.log_end_offset, "a sync from before a truncation says nothing of what is written now"
         if offset > self.synced_offset:
             self.synced_offset = offset
+            if offset > self._active.base_offset:
+                self.unnamed = None  # a file is synced with its name
         for segment, unsynced in list(self._unsynced.items()):
             left = self._unsynced[segment] = [(end, file) for end, file in unsynced if end > offset]
             if not left:
@@ -311,7 +314,9 @@ class Log(LogUpkeep):
         first = self.segments.index(plan.segment) + 1
         gone = list(self._leave(self.segments[first:])) if first < len(self.segments) else []
         self._aborted.replaced(gone)
-        segment = self._active = plan.segment
+        segment = plan.segment
+        if segment is not self._active:
+            self._active, self.unnamed = segment, None  # before another segment followed it, its name was synced
         self._unsynced.pop(segment, None)  # no longer sealed
         self._aborted.changed(segment)
         segment.forget_end(plan.position)
@@ -351,7 +356,7 @@ class Log(LogUpkeep):
             self._aborted.changed(last)
         else:
             fresh = Segment(self._disk, self.path, offset, 0, new=True)
-        self._active = fresh or last
+        self._active = self.unnamed = fresh or last
         self.segments.append(self._active)
         none = Producers()
         none.take_place_of(self.producers)

@@ -6,7 +6,7 @@ Knows owners by name only, and no partition. A producer id is the client's own c
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
 from typing import Protocol
 
@@ -24,13 +24,13 @@ FORGOTTEN_AT_ONCE = 64
 """A sixteenth of what there may be is forgotten at once, at most so many: a setting that was lowered takes no long step."""
 
 
-class Link:
+class RingPlace:
     """A place in the ring of a share, or nowhere."""
 
     __slots__ = ("after", "before")
 
-    before: Link
-    after: Link
+    before: RingPlace
+    after: RingPlace
 
     def __init__(self) -> None:
         self.before = self.after = NOWHERE
@@ -40,18 +40,18 @@ class Link:
         self.before.after, self.after.before = self.after, self.before
         self.before = self.after = NOWHERE
 
-    def put_before(self, link: Link) -> None:
+    def put_before(self, link: RingPlace) -> None:
         """Enter the ring of `link`, as the last one before it."""
         self.before, self.after = link.before, link
         link.before.after = link.before = self
 
 
-NOWHERE: Link = Link.__new__(Link)
+NOWHERE: RingPlace = RingPlace.__new__(RingPlace)
 """Stands for no neighbour, so that a producer that is not counted is part of no cycle."""
 NOWHERE.before = NOWHERE.after = NOWHERE
 
 
-class Share(Link):
+class OwnerShare(RingPlace):
     """The producers of one owner: all are counted, and those without an open transaction form a ring, oldest first."""
 
     __slots__ = ("count", "owner")
@@ -69,14 +69,14 @@ class Home(Protocol):
         """Remember this producer no longer."""
 
 
-class Counted(Link):
+class Counted(RingPlace):
     """A producer that may be counted: `share` is set while it is, with the place to forget it at."""
 
     __slots__ = ("home", "producer_id", "share")
 
     def __init__(self) -> None:
         super().__init__()
-        self.share: Share | None = None
+        self.share: OwnerShare | None = None
         self.home: Home
         self.producer_id: int
 
@@ -93,12 +93,7 @@ class ProducerShares:
         self.most = most
         self.count = 0
         self._forgotten = 0
-        self._shares: dict[str, Share] = {}
-
-    @property
-    def by_owner(self) -> Mapping[str, int]:
-        """How many producers each owner has."""
-        return {share.owner: share.count for share in self._shares.values()}
+        self._shares: dict[str, OwnerShare] = {}
 
     def add(self, state: Counted, home: Home, producer_id: int) -> None:
         """Count a producer, whose owner is not known yet, as the one that wrote last."""
@@ -164,15 +159,15 @@ class ProducerShares:
             extra={"cause": "producer ids of the broker"},
         )
 
-    def _share(self, owner: str) -> Share:
+    def _share(self, owner: str) -> OwnerShare:
         found = self._shares.get(owner)
         if found is None:
             if len(self._shares) >= MOST_SHARES and owner != UNKNOWN:
                 return self._share(UNKNOWN)
-            found = self._shares[owner] = Share(owner)
+            found = self._shares[owner] = OwnerShare(owner)
         return found
 
-    def _give(self, state: Counted, share: Share) -> None:
+    def _give(self, state: Counted, share: OwnerShare) -> None:
         share.count += 1
         state.share = share
         state.put_before(share)
@@ -186,7 +181,7 @@ class ProducerShares:
                 del self._shares[share.owner]
 
 
-def _count(share: Share) -> int:
+def _count(share: OwnerShare) -> int:
     return share.count
 
 

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from crc32c import crc32c
 
-from ottla.log.producer_shares import Counted, ProducerShares, Share, fair
+from ottla.log.producer_shares import Counted, OwnerShare, ProducerShares, fair
 from ottla.log.transactions import ABORT, Aborted, Marker
 from ottla.records.batch import BatchHeader
 from ottla.wire.errors import (
@@ -298,7 +298,7 @@ class Producers:
         A share of them goes at once, so that this takes little for each new one. Open transactions are kept, and nobody's producers
         are pushed out by an owner who has more of them here.
         """
-        idle: dict[Share | None, list[tuple[int, int, int]]] = {}
+        idle: dict[OwnerShare | None, list[tuple[int, int, int]]] = {}
         for producer_id, producer in self.by_id.items():
             if producer.txn_first_offset == NO_OFFSET:
                 idle.setdefault(producer.share, []).append((*producer.age, producer_id))

@@ -35,7 +35,8 @@ class LogUpkeep(ReadableLog):
     """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
 
     `size_bytes` is the size of the segments' batches; `cuts` counts how often the log was cut. `_unsynced` has, for each sealed
-    segment, (offset up to which the log must be synced for it, file).
+    segment, (offset up to which the log must be synced for it, file). `unnamed` is the newest segment while its name may not be
+    on stable storage: whoever has the `directory` synced says so to `is_named`.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class LogUpkeep(ReadableLog):
         "producers",
         "size_bytes",
         "synced_offset",
+        "unnamed",
     )
 
     config: LogConfig
@@ -67,6 +69,7 @@ class LogUpkeep(ReadableLog):
     producers: Producers
     size_bytes: int
     synced_offset: int
+    unnamed: Segment | None
     _aborted: AbortedNotes
     _cut: PendingCut | None
     _active: Segment
@@ -100,10 +103,11 @@ class LogUpkeep(ReadableLog):
         self._save_producers(end)
         if self.config.compacts and len(self.segments) == 1:
             note_none(self._disk, self.path)
-        self._disk.sync_dir(self.path)  # a crash that kept only the new file would look like a log that starts there
+        if self.unnamed is not None:  # a crash that kept only the new file would look like a log that starts there
+            self._disk.sync_dir(self.path)
         fresh = begin_segment(self._disk, self.path, end)
         self._reserve(fresh)
-        self._active = fresh
+        self._active = self.unnamed = fresh
         self._snapshot_at = 0
         self.segments.append(self._active)
         before, self.log_end_offset = self.log_end_offset, end
@@ -112,6 +116,11 @@ class LogUpkeep(ReadableLog):
             unsynced.append((end, sealed.file))
         if unsynced:
             self._unsynced[sealed] = unsynced
+
+    def is_named(self, segment: Segment) -> None:
+        """Note that the `directory` was synced since this segment was the `unnamed` one, with batches in it."""
+        if self.unnamed is segment:
+            self.unnamed = None
 
     def check_place(self) -> None:
         """Raise `StorageFailed` if somebody removed the log's directory or its newest file: what is appended would be nowhere."""

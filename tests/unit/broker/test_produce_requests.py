@@ -108,12 +108,12 @@ def test_idempotent_producers_are_counted_by_address_or_principal_in_all_partiti
     batch = build([b"k"], [b"v"], machine.clock.now().wall_ms, producer_id=7, producer_epoch=0, base_sequence=0)
     assert produce(machine, name, batch).error_code == NONE
     producers = machine.broker.partitions.producers
-    assert sum(producers.by_owner.values()) == producers.count == 1
-    assert list(producers.by_owner) == [machine.peer.host]
+    assert producers.count == 1
+    assert list(producers._shares) == [machine.peer.host]
     machine.peer.principal = "User:alice"
     batch = build([b"k"], [b"v"], machine.clock.now().wall_ms, producer_id=8, producer_epoch=0, base_sequence=0)
     assert produce(machine, name, batch).error_code == NONE
-    assert producers.by_owner["User:alice"] == 1
+    assert producers._shares["User:alice"].count == 1
     assert producers.most() == machine.broker.settings.ottla_max_producer_ids_per_broker
     machine.broker.partitions.drop(name, 0)
     assert producers.count == 0

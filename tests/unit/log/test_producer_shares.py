@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from ottla.log.log import Log, LogConfig
-from ottla.log.producer_shares import FORGOTTEN_AT_ONCE, UNKNOWN, ProducerShares, fair
+from ottla.log.producer_shares import FORGOTTEN_AT_ONCE, UNKNOWN, Counted, ProducerShares, fair
 from ottla.ports import Now
 from ottla.records.build import build
 from ottla.sim.disk import SimDisk
@@ -52,13 +52,14 @@ class Logs:
     def check(self) -> None:
         """The count is that of what is there, and rings hold all that have no open transaction."""
         states = [state for log in self.logs if log.producers.shares for state in log.producers.by_id.values()]
-        assert self.shares.count == len(states) == sum(self.shares.by_owner.values())
+        assert self.shares.count == len(states) == sum(share.count for share in self.shares._shares.values())
         idle = {id(state) for state in states if state.txn_first_offset < 0}
         found = set()
         for share in self.shares._shares.values():
             link = share.after
             while link is not share:
-                assert link.share is share  # type: ignore[attr-defined]
+                assert isinstance(link, Counted)
+                assert link.share is share
                 found.add(id(link))
                 link = link.after
         assert found == idle

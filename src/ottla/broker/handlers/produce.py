@@ -506,7 +506,7 @@ def _append(looked: Looked, request: Request[ProduceRequest], unsynced: Unsynced
     acks_all = request.body.acks not in (ACKS_NONE, ACKS_LEADER)
     if acks_all and partition.replicas is not None and (error_code := partition.acks_error()):
         return _failed(index, error_code)
-    appended = partition.append(records, headers, request.now, owner=request.peer.owner)
+    appended = partition.append(records, headers, request.now, writer=request.peer)
     if appended.error_code:
         return _failed(index, appended.error_code)
     response = PartitionResponse(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Sequence
 from enum import Enum
+from typing import Protocol
 
 from ottla.broker.failures import Changes
 from ottla.cluster.replication.follower import FollowerState
@@ -15,7 +16,6 @@ from ottla.cluster.replication.leader import LeaderState
 from ottla.log.config import FOREVER, LOG_APPEND_TIME
 from ottla.log.damaged import Vanished
 from ottla.log.log import Appended, Log, LogConfig
-from ottla.log.producer_shares import UNKNOWN
 from ottla.ports import Now, StorageFailed, SyncFailed
 from ottla.records import codecs
 from ottla.records.arrivals import Terms
@@ -81,6 +81,13 @@ def stored_codec(config: LogConfig) -> tuple[int | None, int | None]:
             return codecs.NAMES.index(name), None
 
 
+class Accountable(Protocol):
+    """Somebody on whose account a client's batches are appended."""
+
+    @property
+    def owner(self) -> str: ...
+
+
 class Partition:
     """One replica of a partition.
 
@@ -98,6 +105,7 @@ class Partition:
         "_on_change",
         "_touched",
         "_waiting",
+        "_want_name",
         "_want_sync",
         "config",
         "demands",
@@ -124,6 +132,7 @@ class Partition:
         touched: dict[Partition, None],
         on_change: Callable[[Partition], None],
         want_sync: Callable[[Partition], None],
+        want_name: Callable[[Partition], None],
         flush: Callable[[Partition, Now], None],
     ) -> None:
         """`touched` collects partitions whose checkpoints are out of date; `on_change` hears of what readers may see.
@@ -145,6 +154,7 @@ class Partition:
         self._touched = touched
         self._on_change = on_change
         self._want_sync = want_sync
+        self._want_name = want_name
         self._flush = flush
         self._waiting: list[tuple[int, Callable[[int], None]]] = []
 
@@ -250,11 +260,11 @@ class Partition:
         now: Now,
         *,
         origin_client: bool = True,
-        owner: str = UNKNOWN,
+        writer: Accountable | None = None,
     ) -> Appended:
         """Append checked batches as the leader. If the result has an error code, nothing was written.
 
-        `owner` says whose an idempotent producer is: too many of his push out his own first.
+        The `writer` says whose an idempotent producer is: too many of an owner's push out his own first.
         """
         if self.offline is not None or self.role is not LEADER:
             return Appended(self.leader_error(), -1, -1, NO_TIMESTAMP, False)
@@ -272,8 +282,10 @@ class Partition:
             log.error(sentence, self, failure, extra={"cause": "append"})
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         if not appended.error_code:
-            if headers[0].producer_id >= 0:
-                self.log.producers.claim(headers[0].producer_id, owner)
+            if headers[0].producer_id >= 0 and writer is not None:
+                self.log.producers.claim(headers[0].producer_id, writer.owner)
+            if self.log.unnamed is not None:
+                self._want_name(self)
             if self.replicas is None:
                 self.high_watermark = self.log.log_end_offset  # no other replica has to have it
             else:

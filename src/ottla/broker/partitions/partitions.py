@@ -63,6 +63,7 @@ class Partitions:
             touched=self.checkpoints.touched,
             on_change=on_change,
             want_sync=self.syncs.want,
+            want_name=self.syncs.want_name,
             flush=self.syncs.flush,
         )
         self._is_elsewhere = is_elsewhere

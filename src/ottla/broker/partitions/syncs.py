@@ -13,6 +13,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Done, Scheduler, Steps
 from ottla.log.config import FOREVER
 from ottla.log.damaged import Vanished
+from ottla.log.segment import Segment
 from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
@@ -40,13 +41,22 @@ class Syncs:
         self._put_off: set[Partition] = set()
         self._timed: set[Partition] = set()
         self._waiting: dict[Partition, list[Done]] = {}
+        self._unnamed: dict[Partition, None] = {}
+        self._naming: set[Partition] = set()
 
     def want(self, partition: Partition) -> None:
         """Sync this partition with the next `start`."""
         self._wanted[partition] = None
 
+    def want_name(self, partition: Partition) -> None:
+        """Sync the name of its newest segment with the next `start`, or the next segment would have to wait for that."""
+        if partition not in self._naming:
+            self._unnamed[partition] = None
+
     def start(self) -> None:
         """Ask for every wanted sync that is not under way: called at the end of each bundle of requests."""
+        if self._unnamed:
+            self._start_names()
         if not self._wanted:
             return
         for partition in [each for each in self._wanted if each not in self._under_way]:
@@ -89,6 +99,27 @@ class Syncs:
         except TryAgain as failure:
             self._start_later(partition, failure)
         except StorageFailed as failure:
+            self._fail(partition, failure)
+
+    def _start_names(self) -> None:
+        unnamed, self._unnamed = self._unnamed, {}
+        for partition in unnamed:
+            log = partition.log
+            if partition.offline is not None or log.unnamed is None or partition in self._wanted or partition in self._under_way:
+                continue  # a file that is synced is synced with its name; if not, the next append asks again
+            try:
+                self._disk.sync_soon([log.directory], partial(self._named, partition, log.unnamed))
+                self._naming.add(partition)
+            except TryAgain:
+                continue
+            except StorageFailed as failure:
+                self._fail(partition, failure)
+
+    def _named(self, partition: Partition, segment: Segment, failure: StorageFailed | None) -> None:
+        self._naming.discard(partition)
+        if failure is None:
+            partition.log.is_named(segment)
+        else:
             self._fail(partition, failure)
 
     def flush(self, partition: Partition, now: Now) -> None:
