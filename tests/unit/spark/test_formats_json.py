@@ -75,11 +75,12 @@ def test_a_run_without_bad_values_is_read_at_once_and_one_bad_value_costs_a_few_
             raise bulk.Misfit("it is bad")
         return 1
 
+    few = bulk.as_objects(pa.int64(), single)
     good = [b"good"] * 64_000
-    bulk.decode_many(pa.array(good, pa.binary()), pa.int64(), many, single)
+    bulk.decode_many(pa.array(good, pa.binary()), pa.int64(), many, few)
     assert asked == [64_000]
     asked.clear()
-    decoded = bulk.decode_many(pa.array([*good[:40_000], b"bad", *good[40_001:]], pa.binary()), pa.int64(), many, single)
+    decoded = bulk.decode_many(pa.array([*good[:40_000], b"bad", *good[40_001:]], pa.binary()), pa.int64(), many, few)
     assert decoded.wrong == {40_000: "it is bad"}
     assert len(decoded.values) == 64_000
     assert len(asked) < 25

@@ -167,7 +167,7 @@ def _block_counts(block: Cursors) -> Ints:
     some.zigzags()  # how many bytes the block has, for those who pass it
     block.moved(sized, some)
     counts = numpy.abs(counts)
-    if (counts > block.end - block.at).any():
+    if ((counts < 0) | (counts > block.end - block.at)).any():  # the absolute value of -2^63 is -2^63
         raise Misfit(TOO_SHORT)  # an item has a byte at least
     return counts
 

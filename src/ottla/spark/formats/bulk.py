@@ -46,13 +46,14 @@ class Encoder(Protocol):
         """A binary array of the same length. Raises `OptionError` for a value that the format cannot hold."""
 
 
-def decode_many(
-    values: pa.Array, kind: pa.DataType, many: Callable[[pa.Array], pa.Array | None], one: Callable[[bytes], Any]
-) -> Decoded:
+Few = Callable[[pa.Array, int, dict[int, str]], pa.Array]
+"""Decodes a few values one by one, given the row of the first, and notes why others do not fit: their rows are null."""
+
+
+def decode_many(values: pa.Array, kind: pa.DataType, many: Callable[[pa.Array], pa.Array | None], few: Few) -> Decoded:
     """Decode `values` into an array of `kind`.
 
-    `many` decodes a whole run, or returns None where anything in it does not fit; `one` decodes a single value to what
-    `pyarrow.array` takes, and raises `Misfit`. `one` may let pass what `many` does not.
+    `many` decodes a whole run, or returns None where anything in it does not fit. `few` may let pass what `many` does not.
     """
     made: list[pa.Array] = []
     wrong: dict[int, str] = {}
@@ -64,19 +65,33 @@ def decode_many(
         if whole is not None:
             made.append(whole)
         elif end - start <= FEW:
-            made.append(pa.array(_singly(run, start, one, wrong), kind))
+            made.append(few(run, start, wrong))
         else:
             middle = (start + end) // 2
             waiting += [(middle, end), (start, middle)]
     return Decoded(made[0] if len(made) == 1 else pa.concat_arrays([pa.array([], kind), *made]), wrong)
 
 
-def _singly(run: pa.Array, start: int, one: Callable[[bytes], Any], wrong: dict[int, str]) -> list[Any]:
+def as_objects(kind: pa.DataType, one: Callable[[bytes], Any]) -> Few:
+    """Decode by `one`, which returns what `pyarrow.array` takes, or raises `Misfit`."""
+    return lambda run, start, wrong: pa.array(_singly(run, start, one, None, wrong), kind)
+
+
+def as_rows(kind: pa.DataType, one: Callable[[bytes], pa.Array]) -> Few:
+    """Decode by `one`, which returns an array of one row, or raises `Misfit`.
+
+    No value becomes an object of Python, which has no date before year 1 or after 9999.
+    """
+    absent = pa.nulls(1, kind)
+    return lambda run, start, wrong: pa.concat_arrays([pa.array([], kind), *_singly(run, start, one, absent, wrong)])
+
+
+def _singly(run: pa.Array, start: int, one: Callable[[bytes], Any], absent: Any, wrong: dict[int, str]) -> list[Any]:
     found: list[Any] = []
     for row, raw in enumerate(run.to_pylist(), start):
         try:
-            found.append(None if raw is None else one(raw))
+            found.append(absent if raw is None else one(raw))
         except Misfit as error:
-            found.append(None)
+            found.append(absent)
             wrong[row] = str(error)
     return found

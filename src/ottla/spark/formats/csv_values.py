@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 import secrets
 import string
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.csv
 
 from ottla.spark.errors import OptionError
-from ottla.spark.formats.bulk import Decoded, Misfit, decode_many
+from ottla.spark.formats.bulk import Decoded, Misfit, as_rows, decode_many
+from ottla.spark.formats.decimals import of_texts
 from ottla.spark.formats.python_values import type_name
 from ottla.spark.formats.scalars import as_text, bytes_of, joined
 
@@ -40,7 +40,7 @@ class CsvDecoder:
         self._ways = [self._converting(zoned) for zoned in (True, False)]
 
     def _converting(self, zoned: bool) -> pyarrow.csv.ConvertOptions:
-        kinds = {field.name: field.type if zoned else _without_zone(field.type) for field in self._kind}
+        kinds = {field.name: _read_as(field.type, zoned) for field in self._kind}
         return pyarrow.csv.ConvertOptions(
             column_types=kinds | {self._mark: pa.string()},
             null_values=[""],
@@ -49,7 +49,7 @@ class CsvDecoder:
         )
 
     def decode(self, values: pa.Array) -> Decoded:
-        return decode_many(values, self._kind, self._many, self._one)
+        return decode_many(values, self._kind, self._many, as_rows(self._kind, self._one))
 
     def _many(self, values: pa.Array) -> pa.Array | None:
         try:
@@ -57,14 +57,14 @@ class CsvDecoder:
         except (pa.ArrowInvalid, UnicodeDecodeError):
             return None
 
-    def _one(self, raw: bytes) -> Any:
+    def _one(self, raw: bytes) -> pa.Array:
         try:
             found = self._rows(pa.array([raw], pa.binary()))
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             raise Misfit(self._reason(str(error))) from None
         if found is None:
             raise Misfit("it is more than one row")
-        return found[0].as_py()
+        return found
 
     def _rows(self, values: pa.Array) -> pa.Array | None:
         """None where rows and values are not the same. Raises Arrow's errors."""
@@ -79,7 +79,7 @@ class CsvDecoder:
         marks = table.column(self._mark)
         if len(marks) != len(values) or not compute.all(compute.equal(marks, self._mark), min_count=0).as_py():
             return None
-        columns = [table.column(field.name).combine_chunks().cast(field.type) for field in self._kind]
+        columns = [_column(at, table.column(field.name).combine_chunks(), field.type) for at, field in enumerate(self._kind)]
         return pa.StructArray.from_arrays(columns, fields=list(self._kind), mask=nulls)
 
     def _table(self, data: memoryview, reading: pyarrow.csv.ReadOptions) -> pa.Table:
@@ -106,9 +106,24 @@ class CsvDecoder:
         return f"it is no row of {self._kind.num_fields} fields with {self._delimiter!r} between them"
 
 
-def _without_zone(kind: pa.DataType) -> pa.DataType:
-    """Such times are in UTC."""
-    return pa.timestamp("us") if pa.types.is_timestamp(kind) else kind
+def _read_as(kind: pa.DataType, zoned: bool) -> pa.DataType:
+    """Return the type that Arrow's reader makes on the way to `kind`. Times without a zone are in UTC.
+
+    Its own decimals wrap round where a number is too large.
+    """
+    if pa.types.is_decimal(kind):
+        return pa.string()
+    return kind if zoned or not pa.types.is_timestamp(kind) else pa.timestamp("us")
+
+
+def _column(at: int, found: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Raises `ArrowInvalid`, as Arrow's reader puts it, where a number does not fit."""
+    if not pa.types.is_decimal(kind):
+        return found.cast(kind)
+    try:
+        return of_texts(found, kind)
+    except pa.ArrowInvalid:
+        raise pa.ArrowInvalid(f"In CSV column #{at}: '{found[0]}'") from None
 
 
 class CsvEncoder:

@@ -7,14 +7,13 @@ that a number takes. Anything that does not fit raises `Misfit` for all: `bulk` 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
 
 import numpy
 import numpy.typing as npt
 import pyarrow as pa
 
 from ottla.records import kernel_arrow
-from ottla.spark.formats.bulk import Decoded, Misfit, decode_many
+from ottla.spark.formats.bulk import Decoded, Misfit, as_rows, decode_many
 
 Ints = npt.NDArray[numpy.int64]
 MOST_VARINT_BYTES = 10
@@ -67,10 +66,10 @@ class Cursors:
             some = self.of(rows)
             more = some.bytes()
             self.moved(rows, some)
+            if place == MOST_VARINT_BYTES - 1 and (more > 1).any():
+                raise Misfit("a number in it has more than 64 bits")
             values[rows] |= (more & 0x7F).astype(numpy.uint64) << numpy.uint64(7 * place)
             rows = rows[(more & 0x80) != 0]
-        if len(rows):
-            raise Misfit("a number in it is longer than 10 bytes")
         return values
 
     def zigzags(self) -> Ints:
@@ -142,7 +141,7 @@ class CursorDecoder(ABC):
         """What is read from all cursors, to their ends. Raises `Misfit`, and what Arrow raises of values that do not fit."""
 
     def decode(self, values: pa.Array) -> Decoded:
-        return decode_many(values, self._kind, self._many, self._one)
+        return decode_many(values, self._kind, self._many, as_rows(self._kind, self._one))
 
     def _many(self, values: pa.Array) -> pa.Array | None:
         try:
@@ -150,9 +149,9 @@ class CursorDecoder(ABC):
         except (Misfit, *_FAILURES):
             return None
 
-    def _one(self, raw: bytes) -> Any:
+    def _one(self, raw: bytes) -> pa.Array:
         try:
-            return self._rows(pa.array([raw], pa.binary()))[0].as_py()
+            return self._rows(pa.array([raw], pa.binary()))
         except _FAILURES as error:
             raise Misfit(str(error)) from None
 

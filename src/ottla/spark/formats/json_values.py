@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json
 
-from ottla.spark.formats.bulk import Decoded, Misfit, decode_many
+from ottla.spark.formats.bulk import Decoded, Misfit, as_objects, decode_many
+from ottla.spark.formats.decimals import wide
 from ottla.spark.formats.python_values import Number, maker
 from ottla.spark.formats.scalars import bytes_of, joined
 
@@ -31,7 +32,7 @@ class JsonDecoder:
         self._make = maker(kind)
 
     def decode(self, values: pa.Array) -> Decoded:
-        return decode_many(values, self._kind, self._many, self._one)
+        return decode_many(values, self._kind, self._many, as_objects(self._kind, self._one))
 
     def _many(self, values: pa.Array) -> pa.Array | None:
         if self._read_as is None or not len(values):
@@ -80,6 +81,8 @@ def _read_as(kind: pa.DataType) -> pa.DataType | None:
         return None if item is None else pa.list_(kind.value_field.with_type(item))
     if pa.types.is_map(kind) or pa.types.is_binary(kind):
         return None
+    if pa.types.is_decimal(kind):
+        return wide(kind)
     return pa.string() if pa.types.is_date32(kind) else kind
 
 

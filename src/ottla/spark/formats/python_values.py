@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -21,6 +21,9 @@ from ottla.spark.formats.bulk import Misfit
 from ottla.spark.formats.decimals import rounded
 
 Maker = Callable[[Any], Any]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CYCLE = timedelta(days=146_097)
+"""400 years."""
 
 
 class Number(str):
@@ -82,7 +85,7 @@ def _maker(kind: pa.DataType) -> Maker:
     if pa.types.is_decimal(kind):
         return lambda value: _decimal(value, kind)
     if pa.types.is_timestamp(kind):
-        return lambda value: timestamp(_of(str, value, kind), zoned=kind.tz is not None)
+        return lambda value: timestamp(_of(str, value, kind))
     for test, make in _SIMPLE.items():
         if test(kind):
             return make
@@ -163,19 +166,25 @@ def _bytes(value: Any) -> bytes:
     return base64.b64decode(value, validate=True)
 
 
-def _date(value: Any) -> date:
-    if not isinstance(value, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+def _date(value: Any) -> int:
+    """Return the days since 1970."""
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
         raise TypeError
-    return date.fromisoformat(value)
+    return timestamp(value) // (86_400 * 1_000_000)
 
 
-def timestamp(text: str, *, zoned: bool) -> datetime:
-    """A time in ISO 8601; without a zone it is in UTC. A time that is to have none loses it: what stands there counts in UTC."""
-    if not re.match(r"\d{4}-\d\d-\d\d", text):
+def timestamp(text: str) -> int:
+    """Return a time in ISO 8601 as microseconds since 1970; one without a zone is in UTC.
+
+    The type of a time without a zone gets the same: what stands there counts in UTC.
+    """
+    if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         raise ValueError
-    found = datetime.fromisoformat(text)
-    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    return found if zoned else found.replace(tzinfo=None)
+    # Python has no year 0, and none beyond 9999 in another zone; the calendar is the same every 400 years.
+    moved = text.startswith("0000")
+    found = datetime.fromisoformat("0400" + text[4:] if moved else text)
+    since = found.replace(tzinfo=UTC) - _EPOCH - (found.utcoffset() or timedelta(0)) - moved * _CYCLE
+    return since // timedelta(microseconds=1)
 
 
 _SIMPLE: dict[Callable[[pa.DataType], bool], Maker] = {
