@@ -6,25 +6,29 @@ while one is read. Records stay closed. Takes leaders from the metadata cache; s
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.client.errors import KafkaError, broker_error
-from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, cut_short, fetch_request, read_fetch
-from ottla.client.metadata import NO_LEADER, Metadata
-from ottla.client.types import TopicPartition
+from ottla.client.fetching import NAMED_UNTIL, FetchedPartition, FetchLimits, FetchPosition, cut_short, fetch_request, read_fetch
+from ottla.client.metadata import NO_LEADER, NO_TOPIC_ID, Metadata
+from ottla.client.types import EARLIEST_TIMESTAMP, TopicPartition
 from ottla.client.versions import FETCH, SPOKEN
 from ottla.client.visible import visible
 from ottla.records.batch import BadBatch
 from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
+log = logging.getLogger("ottla.client")
+
 UNKNOWN_OFFSET = -1
 SHORT_WAIT_MS = 2
 FIRST_PAUSE_MS = 5
 UNREADABLE = "The broker cannot read what it stored here: its log names the file and the way out. Seek behind it to read on."
+RECREATED = "The topic was deleted and created anew, and the position is one of the old topic: seek to where to go on."
 UNREADABLE_07 = "No message begins there, or it is damaged: seek to where one begins, such as the start."
 
 
@@ -48,6 +52,8 @@ class Reading:
     paused: bool = False
     retiring: bool = False
     turn: int = 0
+    topic_id: bytes = NO_TOPIC_ID
+    """The id of the topic in which the position is; `NO_TOPIC_ID` until a fetch by that id was answered."""
     high_watermark: int = UNKNOWN_OFFSET
     last_stable_offset: int = UNKNOWN_OFFSET
     log_start_offset: int = UNKNOWN_OFFSET
@@ -62,6 +68,12 @@ class Fetch(NamedTuple):
     node_id: int
     request: FetchRequest
     turns: dict[TopicPartition, int]
+    ids: dict[str, bytes]
+    """The topics' ids by name, which the answer has in place of names."""
+
+    def version(self, highest: int) -> int:
+        """Return the version to send, where `highest` is the highest one that the broker and this client share."""
+        return min(highest, NAMED_UNTIL) if NO_TOPIC_ID in self.ids.values() else highest
 
 
 @dataclass(slots=True)
@@ -157,6 +169,7 @@ class Fetcher:
         self._recovered(where)
         reading.position = reading.fetch_offset = UNKNOWN_OFFSET
         reading.reset_to = None
+        reading.topic_id = NO_TOPIC_ID
         reading.turn += 1
         reading.buffered = 0
         return reading
@@ -185,19 +198,32 @@ class Fetcher:
                     full.add(node_id)
             elif node_id == NO_LEADER:
                 self._look_for_leader(reading.where, now_ms)
+            elif self._was_recreated(reading):
+                self._begin_anew(reading)
             elif node_id not in self._in_flight:
                 epoch = self.metadata.leader_epoch(*reading.where)
                 by_node.setdefault(node_id, {})[reading.where] = FetchPosition(reading.fetch_offset, epoch)
                 turns[reading.where] = reading.turn
         self._in_flight.update(by_node)
-        return [
-            Fetch(
-                node_id,
-                fetch_request(wanted, self.limits, self._max_wait_ms(node_id, node_id in full)),
-                {where: turns[where] for where in wanted},
-            )
-            for node_id, wanted in by_node.items()
-        ]
+        made = []
+        for node_id, wanted in by_node.items():
+            ids = {topic: self.metadata.topic_id(topic) for topic in {where.topic for where in wanted}}
+            request = fetch_request(wanted, self.limits, self._max_wait_ms(node_id, node_id in full), ids)
+            made.append(Fetch(node_id, request, {where: turns[where] for where in wanted}, ids))
+        return made
+
+    def _was_recreated(self, reading: Reading) -> bool:
+        """Return whether the position is one of a topic that was deleted since, and whose name another topic has now."""
+        return reading.topic_id not in (NO_TOPIC_ID, self.metadata.topic_id(reading.where.topic))
+
+    def _begin_anew(self, reading: Reading) -> None:
+        """Go on at the beginning of the new topic: all its records are newer than what was read of the old one."""
+        topic, partition = reading.where
+        if self.reset_timestamp is None:
+            self.fail(reading.where, broker_error(codes.OFFSET_OUT_OF_RANGE, f"Fetching {topic}-{partition}", RECREATED))
+            return
+        log.warning("%s-%d: the topic was deleted and created anew: it is read from its beginning", topic, partition)
+        self.reset(reading.where, EARLIEST_TIMESTAMP)
 
     def _look_for_leader(self, where: TopicPartition, now_ms: int) -> None:
         self.wants_metadata.add(where.topic)
@@ -238,9 +264,11 @@ class Fetcher:
             self.failure = None if error.retriable else error
             return
         try:
-            for found in read_fetch(answer, version):
+            for found in read_fetch(answer, version, fetch.ids):
                 reading = self._readings.get(found.where)
                 if reading is not None and reading.turn == fetch.turns.get(found.where):
+                    if version > NAMED_UNTIL and not found.error_code:
+                        reading.topic_id = fetch.ids[found.where.topic]
                     self._take_in(reading, found, now_ms)
         except BadBatch as error:
             self._back_off(fetch.turns, now_ms)

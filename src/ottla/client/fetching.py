@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from ottla.client.errors import KafkaError
+from ottla.client.metadata import NO_TOPIC_ID
 from ottla.client.older import MAGIC_AT, OLDEST_BATCH, WHOLE_FROM_FETCH, as_batches
 from ottla.client.types import TopicPartition
 from ottla.client.visible import AbortedTransaction
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
 NO_SESSION_EPOCH = -1
+NAMED_UNTIL: Final = 12
+"""The last version of Fetch that names topics: later ones have their ids instead (KIP-516)."""
+NO_IDS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +55,21 @@ class FetchedPartition(NamedTuple):
     cut_short: bool
 
 
-def fetch_request(wanted: dict[TopicPartition, FetchPosition], limits: FetchLimits, max_wait_ms: int | None = None) -> FetchRequest:
-    """One request for partitions that one broker leads, in the order given within each topic."""
+def fetch_request(
+    wanted: dict[TopicPartition, FetchPosition],
+    limits: FetchLimits,
+    max_wait_ms: int | None = None,
+    ids: Mapping[str, bytes] = NO_IDS,
+) -> FetchRequest:
+    """Return one request for partitions that one broker leads, in the order given within each topic.
+
+    Without the `ids` of all topics it can be sent in version `NAMED_UNTIL` at most.
+    """
     partition = FetchRequest.FetchPartition
     topics = [
         FetchRequest.FetchTopic(
             topic=topic,
+            topic_id=ids.get(topic, NO_TOPIC_ID),
             partitions=[
                 partition(
                     partition=where.partition,
@@ -86,14 +100,19 @@ def _in_order(wanted: Iterable[TopicPartition]) -> Iterable[tuple[str, list[Topi
     return topics.items()
 
 
-def read_fetch(answer: FetchResponse, version: int) -> Iterator[FetchedPartition]:
-    """The partitions of an answer to this version of Fetch; check its own `error_code` first. Raises `BadBatch`."""
+def read_fetch(answer: FetchResponse, version: int, ids: Mapping[str, bytes] = NO_IDS) -> Iterator[FetchedPartition]:
+    """Yield the partitions of an answer to this version of Fetch; check its own `error_code` first. Raises `BadBatch`.
+
+    `ids` are those of the request, where its version names no topics.
+    """
+    names = {topic_id: name for name, topic_id in ids.items()} if version > NAMED_UNTIL else {}
     for topic in answer.responses:
+        name = names.get(topic.topic_id, topic.topic)
         for found in topic.partitions:
             sent = memoryview(found.records or b"")
             records = as_batches(sent) if len(sent) > MAGIC_AT and sent[MAGIC_AT] < OLDEST_BATCH else sent
             yield FetchedPartition(
-                TopicPartition(topic.topic, found.partition_index),
+                TopicPartition(name, found.partition_index),
                 found.error_code,
                 found.high_watermark,
                 found.last_stable_offset,

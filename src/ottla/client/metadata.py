@@ -15,6 +15,8 @@ from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE, UNKNOWN_TOPIC_OR_PARTITION
 
 NO_LEADER = -1
+NO_TOPIC_ID = bytes(16)
+"""The id of topics in answers of brokers that give topics none, before Kafka 2.8, and of topics that do not exist."""
 
 
 class PartitionInfo(NamedTuple):
@@ -88,6 +90,11 @@ class Metadata:
         known = self.topics.get(topic)
         found = known.partitions.get(partition) if known else None
         return found.leader_epoch if found is not None else -1
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return the id of a topic, or `NO_TOPIC_ID` while none is known."""
+        known = self.topics.get(topic)
+        return known.topic_id if known is not None else NO_TOPIC_ID
 
     def partition_count(self, topic: str) -> int:
         """The number of partitions; 0 while the topic is unknown."""

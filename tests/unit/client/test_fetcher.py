@@ -14,7 +14,7 @@ from ottla.client.fetcher import Chunk, Fetch, Fetcher
 from ottla.client.fetching import FetchedPartition, FetchLimits, holds_nothing_more
 from ottla.client.metadata import Metadata
 from ottla.client.progress import Progress
-from ottla.client.types import EARLIEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
+from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
 from ottla.client.visible import AbortedTransaction, visible
 from ottla.ports import Buffer
 from ottla.records.batch import BadBatch
@@ -481,3 +481,64 @@ def test_an_answer_without_records_below_what_may_be_read_says_that_compaction_l
 ) -> None:
     found = FetchedPartition(A, 0, high_watermark, last_stable_offset, log_start_offset, [], memoryview(records), cut_short=False)
     assert holds_nothing_more(found, 5, 10, read_committed=read_committed) is nothing
+
+
+def test_a_position_of_a_deleted_topic_is_none_of_the_topic_that_has_its_name_now() -> None:
+    made = reading(A)
+    made.reset_timestamp = LATEST_TIMESTAMP
+    made.metadata.update(recreated(b"o" * 16))
+    [fetch] = made.fetches(0)
+    assert fetch.version(13) == 13
+    made.answered(fetch, answer_by_id(b"o" * 16, batch(0, [b"x", b"y"])), 0, 13)
+    made.metadata.update(recreated(b"n" * 16))
+    assert values(made.take()) == [b"x", b"y"], "what has come is handed out"
+    assert made.fetches(0) == [], "offset 2 is not asked for in another topic"
+    assert made.to_reset() == {A: EARLIEST_TIMESTAMP}, "all of the new topic is newer"
+    made.seek(A, 0)
+    assert asked(made.fetches(0)[0].request) == {A: 0}
+
+
+def test_a_position_of_a_deleted_topic_is_an_error_where_none_is_reset() -> None:
+    made = reading(A)
+    made.metadata.update(recreated(b"o" * 16))
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer_by_id(b"o" * 16, b""), 0, 13)
+    made.metadata.update(recreated(b"n" * 16))
+    assert made.fetches(0) == []
+    for _ in range(2):
+        with pytest.raises(OffsetOutOfRange, match="deleted and created anew"):
+            made.take()
+        assert made.fetches(0) == []
+    made.seek(A, 7)
+    assert asked(made.fetches(0)[0].request) == {A: 7}, "the user has seen to it"
+
+
+def test_a_seek_before_the_new_id_is_known_is_kept() -> None:
+    made = reading(A)
+    made.metadata.update(recreated(b"o" * 16))
+    made.seek(A, 5)
+    [fetch] = made.fetches(0)
+    refused = answer_by_id(b"o" * 16, b"")
+    refused.responses[0].partitions[0].error_code = codes.UNKNOWN_TOPIC_ID
+    made.answered(fetch, refused, 0, 13)
+    assert made.wants_metadata == {"t"}
+    made.metadata.update(recreated(b"n" * 16))
+    assert asked(made.fetches(100)[0].request) == {A: 5}
+
+
+def test_a_topic_without_an_id_is_asked_for_by_name() -> None:
+    [fetch] = reading(A).fetches(0)
+    assert fetch.version(13) == 12
+    assert fetch.version(4) == 4
+
+
+def recreated(topic_id: bytes) -> MetadataResponse:
+    found = metadata_answer()
+    found.topics[0].topic_id = topic_id
+    return found
+
+
+def answer_by_id(topic_id: bytes, records: bytes) -> FetchResponse:
+    found = answer({A: records})
+    found.responses[0].topic, found.responses[0].topic_id = "", topic_id
+    return found

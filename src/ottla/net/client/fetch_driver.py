@@ -115,8 +115,9 @@ class FetchDriver:
         timeout_ms = self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms
         try:
             link = await self._cluster.link(fetch.node_id, FETCH_LANE)
-            answer = await link.ask(FETCH, fetch.request, timeout_ms)
-            self.fetcher.answered(fetch, answer, now_ms(), link.version(FETCH))
+            version = fetch.version(link.version(FETCH))
+            answer = await link.ask(FETCH, fetch.request, timeout_ms, version)
+            self.fetcher.answered(fetch, answer, now_ms(), version)
         except KafkaError as error:
             self.fetcher.broken(fetch, now_ms())
             if not error.retriable:

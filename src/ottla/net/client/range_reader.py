@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ottla.client.connection import AnswerBody
 from ottla.client.errors import KafkaError, TimedOut, UnknownTopic, broker_error, raise_for
 from ottla.client.fetching import (
+    NAMED_UNTIL,
     FetchedPartition,
     FetchLimits,
     FetchPosition,
@@ -115,7 +116,7 @@ class RangeReader:
     def _ask(self, link: Link) -> FetchAhead:
         self._link = link
         wanted = {self._where: FetchPosition(self._offset, self._cluster.metadata.leader_epoch(*self._where))}
-        return FetchAhead(link, link.send(FETCH, fetch_request(wanted, self._limits_of_next(link.version(FETCH)))))
+        return FetchAhead(link, link.send(FETCH, fetch_request(wanted, self._limits_of_next(link.version(FETCH))), NAMED_UNTIL))
 
     def _limits_of_next(self, version: int) -> FetchLimits:
         """As many bytes as the rest of the range probably takes, within what the settings allow; one batch comes at least."""

@@ -19,7 +19,15 @@ from ottla.client.admin import (
     read_configs,
 )
 from ottla.client.errors import BrokerError, OffsetOutOfRange, TimedOut, UnknownTopic, raise_for
-from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, fetch_request, holds_nothing_more, read_fetch
+from ottla.client.fetching import (
+    NAMED_UNTIL,
+    FetchedPartition,
+    FetchLimits,
+    FetchPosition,
+    fetch_request,
+    holds_nothing_more,
+    read_fetch,
+)
 from ottla.client.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.types import EARLIEST_TIMESTAMP, TopicPartition
 from ottla.client.versions import CREATE_TOPICS, DESCRIBE_CONFIGS, FETCH, LIST_OFFSETS
@@ -162,7 +170,8 @@ class DecisionLog:
     async def _fetch(self) -> FetchedPartition:
         link = await self._cluster.link(await self._cluster.leader(self.where))
         position = FetchPosition(self._offset, self._cluster.metadata.leader_epoch(*self.where))
-        answer = await link.ask(FETCH, fetch_request({self.where: position}, LIMITS), self._cluster.settings.request_timeout_ms)
+        timeout_ms = self._cluster.settings.request_timeout_ms
+        answer = await link.ask(FETCH, fetch_request({self.where: position}, LIMITS), timeout_ms, NAMED_UNTIL)
         context = f"Reading the decisions in {self.where.topic}"
         raise_for(answer.error_code, context)
         for found in read_fetch(answer, link.version(FETCH)):

@@ -7,7 +7,7 @@ import logging
 from typing import NamedTuple
 
 from ottla.client.errors import KafkaError
-from ottla.client.fetching import FetchLimits, FetchPosition, fetch_request
+from ottla.client.fetching import NAMED_UNTIL, FetchLimits, FetchPosition, fetch_request
 from ottla.client.types import TopicPartition
 from ottla.client.versions import FETCH
 from ottla.net.client.cluster import FETCH_LANE, ClusterLinks
@@ -95,7 +95,7 @@ class Polls:
         request = fetch_request(positions, self._limits)
         try:
             link = self._links[node_id] = await self._cluster.link(node_id, FETCH_LANE)
-            answer: FetchResponse = await link.ask(FETCH, request, self._cluster.settings.request_timeout_ms)
+            answer: FetchResponse = await link.ask(FETCH, request, self._cluster.settings.request_timeout_ms, NAMED_UNTIL)
         except KafkaError as error:
             logger.debug("waiting for records: %s", error)
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ottla.client.fetching import FetchedPartition, FetchLimits, FetchPosition, fetch_request, read_fetch
+from ottla.client.fetching import NAMED_UNTIL, FetchedPartition, FetchLimits, FetchPosition, fetch_request, read_fetch
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import TopicPartition
 from ottla.client.versions import FETCH
@@ -26,7 +26,7 @@ async def record_bytes(
     async def ask(node_id: int, group: list[TopicPartition]) -> list[FetchedPartition]:
         positions = {where: FetchPosition(begin[where], cluster.metadata.leader_epoch(*where)) for where in group}
         link = await cluster.link(node_id)
-        answer = await link.ask(FETCH, fetch_request(positions, limits), settings.request_timeout_ms)
+        answer = await link.ask(FETCH, fetch_request(positions, limits), settings.request_timeout_ms, NAMED_UNTIL)
         return list(read_fetch(answer, link.version(FETCH)))
 
     answers = await asyncio.gather(*(ask(node_id, group) for node_id, group in grouped.items()))
