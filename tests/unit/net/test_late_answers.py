@@ -9,8 +9,11 @@ from ottla.client.errors import TimedOut
 from ottla.client.metadata import metadata_request
 from ottla.client.versions import METADATA
 from ottla.net.client.link import Link
+from ottla.wire.api.metadata import MetadataResponse
+from ottla.wire.framing import encode_response
 
 LATE_MS = 20
+REST_MS = 60_000
 
 
 async def ask_a_silent_server(count: int) -> list[object]:
@@ -34,3 +37,41 @@ async def ask_a_silent_server(count: int) -> list[object]:
 def test_each_of_those_that_are_late_at_once_is_timed_out() -> None:
     found = asyncio.run(ask_a_silent_server(5))
     assert [type(error) for error in found] == [TimedOut] * 5
+
+
+async def ask_a_server_with_a_quota(count: int) -> tuple[list[object], int]:
+    """Ask once, and then `count` times at once while the server rests this client: it answers these later than they may take."""
+
+    async def answer_slowly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in range(1 + count):
+            size = int.from_bytes(await reader.readexactly(4))
+            correlation_id = int.from_bytes((await reader.readexactly(size))[4:8])
+            await asyncio.sleep(0 if number == 0 else LATE_MS * 3 / 1000)
+            rested = MetadataResponse(throttle_time_ms=REST_MS if number == 0 else 0)
+            frame = b"".join(bytes(part) for part in encode_response(correlation_id, METADATA, 9, rested))
+            writer.write(frame)
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        is_over.set()
+
+    is_over = asyncio.Event()
+
+    server = await asyncio.start_server(answer_slowly, "127.0.0.1", 0)
+    async with server:
+        link = await Link.open("127.0.0.1", server.sockets[0].getsockname()[1], "test", 5_000, "2.8")
+        request = metadata_request([], allow_auto_topic_creation=False)
+        first = link.send(METADATA, request, 9)
+        early = [asyncio.ensure_future(link.ask(METADATA, request, 5_000, 9)) for _ in range(count - 1)]
+        await link.answer(first, 5_000)
+        found: list[object] = list(await asyncio.gather(link.ask(METADATA, request, LATE_MS, 9), *early, return_exceptions=True))
+        rest_ms = link.rest_ms
+        link.close()
+        await is_over.wait()
+        return found, rest_ms
+
+
+def test_what_a_client_that_used_up_its_quota_asks_is_late_only_after_its_rest() -> None:
+    found, rest_ms = asyncio.run(ask_a_server_with_a_quota(3))
+    assert [type(answer) for answer in found] == [MetadataResponse] * 3
+    assert 0 < rest_ms <= REST_MS

@@ -258,9 +258,17 @@ class ClusterLinks:
                 if self._asked_last is not None:
                     self._unhelpful.add(self._asked_last.where)
             except TimeoutError:
-                why = "" if before is None else f" The try before: {before}"
+                why = self._rest() if before is None else f" The try before: {before}"
                 raise TimedOut(f"There was no answer within {allowed_ms} ms.{why}") from before
             await asyncio.sleep(pause / 1000)
+
+    def _rest(self) -> str:
+        """Return a sentence about the broker that reads nothing for longest because of a quota; empty where none rests this client."""
+        links = [link for link in map(_opened, (*self._links.values(), *self._firsts)) if link is not None]
+        rest_ms, where = max(((link.rest_ms, link.where) for link in links), default=(0, ""))
+        if not rest_ms:
+            return ""
+        return f" A quota is used up, and {where} reads nothing of this client for {rest_ms} ms more: wait, or raise the quota."
 
     async def _try_refresh(self, topics: Collection[str]) -> None:
         try:

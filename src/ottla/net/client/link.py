@@ -8,6 +8,7 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import ceil
 from typing import cast
 
 from ottla.client.connection import AnswerBody, ClientConnection
@@ -41,6 +42,10 @@ class Link(asyncio.BufferedProtocol):
         self._security: Security | None = None
         self._session: Session | None = None
         self._is_closing = False
+        self._rested_s = 0.0
+        """The loop's time until which the broker reads nothing of this connection, as its client has used up a quota (KIP-219)."""
+        self._limits: dict[asyncio.Timeout, float] = {}
+        """How long each answer that is waited for may take, in seconds."""
 
     @classmethod
     async def open(
@@ -190,13 +195,19 @@ class Link(asyncio.BufferedProtocol):
         return await self.answer(self.send(api_key, body, most), timeout_ms)
 
     async def answer(self, sent: asyncio.Future[AnswerBody], timeout_ms: int) -> AnswerBody:
-        """The answer that `send` returned a future of.
+        """Return the answer that `send` returned a future of.
 
         Raises `TimedOut`, and closes the connection then: a broker answers in order, and all that follows would be late too.
+        The time begins after the rest that a quota asks of this client: until then the broker does not read.
         """
+        allowed_s = timeout_ms / 1000
         try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await sent
+            async with asyncio.timeout_at(max(self._loop.time(), self._rested_s) + allowed_s) as limit:
+                self._limits[limit] = allowed_s
+                try:
+                    return await sent
+                finally:
+                    del self._limits[limit]
         except TimeoutError as error:
             if isinstance(error, KafkaError):  # of another request, which closed the connection
                 raise
@@ -204,6 +215,18 @@ class Link(asyncio.BufferedProtocol):
             asked = next((each for each in self._connection.unanswered if each.token is sent), None)
             self._fail(late)
             raise (late if asked is None else self._connection.failure(asked, late)) from None
+
+    @property
+    def rest_ms(self) -> int:
+        """Return how long the broker will read nothing of this connection because of a quota; 0 without a rest."""
+        return max(0, ceil((self._rested_s - self._loop.time()) * 1000))
+
+    def _rest(self, rest_ms: int) -> None:
+        """Give what was asked already more time, too: the broker reads it after the rest."""
+        self._rested_s = max(self._rested_s, self._loop.time() + rest_ms / 1000)
+        for limit, allowed_s in self._limits.items():
+            if not limit.expired():
+                limit.reschedule(self._rested_s + allowed_s)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -247,6 +270,8 @@ class Link(asyncio.BufferedProtocol):
             return
         self._bulk.wake_at(self._connection.missing_bytes)
         for token, body in answers:
+            if rest_ms := getattr(body, "throttle_time_ms", 0):
+                self._rest(rest_ms)
             answer = cast("asyncio.Future[AnswerBody]", token)
             # The future of a caller that gave up (timeout, cancellation) is done already.
             if not answer.done():
