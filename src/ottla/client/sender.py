@@ -27,6 +27,7 @@ _WRONG_LEADER = frozenset(
         codes.FENCED_LEADER_EPOCH,
     }
 )
+UNANSWERED = "and a broker owes the answer: they may have been written"
 _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID_MAPPING, codes.INVALID_PRODUCER_EPOCH})
 
 
@@ -248,15 +249,18 @@ class Sender:
             self._busy.pop(lane.where, None)
         batch.finish(base_offset=base_offset, log_append_time_ms=log_append_time_ms, error=error)
 
-    def _too_late(self, cause: KafkaError | None) -> TimedOut:
-        why = f"; the last error was: {cause}" if cause else ", because no leader could be reached"
+    def _too_late(self, cause: KafkaError | None, otherwise: str = "because no leader could be reached") -> TimedOut:
+        why = f"; the last error was: {cause}" if cause else f", {otherwise}"
         return TimedOut(f"The records were not acknowledged within delivery_timeout_ms={self.settings.delivery_timeout_ms}{why}")
 
     def expire(self, now_ms: int) -> None:
         """Fail the batches past their deadline, also those in flight: a broker may owe their answer for much longer."""
         for lane in list(self._busy.values()):
-            for batch in (*lane.late_under_way(now_ms), *lane.expired(now_ms)):
-                self._finish(batch, error=self._too_late(batch.last_refusal or lane.refusal or self._no_leader(lane)), gap=True)
+            unanswered = lane.late_under_way(now_ms)
+            for batch in (*unanswered, *lane.expired(now_ms)):
+                why = batch.last_refusal or lane.refusal or self._no_leader(lane)
+                late = self._too_late(why, UNANSWERED) if batch in unanswered else self._too_late(why)
+                self._finish(batch, error=late, gap=True)
 
     def _no_leader(self, lane: Lane) -> KafkaError | None:
         """Why a partition has no leader, if metadata says so."""

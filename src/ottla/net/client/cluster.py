@@ -263,7 +263,7 @@ class ClusterLinks:
             await asyncio.sleep(pause / 1000)
 
     def _rest(self) -> str:
-        """Return a sentence about the broker that reads nothing for longest because of a quota; empty where none rests this client."""
+        """Return a sentence about the broker that reads nothing for longest because of a quota; empty where none does."""
         links = [link for link in map(_opened, (*self._links.values(), *self._firsts)) if link is not None]
         rest_ms, where = max(((link.rest_ms, link.where) for link in links), default=(0, ""))
         if not rest_ms:
