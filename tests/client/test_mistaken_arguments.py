@@ -31,6 +31,7 @@ ADDRESS = "127.0.0.1:9092"
 PRODUCER: Any = ottla.Producer
 CONSUMER: Any = ottla.Consumer
 ADMIN: Any = ottla.Admin
+BROKER: Any = ottla.Broker
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,9 @@ ADMIN: Any = ottla.Admin
         (lambda: CONSUMER({"group.id": "g"}), TypeError, "settings are keyword arguments"),
         (lambda: CONSUMER(None), TypeError, "not None"),
         (lambda: CONSUMER("x", on_assigned=5), TypeError, "on_assigned is a function"),
+        (lambda: BROKER(users=["alice"]), TypeError, "mapping of names to passwords"),
+        (lambda: BROKER(users={"alice": 5}), TypeError, "these are strings"),
+        (lambda: BROKER(users={"alice": ""}), ottla.SettingError, "nobody can log in with it"),
     ],
 )  # fmt: skip
 def test_a_client_with_misplaced_settings_is_refused_before_it_begins(

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import ottla
+from bench.apache_kafka import free_port
 from ottla.records import kernel
 from ottla.testing import BrokerProcess
 from tests.support.frames import METADATA, Raw, metadata_v1
+from tests.support.waiting import eventually
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 
@@ -35,16 +38,44 @@ def topic_error(broker: BrokerProcess, topic: str) -> tuple[int, int]:
         return code, reply.number("i")
 
 
-def test_it_prints_one_line_and_ends_with_code_0(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+def test_it_prints_one_line_and_ends_with_code_0(tmp_path: Path, by: signal.Signals) -> None:
     command = BrokerProcess(tmp_path / "data").command()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(by)
         rest = process.stdout.read()
     assert "answers at 127.0.0.1:" in first
     assert rest == ""
     assert process.returncode == 0
+
+
+def ignore_hangup() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def answers(port: int) -> bool:
+    try:
+        with ottla.Admin(f"127.0.0.1:{port}") as admin:
+            return admin.list_topics() == []
+    except ottla.ConnectionFailed:
+        return False
+
+
+def test_it_outlives_its_terminal_under_nohup(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", prepare=ignore_hangup) as broker:
+        os.kill(broker.pid, signal.SIGHUP)
+        assert topic_error(broker, "t") == (0, 1), "it serves on"
+
+
+def test_a_full_disk_below_what_it_prints_keeps_no_broker_from_serving(tmp_path: Path) -> None:
+    port = free_port()
+    command = BrokerProcess(tmp_path / "data", port=port).command()
+    with open("/dev/full", "w") as full, subprocess.Popen(command, stdout=full, stderr=full) as process:
+        eventually(lambda: answers(port), what="the broker answers")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

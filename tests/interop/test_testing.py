@@ -159,6 +159,19 @@ def test_a_broker_in_this_process_can_be_restarted_on_its_data(tmp_path: Path) -
             assert [record.value for record in consumer.poll(10_000)] == [b"value"]
 
 
+def test_a_relative_directory_stays_where_it_was_when_the_process_goes_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Broker("data") as broker, ottla.Producer(broker.address) as producer:
+        producer.send("before", b"value").result(10)
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        producer.send("after", b"value").result(10)
+    assert (tmp_path / "data" / "after-0").is_dir()
+    assert not any((tmp_path / "elsewhere").iterdir())
+
+
 def test_a_temporary_broker_leaves_nothing_behind() -> None:
     with Broker() as broker:
         directory = broker.data_dir

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ottla.cli.exits import MISUSED, fail
+from ottla.cli.exits import MISUSED, fail, unwritten
 from ottla.version import VERSION
 
 
@@ -36,7 +36,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.run is None:
         parser.print_help()
         return MISUSED
-    code: int = options.run(options)
+    try:
+        code: int = options.run(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        unable = unwritten(error)
+        if unable is None:
+            raise
+        return unable
     return code
 
 

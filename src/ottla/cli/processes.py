@@ -30,7 +30,7 @@ def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[
     import asyncio
     import time
 
-    from ottla.cli.exits import COULD_NOT, fail
+    from ottla.cli.exits import COULD_NOT, announce, fail
     from ottla.net.listen import CannotListen
     from ottla.net.supervisor import CouldNotStart, supervise
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[
     commands = [[*_command(options, settings, listen, number)] for number in range(1, options.processes + 1)]
 
     def answers() -> None:
-        print(_line(options, listen, time.perf_counter() - began), flush=True)
+        announce(_line(options, listen, time.perf_counter() - began))
 
     try:
         asyncio.run(supervise(commands, answers))

@@ -73,14 +73,14 @@ def run(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[Listen]) -> int:
     from ottla.broker.membership.membership import NotAMember
     from ottla.broker.settings import SettingError
-    from ottla.cli.exits import BROKEN, MISUSED, fail
+    from ottla.cli.exits import BROKEN, MISUSED, announce, fail
     from ottla.net.datadir import DataDirectoryError
     from ottla.net.door import BrokerFailed
     from ottla.net.listen import CannotListen
     from ottla.net.serve import serve
 
     try:
-        serve(options.data_dir, listen, settings, lambda line: print(line, flush=True), is_supervised=options.supervised)
+        serve(options.data_dir, listen, settings, announce, is_supervised=options.supervised)
     except SettingError as error:
         return fail(str(error), MISUSED)
     except (DataDirectoryError, CannotListen, NotAMember) as error:

@@ -46,7 +46,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def _add(options: argparse.Namespace) -> int:
     password = _password(options.name)
-    if password is None and not sys.stdin.isatty():
+    if password is None and not _is_typed():
         return fail("standard input is empty: its first line has to be the password.", MISUSED)
     if password is None:
         return fail("the two passwords differ, or there is none: try again.", MISUSED)
@@ -55,12 +55,19 @@ def _add(options: argparse.Namespace) -> int:
 
 def _password(name: str) -> str | None:
     """What is typed twice, or the first line of standard input; None if there is nothing of use."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None:
+        return None
+    if not _is_typed():
         return sys.stdin.readline().rstrip("\r\n") or None
     from getpass import getpass
 
     first = getpass(f"Password for {name}: ")
     return first if first and getpass("Once more: ") == first else None
+
+
+def _is_typed() -> bool:
+    """Return whether standard input is a terminal; it may be closed, which makes it None."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _set(admin: Asked, options: argparse.Namespace, password: str) -> int:

@@ -104,7 +104,8 @@ def checked_record(key: object, value: object, headers: Iterable[object] | None,
     Raises `TypeError` for what a record cannot hold, `SettingError` for the name of a header that is not UTF-8.
     """
     if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and 0 <= timestamp_ms < 1 << 63):
-        raise TypeError(f"A record's timestamp_ms is a whole number of ms since 1970, not {timestamp_ms!r}.")
+        wrong = SettingError if isinstance(timestamp_ms, int) else TypeError
+        raise wrong(f"A record's timestamp_ms is a whole number of ms since 1970, not {timestamp_ms!r}.")
     if headers is not None and (not isinstance(headers, Iterable) or isinstance(headers, str | bytes | Mapping)):
         raise TypeError(f"A record's headers are a list of pairs of a string and bytes or None, not {shown(headers)}.")
     copied = tuple(_checked_header(header) for header in headers or ())

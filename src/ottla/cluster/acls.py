@@ -256,7 +256,8 @@ def _refusal(acl: Acl) -> str:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}."
     kind, colon, name = acl.principal.partition(":")
     if not (kind and colon and name):
-        return f"{acl.principal!r} is no principal: write its type before its name, such as User:{acl.principal or 'alice'}."
+        meant = (name if colon else kind) or "alice"
+        return f"{acl.principal!r} is no principal: write its type before its name, such as User:{meant}."
     if layout.is_too_long(acl.name, acl.principal, acl.host):
         return f"A resource name, principal or host is longer than {layout.LONGEST_NAME_BYTES} bytes: write a prefix of it."
     if not acl.name:

@@ -85,7 +85,8 @@ class Broker:
         security = self._guard.security
         self._listen = Listen(host, port, security.value if security else PLAINTEXT, be, security)
         self._assignors = None if assignors is None else several("assignors", assignors)
-        self._data_dir = data_dir
+        self._data_dir = None if data_dir is None else os.path.abspath(data_dir)
+        """Absolute: the process may change its working directory while the broker runs."""
         self._temporary = data_dir is None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.broker.settings import SecurityProtocol
+from ottla.client.arguments import shown
 from ottla.errors import SettingError
 
 MECHANISM = "PLAIN"
@@ -35,7 +36,7 @@ class Gatekeeper:
     """`users` are passwords by name, for logins by PLAIN; `tls` has certificates made at `begin`, which `end` removes."""
 
     def __init__(self, users: Mapping[str, str] | None, *, tls: bool) -> None:
-        self._users, self._tls = dict(users or {}), tls
+        self._users, self._tls = _checked(users), tls
         self._directory: Path | None = None
 
     @property
@@ -143,3 +144,15 @@ WORDS: dict[str, Callable[[Admitted], dict[str, Any]]] = {
     "ottla": _ottla, "confluent": _confluent, "kafka-python": _kafka_python, "aiokafka": _aiokafka, "java": _java, "spark": _spark
 }  # fmt: skip
 """How the settings of a client are made, by whose words they are in."""
+
+
+def _checked(users: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the users as a dict. Raises `TypeError` and `SettingError` for those who could never log in."""
+    if users is not None and not isinstance(users, Mapping):
+        raise TypeError(f"users is a mapping of names to passwords, not {shown(users)}.")
+    for name, password in (users or {}).items():
+        if not isinstance(name, str) or not isinstance(password, str):
+            raise TypeError(f"users is a mapping of names to passwords, and these are strings, not {shown((name, password))}.")
+        if not name or not password:
+            raise SettingError("users: a name or a password is empty, and nobody can log in with it: give one.")
+    return dict(users or {})

@@ -14,13 +14,13 @@ from ottla.broker.settings import BrokerSettings
 from ottla.net.collector import Collector
 from ottla.net.files import raise_limit
 from ottla.net.listen import Listen
+from ottla.net.signals import stopping
 from ottla.net.start import Running, start
 from ottla.records.uncompiled import say_once
 from ottla.version import VERSION
 
 log = logging.getLogger("ottla.net")
 
-STOPPING = (signal.SIGTERM, signal.SIGINT)
 SIGNALLED = 128
 """Shells add the number of a signal to this for an exit code."""
 
@@ -28,12 +28,14 @@ SIGNALLED = 128
 def serve(
     data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool = False
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `answers(line)` is called once, when requests are answered. Raises `BrokerFailed`.
+    """Serve until SIGTERM, SIGINT or SIGHUP, the end of a terminal. `answers(line)` is called once, when requests are answered.
+
+    Raises `BrokerFailed`.
 
     One that `is_supervised` stops also when its standard input ends: whoever started it is gone.
     """
     raise_limit()
-    for number in STOPPING:
+    for number in stopping():
         signal.signal(number, _end_at_once)
     asyncio.run(_serve(data_dir, listen, settings, answers, is_supervised=is_supervised))
 
@@ -54,7 +56,7 @@ async def _serve(
     gc.collect()  # garbage left by imports; once a million offsets are loaded this would take half a second
     running = await start(data_dir, listen, settings)
     stop = running.server.ended
-    for number in STOPPING:
+    for number in stopping():
         loop.add_signal_handler(number, stop.set)
     if is_supervised:
         loop.add_reader(sys.stdin.fileno(), _noticed, loop, stop)

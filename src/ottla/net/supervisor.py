@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from ottla.net.signals import stopping
+
 log = logging.getLogger("ottla.net")
 
 FIRST_PAUSE_S: Final = 0.5
@@ -96,13 +98,13 @@ class SupervisedBroker:
 
 
 async def supervise(commands: Sequence[Sequence[str]], answers: Callable[[], None]) -> None:
-    """Run these, as brokers 1, 2 and so on, until SIGTERM or SIGINT. `answers` is called when all answer.
+    """Run these, as brokers 1, 2 and so on, until SIGTERM, SIGINT or SIGHUP. `answers` is called when all answer.
 
     Raises `CouldNotStart`.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in stopping():
         loop.add_signal_handler(number, stop.set)
     brokers = [SupervisedBroker(number, command) for number, command in enumerate(commands, 1)]
     running = asyncio.create_task(_run(brokers, answers))

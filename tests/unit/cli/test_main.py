@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+import sys
+
 import pytest
 
+import ottla
 from ottla.cli.main import main
 
 
@@ -37,3 +43,29 @@ def test_wrong_words_get_one_sentence_that_says_where_the_right_ones_are(
 def test_a_command_left_out_gets_the_help(capsys: pytest.CaptureFixture[str], words: str) -> None:
     assert main(words.split()) == 2
     assert capsys.readouterr().out.startswith("usage: ottla")
+
+
+NOTHING_MORE = "ottla: Standard output takes nothing more"
+
+
+@pytest.mark.parametrize(("number", "code", "said"), [(errno.EPIPE, 0, ""), (errno.ENOSPC, 1, NOTHING_MORE)])
+def test_output_that_goes_nowhere_is_a_sentence_at_most(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, code: int, said: str
+) -> None:
+    class Nowhere(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(number, os.strerror(number))
+
+    with ottla.Broker() as broker:
+        for words in ("cluster brokers", "quota list", "features describe"):
+            monkeypatch.setattr(sys, "stdout", Nowhere())
+            assert main([*words.split(), "--bootstrap-server", broker.address]) == code
+            assert capsys.readouterr().err.startswith(said)
+
+
+def test_a_password_is_missed_where_standard_input_is_closed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert main(["user", "add", "alice"]) == 2
+    assert "standard input is empty" in capsys.readouterr().err

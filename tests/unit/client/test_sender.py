@@ -300,6 +300,7 @@ def test_a_batch_whose_answer_is_owed_beyond_its_time_fails_then_and_the_next_go
     assert made.next_wake_ms(0) == 500
     made.expire(500)
     assert isinstance(late.error, TimedOut)
+    assert "they may have been written" in str(late.error)
     assert made.idle
     made.add(other)
     assert made.requests(500) == []

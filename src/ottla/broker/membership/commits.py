@@ -69,10 +69,10 @@ class SharedCommits(Commits):
             except CONFLICTS as conflict:
                 log.info("another broker was quicker to change %s", conflict)
             except RegistryAway as failure:
-                log.warning("a change of the registry was given up: %s", failure)
+                log.warning("a change of the registry was given up: %s", failure, extra={"cause": "a change given up"})
                 return refused(decisions, REQUEST_TIMED_OUT, AWAY)
             except StorageFailed as failure:
-                log.error("the registry refused a change: %s", failure)
+                log.error("the registry refused a change: %s", failure, extra={"cause": "a refused change"})
                 return refused(decisions, UNKNOWN_SERVER_ERROR, REFUSED)
         return refused(decisions, UNKNOWN_SERVER_ERROR, "Other brokers change the same things all the time: try again.")
 

@@ -69,5 +69,5 @@ class ProducerIds:
                 self._size = min(GROWTH * self._size, LARGEST_BLOCK)
                 return True
         except StorageFailed as failure:
-            log.error("no block of producer ids could be taken: %s", failure)
+            log.error("no block of producer ids could be taken: %s", failure, extra={"cause": "no producer ids"})
         return False
