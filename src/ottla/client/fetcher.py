@@ -213,8 +213,12 @@ class Fetcher:
         return made
 
     def _was_recreated(self, reading: Reading) -> bool:
-        """Return whether the position is one of a topic that was deleted since, and whose name another topic has now."""
-        return reading.topic_id not in (NO_TOPIC_ID, self.metadata.topic_id(reading.where.topic))
+        """Return whether the position is one of a topic that was deleted since, and whose name another topic has now.
+
+        In a cluster that is being upgraded, an answer of an older broker names no ids: that says nothing.
+        """
+        known = self.metadata.topic_id(reading.where.topic)
+        return known != reading.topic_id and NO_TOPIC_ID not in (known, reading.topic_id)
 
     def _begin_anew(self, reading: Reading) -> None:
         """Go on at the beginning of the new topic: all its records are newer than what was read of the old one."""

@@ -526,6 +526,17 @@ def test_a_seek_before_the_new_id_is_known_is_kept() -> None:
     assert asked(made.fetches(100)[0].request) == {A: 5}
 
 
+def test_metadata_without_ids_makes_no_topic_another_one() -> None:
+    made = reading(A)
+    made.metadata.update(recreated(b"o" * 16))
+    [fetch] = made.fetches(0)
+    made.answered(fetch, answer_by_id(b"o" * 16, batch(0, [b"x"])), 0, 13)
+    assert values(made.take()) == [b"x"]
+    made.metadata.update(metadata_answer())
+    [fetch] = made.fetches(0)
+    assert (asked(fetch.request), fetch.version(13)) == ({A: 1}, 12)
+
+
 def test_a_topic_without_an_id_is_asked_for_by_name() -> None:
     [fetch] = reading(A).fetches(0)
     assert fetch.version(13) == 12
