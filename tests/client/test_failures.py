@@ -366,7 +366,6 @@ def test_a_closed_client_opens_no_connection_again(broker: Peer, topic: str, uni
         ({"value": b"v", "headers": [(b"name", b"v")]}, "headers are pairs of a string and bytes or None"),
         ({"value": b"v", "headers": ["name"]}, "headers are pairs of a string and bytes or None"),
         ({"value": b"v", "timestamp_ms": 1.5}, "timestamp_ms is a whole number"),
-        ({"value": b"v", "timestamp_ms": 1 << 63}, "timestamp_ms is a whole number"),
     ],
 )
 def test_a_record_of_the_wrong_kind_is_refused_by_send_and_the_producer_goes_on(
@@ -376,6 +375,14 @@ def test_a_record_of_the_wrong_kind_is_refused_by_send_and_the_producer_goes_on(
         with pytest.raises(TypeError, match=said):
             producer.send(topic, partition=0, **record)
         assert producer.send(topic, b"v", key=b"k", partition=0).result(20).offset == 0
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, 1 << 63])
+def test_a_time_that_no_record_can_have_is_refused_by_send(broker: Peer, topic: str, timestamp_ms: int) -> None:
+    with ottla.Producer(broker.address) as producer:
+        with pytest.raises(ottla.SettingError, match="timestamp_ms is a whole number"):
+            producer.send(topic, b"v", partition=0, timestamp_ms=timestamp_ms)
+        assert producer.send(topic, b"v", partition=0).result(20).offset == 0
 
 
 def test_a_partition_that_does_not_exist_cannot_be_assigned(broker: Peer, topic: str) -> None:

@@ -101,7 +101,7 @@ class RecordFields(NamedTuple):
 def checked_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: object) -> RecordFields:
     """Copy what is given into fields that a batch can hold: the sender may use a buffer or a list again before a batch is built.
 
-    Raises `TypeError` for what a record cannot hold, `SettingError` for the name of a header that is not UTF-8.
+    Raises `TypeError` for what a record cannot hold, `SettingError` for a time out of range and a header's name that is not UTF-8.
     """
     if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and 0 <= timestamp_ms < 1 << 63):
         wrong = SettingError if isinstance(timestamp_ms, int) else TypeError
