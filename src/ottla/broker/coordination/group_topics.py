@@ -5,7 +5,7 @@ Knows the image of the cluster, and no coordinator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.coord.consumer.assign import TopicShape
@@ -14,21 +14,27 @@ from ottla.coord.outcome import TopicsChanged
 
 
 class GroupTopics:
-    """Notes what changed, and makes one picture of many changes: a picture copies all topics, too much work for each new one."""
+    """Follows changes as they are noted, which is where work on many topics is divided; tells of many of them at once."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
         self._topics: KnownTopics | None = None
         self._noted: set[str] = set()
+        self._are_new = False
 
-    def note(self, names: Iterable[str]) -> None:
-        """These topics came, changed or went."""
+    def note(self, names: Collection[str]) -> None:
+        """These topics have come, changed or gone."""
+        if self._topics is None:
+            return
+        images = {name: self._image.topics.get(name) for name in names}
+        present = [self._seen(image) for image in images.values() if image is not None]
+        self._are_new = self._are_new or any(self._topics.with_id(topic.topic_id) is None for topic in present)
+        self._topics = self._topics.changed(present, [name for name, image in images.items() if image is None])
         self._noted.update(names)
 
     def known(self) -> KnownTopics:
-        """The topics as coordinators were told of them last; all there are, for the first who asks."""
+        """The topics as they are now."""
         if self._topics is None:
-            self._noted.clear()
             self._topics = KnownTopics(self._seen(image) for image in self._image.topics.values())
         return self._topics
 
@@ -37,12 +43,8 @@ class GroupTopics:
         if not self._noted or self._topics is None:
             return None
         names, self._noted = frozenset(self._noted), set()
-        topics = self._image.topics
-        images = {name: topics.get(name) for name in names}
-        present = [self._seen(image) for image in images.values() if image is not None]
-        new = any(self._topics.with_id(topic.topic_id) is None for topic in present)
-        self._topics = self._topics.changed(present, [name for name, image in images.items() if image is None])
-        return TopicsChanged(self._topics, names, new)
+        are_new, self._are_new = self._are_new, False
+        return TopicsChanged(self._topics, names, are_new)
 
     def _seen(self, image: TopicImage) -> KnownTopic:
         return KnownTopic(image.name, image.topic_id, TopicShape(len(image.partitions), self._racks(image)))

@@ -6,7 +6,7 @@ Knows no rule about groups: `ottla.coord.group_machine` decides, `coordinators` 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
@@ -92,7 +92,7 @@ class GroupCoordinators:
             pass
         self.topics_deleted(deleted, now)
 
-    def topics_changed(self, names: Iterable[str]) -> None:
+    def topics_changed(self, names: Collection[str]) -> None:
         """These topics came, changed or went. Coordinators are told before they next decide something."""
         self._topics.note(names)
 

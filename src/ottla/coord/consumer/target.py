@@ -134,8 +134,8 @@ def _changes(
     targets: Mapping[str, Partitions],
 ) -> Pauses[list[ChangedTarget]]:
     """The targets that become others."""
-    subscribers = yield from _subscribers(topics, look, members, targets)
-    assigned = yield from _assigned(assignor, subscribers, topics.shapes)
+    subscribers, shapes = yield from _subscribers(topics, look, members, targets)
+    assigned = yield from _assigned(assignor, subscribers, shapes)
     changes = []
     for count, (member_id, member) in enumerate(members.items()):
         before, after = targets.get(member_id), assigned.get(member_id, NO_TARGET)
@@ -158,16 +158,22 @@ def _assigned(
 
 def _subscribers(
     topics: KnownTopics, look: Outlook, members: Mapping[str, ConsumerMember], targets: Mapping[str, Partitions]
-) -> Pauses[dict[str, Subscriber]]:
-    """The members as an assignor sees them; members with one subscription share one set of topics."""
+) -> Pauses[tuple[dict[str, Subscriber], dict[Uuid, TopicShape]]]:
+    """The members as an assignor sees them, and the topics to which any subscribe.
+
+    Members with one subscription share one set of topics.
+    """
     known: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
+    shapes: dict[Uuid, TopicShape] = {}
     subscribers: dict[str, Subscriber] = {}
     for member_id, member in members.items():
         topic_ids = known.get((member.topics, member.pattern))
         if topic_ids is None:
-            topic_ids = known[member.topics, member.pattern] = topics.ids_of(look.topics_of(member))
+            found = topics.shapes_of(look.topics_of(member))
+            topic_ids = known[member.topics, member.pattern] = frozenset(found)
+            shapes |= found
         described = topic_ids, member.instance_id, member.rack_id, targets.get(member_id, NO_TARGET)
         subscribers[member_id] = _new_subscriber(Subscriber, described)
         if len(subscribers) % BETWEEN_PAUSES == 0:
             yield None
-    return subscribers
+    return subscribers, shapes

@@ -10,6 +10,7 @@ from weakref import ref
 
 from ottla.coord.consumer.assign import Pauses, TopicShape, finish
 from ottla.coord.consumer.names import in_order
+from ottla.coord.consumer.spread import Spread
 from ottla.coord.consumer.xxh3 import xxh3_64, xxh3_64_slowly
 from ottla.wire.schema import Uuid
 
@@ -32,23 +33,31 @@ class KnownTopic(NamedTuple):
 class KnownTopics:
     """All topics, by name and by id. Immutable: `changed` returns another one. `version` grows with every change."""
 
-    __slots__ = ("_by_id", "_by_name", "_hashes", "_metadata_hashes", "_names", "shapes", "version")
+    __slots__ = ("_by_id", "_by_name", "_hashes", "_metadata_hashes", "_names", "version")
 
     def __init__(self, topics: Iterable[KnownTopic] = (), version: int = 0) -> None:
         self.version = version
-        self._by_name = {topic.name: topic for topic in topics}
-        self._by_id = {topic.topic_id: topic for topic in self._by_name.values()}
-        self.shapes: dict[Uuid, TopicShape] = {topic.topic_id: topic.shape for topic in self._by_name.values()}
-        self._hashes: dict[str, int] = {}
+        self._by_name = Spread((topic.name, topic) for topic in topics)
+        self._by_id = Spread((topic.topic_id, topic) for topic in self._by_name.values())
+        self._hashes: dict[str, tuple[KnownTopic, int]] = {}
+        """With what was hashed: versions share them."""
         self._metadata_hashes: dict[frozenset[ref[frozenset[str]]], int] = {}
         self._names: tuple[str, ...] | None = None
 
     def changed(self, topics: Iterable[KnownTopic], gone: Collection[str] = ()) -> KnownTopics:
-        """The topics with these added or replaced, and those gone."""
+        """The topics with these added or replaced, and those gone: work in proportion to these, however many there are."""
         news = {topic.name: topic for topic in topics}
-        left = {name: topic for name, topic in self._by_name.items() if name not in gone} | news
-        after = KnownTopics(left.values(), self.version + 1)
-        after._hashes = {name: hashed for name, hashed in self._hashes.items() if name in left and name not in news}
+        former = [known for name in (*gone, *news) if (known := self._by_name.get(name)) is not None]
+        after = KnownTopics.__new__(KnownTopics)
+        after.version = self.version + 1
+        after._by_name = self._by_name.changed(news, gone)
+        ids = {topic.topic_id: topic for topic in news.values()}
+        after._by_id = self._by_id.changed(ids, [topic.topic_id for topic in former])
+        after._hashes = self._hashes
+        for topic in former:
+            self._hashes.pop(topic.name, None)
+        after._metadata_hashes = {}
+        after._names = None
         return after
 
     @property
@@ -64,9 +73,9 @@ class KnownTopics:
     def with_id(self, topic_id: Uuid) -> KnownTopic | None:
         return self._by_id.get(topic_id)
 
-    def ids_of(self, names: AbstractSet[str]) -> frozenset[Uuid]:
-        """The ids of those of these topics that exist."""
-        return frozenset(self._by_name[name].topic_id for name in self._present(names))
+    def shapes_of(self, names: AbstractSet[str]) -> dict[Uuid, TopicShape]:
+        """The shapes of those of these topics that exist, by their ids."""
+        return {topic.topic_id: topic.shape for topic in self._by_name.among(names)}
 
     def by_id(self, partitions: Mapping[str, Iterable[int]]) -> dict[Uuid, frozenset[int]]:
         """Partitions by topic id instead of name; unknown topics are left out."""
@@ -85,7 +94,7 @@ class KnownTopics:
         for subscription in subscriptions:
             wanted = self._perhaps_wanted(subscription)
             for at in range(0, len(wanted), NAMES_BETWEEN_PAUSES):
-                found = self._present(frozenset(wanted[at : at + NAMES_BETWEEN_PAUSES])) - names
+                found = {topic.name for topic in self._by_name.among(frozenset(wanted[at : at + NAMES_BETWEEN_PAUSES]))} - names
                 names |= found
                 ordered += sorted(found)
                 yield None
@@ -109,17 +118,15 @@ class KnownTopics:
             return in_order(subscription)
         return [name for name in self._by_name if name in subscription]
 
-    def _present(self, names: AbstractSet[str]) -> AbstractSet[str]:
-        """Those of these topics that exist. A member may subscribe to many more, and many exist to which nobody subscribes."""
-        if len(names) < len(self._by_name):
-            return self._by_name.keys() & names
-        return {name for name in self._by_name if name in names}
-
     def _hash(self, name: str) -> int:
+        topic = self._by_name.get(name)
+        assert topic is not None, "only topics that exist are hashed"
         known = self._hashes.get(name)
-        if known is None:
-            known = self._hashes[name] = xxh3_64(_described(self._by_name[name]))
-        return known
+        if known is None or known[0] is not topic:
+            if len(self._hashes) > 2 * len(self._by_name):  # slow work on a former version brings back what is gone
+                self._hashes.clear()
+            known = self._hashes[name] = (topic, xxh3_64(_described(topic)))
+        return known[1]
 
 
 def _described(topic: KnownTopic) -> bytes:

@@ -83,7 +83,7 @@ def test_patterns_that_come_meanwhile_and_topics_that_do_are_not_missed() -> Non
         world.live("ada")
         world.live("bea")
         world.stage.wait(1_100)
-    assert world.group.members["ada"].assigned.keys() == world.topics.ids_of({"a1", "a2", "a3"})
+    assert world.group.members["ada"].assigned.keys() == world.topics.shapes_of({"a1", "a2", "a3"}).keys()
     world.add("a4")
     world.stage.wait(11_000)
     world.live("ada")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from collections.abc import Iterable
 from types import FrameType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.coord.consumer.assign import TopicShape
+from ottla.coord.consumer.spread import PARTS, Spread
 from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.consumer.xxh3 import xxh3_64
 
@@ -81,9 +85,47 @@ def test_topics_change_into_other_topics_and_stay_what_they_were() -> None:
     before = KnownTopics([KAFKAS_TOPIC])
     after = before.changed([KnownTopic("u", b"u" * 16, TopicShape(1))], ["t031827087"])
     assert [before.named("t031827087"), before.named("u")] == [KAFKAS_TOPIC, None]
-    assert [after.named("t031827087"), after.ids_of({"u", "t031827087"})] == [None, frozenset({b"u" * 16})]
+    assert [after.named("t031827087"), after.shapes_of({"u", "t031827087"})] == [None, {b"u" * 16: TopicShape(1)}]
     assert after.by_id({"u": [0], "t031827087": [1]}) == {b"u" * 16: frozenset({0})}
     assert after.version == before.version + 1
+
+
+def test_a_change_costs_little_however_many_topics_there_are() -> None:
+    """Copies are counted in entries, since one of a dictionary is one instruction."""
+    topics = KnownTopics(KnownTopic(f"t-{number}", b"%16d" % number, TopicShape(1)) for number in range(20_000))
+    tracemalloc.start()
+    try:
+        after = topics.changed([KnownTopic("new", b"n" * 16, TopicShape(1))], ["t-7"])
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 50_000
+    assert [after.named("t-7"), after.with_id(b"%16d" % 7), topics.named("new")] == [None, None, None]
+    assert len(after.names) == len(topics.names) == 20_000
+
+
+def test_a_topic_made_anew_under_its_name_is_known_by_its_new_id_alone() -> None:
+    before = KnownTopics([KAFKAS_TOPIC])
+    again = KAFKAS_TOPIC._replace(topic_id=b"n" * 16)
+    after = before.changed([again])
+    assert [after.with_id(b"n" * 16), after.with_id(KAFKAS_TOPIC.topic_id)] == [again, None]
+    assert after.hash_of(frozenset({"t031827087"})) != before.hash_of(frozenset({"t031827087"})) == KAFKAS_HASH
+    assert before.with_id(KAFKAS_TOPIC.topic_id) == KAFKAS_TOPIC
+
+
+@given(st.lists(st.tuples(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9))), max_size=8))
+def test_a_spread_mapping_is_what_a_dictionary_would_be(steps: list[tuple[set[int], set[int]]]) -> None:
+    keys = [number * PARTS if number % 2 else number for number in range(10)]  # half of them in one part
+    spread, plain = Spread[int, int](), dict[int, int]()
+    for at, (news, gone) in enumerate(steps):
+        before = {**plain}
+        plain = {key: value for key, value in plain.items() if key not in {keys[one] for one in gone}}
+        plain |= {keys[one]: at for one in news}
+        former, spread = spread, spread.changed({keys[one]: at for one in news}, [keys[one] for one in gone])
+        assert {key: former.get(key) for key in former} == before
+        assert {key: spread.get(key) for key in spread} == plain
+        assert [len(spread), sorted(spread.values())] == [len(plain), sorted(plain.values())]
+        assert sorted(spread.among(frozenset(keys[:5]))) == sorted(plain[key] for key in keys[:5] if key in plain)
 
 
 def test_a_change_is_seen_in_the_topic_that_changed_alone() -> None:

@@ -1,0 +1,69 @@
+"""A mapping of very many entries whose next version copies a small part of it. A value."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from itertools import chain
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+PARTS: Final = 1024
+"""As a million entries are spread, one change copies a thousand of them."""
+
+
+class Spread(Generic[K, V]):
+    """Entries in parts by the hashes of their keys. Immutable: `changed` returns another one, which shares all other parts."""
+
+    __slots__ = ("_parts", "_size")
+
+    def __init__(self, entries: Iterable[tuple[K, V]] = ()) -> None:
+        nothing: dict[K, V] = {}
+        self._parts: list[dict[K, V]] = [nothing] * PARTS
+        for key, value in entries:
+            part = self._parts[hash(key) % PARTS]
+            if part is nothing:
+                part = self._parts[hash(key) % PARTS] = {}
+            part[key] = value
+        self._size = sum(map(len, self._parts))
+
+    def changed(self, news: Mapping[K, V], gone: Iterable[K] = ()) -> Spread[K, V]:
+        """Return the entries without those gone, and with these added or replaced."""
+        after: Spread[K, V] = Spread.__new__(Spread)
+        after._parts, after._size = [*self._parts], self._size
+        touched: defaultdict[int, list[K]] = defaultdict(list)
+        for key in chain(gone, news):
+            touched[hash(key) % PARTS].append(key)
+        for at, keys in touched.items():
+            part = {**self._parts[at]}
+            for key in keys:
+                part.pop(key, None)
+                if key in news:
+                    part[key] = news[key]
+            after._parts[at] = part
+            after._size += len(part) - len(self._parts[at])
+        return after
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[K]:
+        return chain.from_iterable(self._parts)
+
+    def values(self) -> Iterator[V]:
+        """Return all values."""
+        return chain.from_iterable(part.values() for part in self._parts)
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key; None if there is none."""
+        return self._parts[hash(key) % PARTS].get(key)
+
+    def among(self, keys: AbstractSet[K]) -> list[V]:
+        """Return the values of these keys, as far as there are any, looking at the keys or all entries: whichever are fewer."""
+        parts = self._parts
+        if len(keys) < self._size:
+            return [part[key] for key in keys if key in (part := parts[hash(key) % PARTS])]
+        return [value for part in parts for key, value in part.items() if key in keys]
