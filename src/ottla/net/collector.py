@@ -15,6 +15,10 @@ from collections.abc import Callable
 YOUNG_OBJECTS = 10_000
 """After so many new objects the collector looks at them, and every second time at those that it looked at last."""
 
+MIDDLES = 5
+"""After so many of those second times all that came is collected, in a step of its own: about a hundred thousand objects, that are
+not left to grow to the millions of a large request."""
+
 NEVER = 1_000_000_000
 LOOK_S = 10
 IDLE_PART = 0.01
@@ -46,11 +50,18 @@ class Collector:
         self._used_s = used_s
         self._used_before_s = 0.0
         self._blocks_before = 0
+        self._middles = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
         """Spare what lives now, and look every few seconds, on the running loop, whether anything is to be done."""
         # Since Python 3.14 the second number says which part of the old objects goes with the young ones, and there is no third.
-        gc.set_threshold(YOUNG_OBJECTS, 1 if sys.version_info < (3, 14) else 50, NEVER)
+        self._loop = asyncio.get_running_loop()
+        if sys.version_info < (3, 14):
+            gc.set_threshold(YOUNG_OBJECTS, 1, NEVER)
+            gc.callbacks.append(self._collected)
+        else:
+            gc.set_threshold(YOUNG_OBJECTS, 50, NEVER)
         self._spare()
         self._look_later()
 
@@ -60,8 +71,23 @@ class Collector:
         self._used_before_s += used_s
         came = sys.getallocatedblocks() - self._blocks_before
         if came >= URGENT_BLOCKS or (came >= WORTHWHILE_BLOCKS and used_s < LOOK_S * IDLE_PART):
-            gc.collect()
-            self._spare()
+            self._collect()
+
+    def _collect(self) -> None:
+        self._middles = 0
+        gc.collect()
+        self._spare()
+
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        """Count collections of those that were looked at last. Python calls this on any thread, and collects nothing meanwhile."""
+        if phase != "stop" or info["generation"] != 1:
+            return
+        self._middles += 1
+        if self._middles == MIDDLES and self._loop is not None:
+            try:
+                self._loop.call_soon_threadsafe(self._collect)
+            except RuntimeError:
+                gc.callbacks.remove(self._collected)  # the loop is over
 
     def _look_later(self) -> None:
         asyncio.get_running_loop().call_later(LOOK_S, self._look)

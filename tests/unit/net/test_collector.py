@@ -37,6 +37,37 @@ def test_however_many_objects_live_a_collection_looks_at_few_of_them() -> None:
     assert most <= 4 * YOUNG_OBJECTS
 
 
+GROWING = f"""
+import asyncio, gc
+from ottla.net.collector import Collector
+
+async def main():
+    Collector().begin()
+    looked_at = []
+    def note(phase, info):
+        if phase == "start":
+            looked_at.append(sum(len(gc.get_objects(age)) for age in range(info["generation"] + 1)))
+    gc.callbacks.append(note)
+    living = []
+    for step in range(60):
+        living.append([[number] for number in range({YOUNG_OBJECTS})])
+        await asyncio.sleep(0)
+    gc.callbacks.remove(note)
+    print(max(looked_at), sum(len(gc.get_objects(age)) for age in range(3)))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="from Python 3.14 on old objects are collected bit by bit")
+def test_what_a_large_request_leaves_is_not_collected_all_at_once_at_its_end() -> None:
+    """As many objects come in small steps as take a tenth of a second and more, if they are looked at together."""
+    done = subprocess.run([sys.executable, "-c", GROWING], capture_output=True, text=True, check=True)
+    most, left = map(int, done.stdout.split())
+    assert most <= 20 * YOUNG_OBJECTS
+    assert left <= 20 * YOUNG_OBJECTS
+
+
 class Process:
     """What a collector sees of its process, and how often it collected everything."""
 
