@@ -222,7 +222,8 @@ class GroupMachine:
         group_id = asked.body.group_id
         draft = self._draft(group_id, now, asked.token)
         join(draft, asked, self._new_id, exists=group_id in self.groups)
-        if self.memory.lacks(draft.group.weight - draft.weight_before, self.settings.ottla_max_group_bytes, group_id):
+        growth, most_bytes = draft.group.weight - draft.weight_before, self.settings.ottla_max_group_bytes
+        if self.memory.lacks(growth, most_bytes, draft.group.group_id, draft.group.weight):
             return Outcome(replies=(Reply(asked.token, rebalance.join_error(GROUP_MAX_SIZE_REACHED, asked.body.member_id)),))
         outcome = draft.outcome()
         if outcome.records and self.consumers.is_empty(group_id):
@@ -232,8 +233,8 @@ class GroupMachine:
     def _sync(self, asked: Asked[SyncGroupRequest], now: Now) -> GroupOutcome:
         draft = self._draft(asked.body.group_id, now, asked.token)
         sync_group(draft, asked)
-        growth = draft.group.weight - draft.weight_before
-        if self.memory.lacks(growth, self.settings.ottla_max_group_bytes, asked.body.group_id):
+        growth, most_bytes = draft.group.weight - draft.weight_before, self.settings.ottla_max_group_bytes
+        if self.memory.lacks(growth, most_bytes, draft.group.group_id, draft.group.weight):
             return Outcome(replies=(Reply(asked.token, SyncGroupResponse(error_code=UNKNOWN_SERVER_ERROR)),))
         return draft.outcome()
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Final
 
 from ottla.coord.consumer.names import SharedNames
 
 log = logging.getLogger("ottla.coord")
+
+MOST_OF_ONE: Final = 16 << 20
+"""Bytes that the members of one classic group may take: all of them are in one reply to their leader, and in one record."""
 
 
 class GroupMemory:
@@ -25,10 +29,17 @@ class GroupMemory:
         self.names = SharedNames()
         self._of_machines = of_machines
 
-    def lacks(self, growth_bytes: int, most_bytes: int, group_id: str) -> bool:
-        """Whether there is no room to grow by so much. Whoever takes no more than before has room."""
+    def lacks(self, growth_bytes: int, most_bytes: int, group_id: str, of_group_bytes: int = 0) -> bool:
+        """Return whether there is no room to grow by so much. Whoever takes no more than before has room.
+
+        `of_group_bytes` is what the members of a classic group take then.
+        """
         if growth_bytes <= 0:
             return False
+        if of_group_bytes > MOST_OF_ONE:
+            sentence = "group %s: a member is turned away, as the members of one group may take %d bytes: they would take %d"
+            log.warning(sentence, group_id, MOST_OF_ONE, of_group_bytes, extra={"cause": "large group"})
+            return True
         taken_bytes = self.names.weight + self._of_machines()
         if taken_bytes + growth_bytes <= most_bytes:
             return False

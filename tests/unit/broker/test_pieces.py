@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.handlers.groups import MOST_GROUP_BYTES
 from ottla.broker.serving.request import Close
 from ottla.broker.serving.routes import MOST_BYTES
 from ottla.cluster import layout
 from ottla.cluster.acls import MOST_BYTES as MOST_OF_RULES
+from ottla.coord.memory import MOST_OF_ONE
 from ottla.log.producers import ProducerState
 from ottla.wire.codec.blocks import BlockWriter
-from ottla.wire.errors import GROUP_ID_NOT_FOUND, NONE, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.wire.errors import GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, NONE, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
 from tests.support.acl_cases import ADMIN
 from tests.support.acl_peers import MachineOfUsers
@@ -198,6 +200,17 @@ def test_a_request_that_cannot_be_divided_has_a_bound_in_bytes(key: int, version
         answer = machine.ask(key, version, body)
         assert isinstance(answer, Close) is closes, answer
         assert not closes or "name less at a time" in answer.reason
+
+
+def test_a_member_that_brings_more_than_any_group_takes_is_refused_by_code_or_at_once() -> None:
+    machine = machine_with("t")
+    machine.ask(10, 4, request(10, 4, key_type=0, coordinator_keys=["g"]))
+    member = {"group_id": "g", "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000, "protocol_type": "consumer"}
+    for size, closes in ((MOST_OF_ONE, False), (MOST_GROUP_BYTES, True)):
+        protocols = [{"name": "range", "metadata": bytes(size)}]
+        answer = machine.ask(11, 3, request(11, 3, **member, member_id="", protocols=protocols))
+        assert isinstance(answer, Close) is closes, answer
+        assert closes or answer.error_code == GROUP_MAX_SIZE_REACHED
 
 
 @pytest.mark.parametrize("name", ["a/b", "%", "%41", "名" * 300, "/" * 4096, "a%2Fb/", "\0", "é/é"])

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.coord.consumer.names import SharedNames, TopicNames
 from ottla.coord.group_machine import GroupMachine
-from ottla.coord.memory import GroupMemory
+from ottla.coord.memory import MOST_OF_ONE, GroupMemory
 from ottla.coord.outcome import JoinKey
 from ottla.coord.partitioning import MOST_KEPT, partition_of
 from ottla.coord.runtime.machine import Asked, Due
@@ -144,6 +144,21 @@ def test_metadata_of_classic_members_counts_and_so_do_ids_that_nobody_joins_with
     assert codes == sorted(codes, key=(MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED).index)
     assert codes[0] == MEMBER_ID_REQUIRED
     assert codes[-1] == GROUP_MAX_SIZE_REACHED
+
+
+def test_one_group_is_no_larger_than_its_leader_can_be_told_in_a_moment() -> None:
+    """All members' metadata goes to the leader in one reply, and into one record: 100 MB kept everybody waiting."""
+    coordinator = Coordinator()
+    ada = coordinator.join("g", bytes(MOST_OF_ONE // 2))
+    assert coordinator.join("h", bytes(MOST_OF_ONE)).error_code == GROUP_MAX_SIZE_REACHED
+    assert coordinator.join("g", bytes(MOST_OF_ONE // 2)).error_code == GROUP_MAX_SIZE_REACHED
+    assert coordinator.machine.weight < MOST_OF_ONE
+    again = coordinator.join("g", bytes(MOST_OF_ONE // 2), member_id=ada.member_id)
+    assert [again.error_code, len(again.members)] == [NONE, 1], "the group goes on"
+    wanted = SyncGroupRequest.SyncGroupRequestAssignment(member_id=ada.member_id, assignment=bytes(MOST_OF_ONE // 2))
+    sync = {"group_id": "g", "generation_id": again.generation_id, "member_id": ada.member_id}
+    assert coordinator.ask(SyncGroupRequest(**sync, assignments=[wanted]), 3).error_code == UNKNOWN_SERVER_ERROR
+    assert coordinator.ask(SyncGroupRequest(**sync, assignments=[]), 3).error_code == NONE
 
 
 def test_a_member_that_joins_again_with_what_it_had_has_room() -> None:

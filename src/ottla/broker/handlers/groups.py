@@ -21,7 +21,7 @@ from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.refusals import told
 from ottla.broker.serving.request import Encoded, Peer, Ready, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import NEVER, PieceWriter, Slices, admitted, awaited
+from ottla.broker.serving.slices import PieceWriter, Slices, admitted, awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
 from ottla.cluster.acls import CLUSTER_NAME
@@ -29,6 +29,7 @@ from ottla.cluster.features import GROUP_VERSION, OFF
 from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.group_machine import GroupMachine
+from ottla.coord.memory import MOST_OF_ONE
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.ports import Now
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
@@ -62,6 +63,9 @@ MOST_PROTOCOLS = 1000
 
 MOST_MEMBERS = 10_000
 """In one request of a group's leader, or of who removes members: more would hold up others."""
+
+MOST_GROUP_BYTES = 2 * MOST_OF_ONE
+"""That a member of a classic group may bring: what does not fit a group is refused with a code of its own up to this."""
 
 MOST_TOPICS = 50_000
 MOST_NAMED_BYTES = 16 << 20
@@ -148,7 +152,7 @@ def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> t
     return NONE, ""
 
 
-@serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_PROTOCOLS, most_bytes=NEVER)
+@serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_PROTOCOLS, most_bytes=MOST_GROUP_BYTES)
 def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     """The reply may take as long as the others need to join. Before version 7 its protocol's name could not be null."""
 
@@ -162,7 +166,7 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
     return groups.ask_one(request.body.group_id, request.body, request, finish, blocking=True)
 
 
-@serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS, most_bytes=NEVER)
+@serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS, most_bytes=MOST_GROUP_BYTES)
 def sync_group(request: Request[SyncGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
     """The reply may take as long as the leader needs to assign."""
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
