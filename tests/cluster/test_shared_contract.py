@@ -105,6 +105,18 @@ def test_removing_an_entry_removes_all_below_it_and_nothing_beside_it(user: Shar
     assert [user.list("/t")[0], [name for name in user.list("/")[0] if name[0] == "t"]] == [None, ["t.a", "t0", "tt"]]
 
 
+def test_an_entry_is_removed_on_conditions_about_what_is_below_it(users: Users) -> None:
+    one, two = users(), users()
+    one.commit(Change("/u", b"1", NEW))
+    two.commit(Change("/u/below/c", b"", NEW))
+    with pytest.raises(EntryExists):
+        one.commit(Condition("/u/below", NEW), Change("/u", None, 0))
+    one.commit(Condition("/u/below", 0), Condition("/u/below/c", 0), Change("/u", None, 0))
+    one.commit(Change("/u", b"1", NEW))
+    one.commit(Condition("/u/below", NEW), Change("/u", None, 0))
+    assert one.read("/u") == [None]
+
+
 def test_sequential_entries_are_numbered_and_always_new(user: SharedUser) -> None:
     for value in (b"1", b"2"):
         user.commit(Change("/changes/change_", value, sequential=True))

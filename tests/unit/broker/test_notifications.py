@@ -262,3 +262,64 @@ def test_the_first_credential_of_a_cluster_gives_its_likeness_on_all_brokers(ens
     two.world.run(5_000)
     ((_, iterations),) = salts(one, two)
     assert iterations == 5000
+
+
+def quota(user: str | None, client_id: str | None, value: float | None) -> AlterClientQuotasRequest:
+    """A request that sets or, with None, removes one quota."""
+    named = {"user": user, "client-id": client_id}
+    entity = [AlterClientQuotasRequest.EntityData(entity_type=kind, entity_name=name) for kind, name in named.items() if name]
+    op = AlterClientQuotasRequest.OpData(key="consumer_byte_rate", value=value or 0.0, remove=value is None)
+    return AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData(entity=entity, ops=[op])])
+
+
+@pytest.mark.parametrize(("user", "client_id", "root"), [("u", None, "users"), ("u", "c", "users"), (None, "c", "clients")])
+def test_entries_for_which_nothing_is_set_any_more_are_gone(
+    ensemble: SimEnsemble, user: str | None, client_id: str | None, root: str
+) -> None:
+    one, two = PreparedBroker(ensemble, 1), PreparedBroker(ensemble, 2)
+    one.ask(ALTER_QUOTAS, 1, quota(user, client_id, 5000.0))
+    assert two.world.run(5_000, lambda: bool(two.broker.image.quotas))
+    assert len(ensemble.children(f"/config/{root}")) == 1
+    assert two.ask(ALTER_QUOTAS, 1, quota(user, client_id, None)).entries[0].error_code == 0
+    assert ensemble.children(f"/config/{root}") == []
+    assert one.world.run(5_000, lambda: not one.broker.image.quotas)
+    one.ask(ALTER_QUOTAS, 1, quota(user, client_id, 6000.0))
+    assert two.world.run(5_000, lambda: bool(two.broker.image.quotas)), "and may come again"
+
+
+def test_a_users_entry_stays_while_something_is_set_in_or_below_it(ensemble: SimEnsemble) -> None:
+    one = PreparedBroker(ensemble, 1)
+    for client_id in (None, "c", "d"):
+        one.ask(ALTER_QUOTAS, 1, quota("u", client_id, 5000.0))
+    for client_id in ("c", None):
+        one.ask(ALTER_QUOTAS, 1, quota("u", client_id, None))
+        assert ensemble.children("/config/users/u/clients") == ["d"]
+    one.ask(ALTER_QUOTAS, 1, quota("u", "d", None))
+    assert ensemble.children("/config/users") == []
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_quota_that_another_broker_puts_below_a_user_meanwhile_stays(
+    ensemble: SimEnsemble, monkeypatch: pytest.MonkeyPatch, *, is_read: bool
+) -> None:
+    one = PreparedBroker(ensemble, 1)
+    one.ask(ALTER_QUOTAS, 1, quota("u", None, 5000.0))
+    lists, other = one.registry.list, [Change("/config/users/u/clients/c", QUOTA)]
+
+    def listed(paths: Sequence[str], **watched: Any) -> Any:
+        """Another broker's change comes just before, or after, that is read."""
+        late = "/config/users/u/clients" in paths and bool(other)
+        if late and is_read:
+            ensemble.put(other.pop())
+        found = yield from lists(paths, **watched)
+        if late and not is_read:
+            ensemble.put(other.pop())
+        return found
+
+    monkeypatch.setattr(one.registry, "list", listed)
+    assert one.ask(ALTER_QUOTAS, 1, quota("u", None, None)).entries[0].error_code == 0
+    assert not other
+    entry, pair = ensemble.get("/config/users/u"), ensemble.get("/config/users/u/clients/c")
+    assert entry is not None
+    assert pair is not None
+    assert [entry.value, pair.value] == [layout.config_json({}), QUOTA]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
+from ottla.broker.membership.empty_entries import without_empty_users
 from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits, Decide, DecideOn, refused
@@ -79,8 +80,9 @@ class SharedCommits(Commits):
     def _commit(self, changes: Sequence[Change], entries: Mapping[str, Entry | None]) -> Steps[None]:
         there = [change for change in changes if change.value is not None or entries[change.path] is not None]
         expected = [change._replace(version=_version(entries[change.path])) for change in there]
+        guarded = yield from without_empty_users(self._shared, expected)
         self._changes.made = True
-        yield from self._shared.commit([*expected, *self._announce(changes)])
+        yield from self._shared.commit([*guarded, *self._announce(changes)])
         self._apply((change.path, change.value) for change in changes)
 
     def _take_in(self, entries: Mapping[str, Entry | None]) -> None:
