@@ -106,6 +106,10 @@ class ClusterImage:
         """Return whether the entry of a user may be removed: nothing is below it, as far as is known here."""
         return user not in self._clients
 
+    def clients_of(self, user: str) -> int:
+        """Return for how many client ids a user has quotas."""
+        return self._clients[user]
+
     def name_of(self, topic_id: bytes) -> str | None:
         return self._names.get(topic_id)
 

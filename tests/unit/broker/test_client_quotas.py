@@ -361,6 +361,24 @@ def test_entries_that_say_nothing_any_more_are_gone_and_those_below_a_user_stay(
     assert not machine.broker.image.user_configs
 
 
+@pytest.mark.parametrize("users", [("c", "d"), ("c", "d", None), (None, "d", "c")])
+def test_a_users_entry_goes_with_the_last_of_his_client_ids(users: tuple[str | None, ...]) -> None:
+    machine = Machine()
+
+    def entry(client_id: str | None, value: float | None) -> dict[str, object]:
+        names = {"user": "u"} | ({} if client_id is None else {"client-id": client_id})
+        entity = [{"entity_type": kind, "entity_name": name} for kind, name in names.items()]
+        return {"entity": entity, "ops": [{"key": "producer_byte_rate", "value": value or 0.0, "remove": value is None}]}
+
+    for client_id in users:
+        machine.ask(49, 1, request(49, 1, entries=[entry(client_id, 9.0)], validate_only=False))
+    machine.ask(49, 1, request(49, 1, entries=[entry(users[0], None)], validate_only=False))
+    assert machine.registry.children("/config/users") == ["u"]
+    machine.ask(49, 1, request(49, 1, entries=[entry(client_id, None) for client_id in users[1:]], validate_only=False))
+    assert machine.registry.children("/config/users") == []
+    assert not machine.broker.image.quotas
+
+
 def test_a_user_that_loses_a_quota_keeps_one_of_a_client_id_that_comes_with_the_same_request() -> None:
     machine = Machine()
     assert alter(machine, {"user": "u"}, producer_byte_rate=1000.0)[0] == NONE

@@ -323,3 +323,13 @@ def test_a_quota_that_another_broker_puts_below_a_user_meanwhile_stays(
     assert entry is not None
     assert pair is not None
     assert [entry.value, pair.value] == [layout.config_json({}), QUOTA]
+
+
+def test_a_user_and_the_last_of_his_client_ids_go_in_one_request(ensemble: SimEnsemble) -> None:
+    one = PreparedBroker(ensemble, 1)
+    for client_id in (None, "c"):
+        one.ask(ALTER_QUOTAS, 1, quota("u", client_id, 5000.0))
+    both = [quota("u", client_id, None).entries[0] for client_id in ("c", None)]
+    answer = one.ask(ALTER_QUOTAS, 1, AlterClientQuotasRequest(entries=both))
+    assert [entry.error_code for entry in answer.entries] == [0, 0]
+    assert ensemble.children("/config/users") == []

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits
-from ottla.cluster import quotas
+from ottla.cluster import layout, quotas
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.quotas import QuotaEntity, RefusedQuota
+from ottla.ports import Change
 
 ENTITIES_AT_ONCE: Final = 50
 """Entities that are decided upon between two pauses."""
@@ -52,7 +54,24 @@ class QuotaChanges:
         def may_go(user: str) -> bool:
             return user not in below and self._image.may_go(user)
 
-        return [self._decision(entity, ops, may_go) for entity, ops in wanted]
+        decisions = [self._decision(entity, ops, may_go) for entity, ops in wanted]
+        for user in below - {None}:
+            self._drop_emptied(user or "", decisions)
+        return decisions
+
+    def _drop_emptied(self, user: str, decisions: list[Decision]) -> None:
+        """Have the entry of a user go with the last of his client ids, where it says nothing of its own."""
+        path, nothing = layout.user_config_path(user), layout.config_json({})
+        changes = [change for decision in decisions for change in decision.changes]
+        pairs = [change for change in changes if change.path.startswith(f"{path}/")]
+        own = [change for change in changes if change.path == path]
+        is_set = any(change.value != nothing for change in own) if own else user in self._image.user_configs
+        if is_set or any(pair.value is not None for pair in pairs) or len(pairs) < max(self._image.clients_of(user), 1):
+            return
+        for at, decision in enumerate(decisions):
+            kept = tuple(change for change in decision.changes if change.path != path)
+            goes = (Change(path, None),) if decision.changes and decision.changes[-1] in (own or pairs[-1:]) else ()
+            decisions[at] = replace(decision, changes=(*kept, *goes))
 
     def _decision(self, entity: QuotaEntity | RefusedQuota, ops: list[Op], may_go: Callable[[str], bool]) -> Decision:
         try:
