@@ -207,8 +207,8 @@ def delete(present: Acls, filters: Iterable[AclFilter], keys: Iterable[Key]) -> 
 
 
 def _size(acl: Acl) -> int:
-    """About how many bytes a rule takes in its entry."""
-    return RULE_BYTES + len(acl.principal) + len(acl.host)
+    """Return about how many bytes a rule takes in its entry."""
+    return RULE_BYTES + layout.size_in_json(acl.principal) + layout.size_in_json(acl.host)
 
 
 def paths(registry: Entries) -> Iterator[str]:

@@ -288,6 +288,12 @@ def read(value: bytes) -> Any:
     return loads(value)
 
 
+def size_in_json(text: str) -> int:
+    """Return how many bytes a text takes in JSON at most: all but plain characters are escaped there."""
+    is_plain = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+    return len(text) if is_plain else 3 * len(text.encode("utf-16-le"))
+
+
 def json_bytes(value: object) -> bytes:
     """A value as Kafka writes it: JSON without spaces."""
     return dumps(value, separators=SEPARATORS).encode()

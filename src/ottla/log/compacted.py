@@ -44,7 +44,7 @@ def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iter
 
 
 def begin_note(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> File:
-    """Do the same without waiting: once the returned file is synced, `finish_note` has it count. Raises `StorageFailed`.
+    """Write the note without waiting: once the returned file is synced, call `finish_note`. Raises `StorageFailed`.
 
     A power cut must leave the old note or the new one: without any, gaps would be damage.
     """
@@ -91,7 +91,7 @@ def is_compact(known: set[Compact], segment: Segment) -> bool:
 
 
 def may_grow(known: set[Compact], segment: Segment) -> bool:
-    """Whether offsets may be missing within a segment whatever its size."""
+    """Return whether offsets may be missing within a segment of any size."""
     return (segment.base_offset, ANY_SIZE) in known
 
 

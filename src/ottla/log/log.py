@@ -301,7 +301,7 @@ class Log(LogUpkeep):
         return plan.cuts == self.cuts and plan.segment in self.segments
 
     def loses_all(self, plan: PlannedCut) -> bool:
-        """Whether nothing is left after a planned cut: the log begins anew, where the leader ends if it began beyond that."""
+        """Return whether a planned cut leaves nothing: the log begins anew, where the leader's ends if that is earlier."""
         return min(plan.offset, plan.end_offset) < self.log_start_offset
 
     def cut(self, plan: PlannedCut) -> None:

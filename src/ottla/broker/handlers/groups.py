@@ -396,7 +396,7 @@ def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
 
 
 def _size_of(member: Any) -> int:
-    """About how many bytes a member takes, and at least as many as are told of it in as much time."""
+    """Return about how many bytes a member takes, by which the time to describe it is bounded."""
     if isinstance(member, DescribeGroupsResponse.DescribedGroupMember):
         return MEMBER_BYTES + len(member.member_metadata) + len(member.member_assignment)
     held = (*member.assignment.topic_partitions, *member.target_assignment.topic_partitions)

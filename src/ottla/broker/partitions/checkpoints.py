@@ -335,7 +335,7 @@ class Checkpoints:
 
 
 def _of_a_cut(offset: int, latest_start: int) -> Iterable[tuple[str, int]]:
-    """What each file may say at most of a log that is about to be cut."""
+    """Return the largest offset that each file may have for a log that is about to be cut."""
     return (RECOVERY_POINTS, offset), (CLEANED_OFFSETS, offset), (LOG_START_OFFSETS, latest_start)
 
 

@@ -46,7 +46,7 @@ class Credentials:
         self._commits.commit(self._hiding)
 
     def hide_unknown_users_slowly(self) -> Steps[list[Decision]]:
-        """The same where brokers share the registry: the first of them makes it."""
+        """Have a shared registry keep what `of_nobody` takes: the first broker writes it."""
         return self._commits.commit_slowly(self._hiding)
 
     def _hiding(self) -> list[Decision]:
