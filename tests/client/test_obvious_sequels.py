@@ -56,7 +56,7 @@ def test_transactions_follow_each_other_at_once_whichever_way_they_end(broker: P
         assert [record.value for record in consumer.records(1_000)] == [b"%d" % number for number in range(10)]
 
 
-def test_two_threads_that_end_one_transaction_end_it_once(broker: Peer, topic: str, unique: Unique) -> None:
+def test_threads_that_end_one_transaction_end_it_once(broker: Peer, topic: str, unique: Unique) -> None:
     with ottla.Producer(broker.address, transactional_id=unique("sequel")) as producer:
         producer.begin_transaction()
         producer.send(topic, b"v")
@@ -73,6 +73,7 @@ def test_two_threads_that_end_one_transaction_end_it_once(broker: Peer, topic: s
             thread.start()
         for thread in threads:
             thread.join(20)
+        assert not any(thread.is_alive() for thread in threads)
         assert len(refused) == 3
         with producer.transaction():
             producer.send(topic, b"w")
@@ -99,6 +100,7 @@ def test_a_consumer_that_another_thread_closes_waits_no_longer(broker: Peer, top
     with pytest.raises(ottla.Closed):
         wait(consumer)
     closing.join(20)
+    assert not closing.is_alive()
 
 
 def test_a_subscription_that_failed_leaves_the_one_before(tmp_path: Path) -> None:

@@ -99,6 +99,7 @@ def test_a_record_sent_while_another_thread_closes_is_written_or_refused(broker:
             time.sleep(0)
         producer.close()
         sender.join(20)
+        assert not sender.is_alive()
         assert all(delivery.done() for delivery in taken)
         assert written(broker, wide) - before == 1 + len(taken)
 

@@ -191,7 +191,7 @@ def test_a_cluster_id_that_is_no_json_is_named_and_left_as_it_is(ensemble: Ensem
 def test_an_empty_disk_is_refused_where_records_would_be_lost_with_it(ensemble: Ensemble) -> None:
     state = layout.state_path("t", 0)
     ensemble.user.commit(Change(state, layout.state_json(1, 1, 0, [1]), NEW))
-    assert "broker 1 alone has all records of 1 partitions, such as t-0" in told(ensemble.broker("a", node_id=1).start)
+    assert "broker 1 alone has all records of partition t-0" in told(ensemble.broker("a", node_id=1).start)
     assert ensemble.registered(1) is None
     ensemble.user.commit(Change(state, layout.state_json(1, 2, 1, [2])))
     with ensemble.broker("a", node_id=1):

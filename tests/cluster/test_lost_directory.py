@@ -57,7 +57,7 @@ def test_an_empty_directory_is_refused_again_and_again_until_no_partition_counts
     for _ in range(2):
         assert refused(registry) == (
             "The data directory of broker 1 is empty or older than the one it registered with last, but broker 1 alone has all "
-            "records of 1 partitions, such as t-0: give it back its data directory, or accept the loss of its records with `ottla "
+            "records of partition t-0: give it back its data directory, or accept the loss of its records with `ottla "
             "registry accept-loss ADDRESS --node-id 1`."
         )
     assert user.read(layout.broker_path(1)) == [None]
@@ -72,7 +72,7 @@ def test_an_empty_directory_is_refused_again_and_again_until_no_partition_counts
 def test_a_broker_waits_for_the_controller_before_it_is_refused_where_others_are_in_sync(registry: Path, user: HostUser) -> None:
     user.commit(Change(STATE, layout.state_json(1, 1, 0, [1, 2]), NEW))
     remedy = "give it back its data directory, or start the others in sync first"
-    assert f"is in sync of 1 partitions, such as t-0: {remedy}" in refused(registry)
+    assert f"is in sync of partition t-0: {remedy}" in refused(registry)
 
 
 def test_another_directory_of_the_same_broker_is_as_good_as_none(registry: Path, user: HostUser) -> None:
@@ -90,7 +90,8 @@ def test_an_operator_accepts_the_loss_with_one_command(registry: Path, user: Hos
     refused(registry)
     assert accept(registry, capsys) == (
         0,
-        "Accepted: broker 1 leaves the in-sync sets of 1 partitions at its next start; of 1 of them it alone had all records.\n",
+        "Accepted: at its next start broker 1 leaves the in-sync sets that it is in (1); in 1 of them it is alone, and the records "
+        "that only it had are lost.\n",
     )
     with broker(registry):
         code, said = accept(registry, capsys)

@@ -42,9 +42,8 @@ def run(options: argparse.Namespace) -> int:
         return fail(f"{options.address}: {damage}.")
     except StorageFailed as failure:
         return fail(f"Nothing was accepted ({failure}): mend that, and call this again.")
-    who = f"broker {options.node_id}"
     print(
-        f"Accepted: {who} leaves the in-sync sets of {loss.in_sync} partitions at its next start; of {loss.alone} "
-        "of them it alone had all records."
+        f"Accepted: at its next start broker {options.node_id} leaves the in-sync sets that it is in ({loss.in_sync}); "
+        f"in {loss.alone} of them it is alone, and the records that only it had are lost."
     )
     return 0

@@ -422,6 +422,17 @@ class Log(LogUpkeep):
         for header in headers:
             self.producers.note(header, base_offset, now.wall_ms)
             base_offset += header.last_offset_delta + 1
+        if self.producers.forgotten:
+            self._report_forgotten()
+
+    def _report_forgotten(self) -> None:
+        """Log how many producer ids gave way to others."""
+        forgotten, self.producers.forgotten = self.producers.forgotten, 0
+        sentence = (
+            "%s: %d producer ids are forgotten, oldest first, as there are more than ottla.max.producer.ids=%d: a batch that one "
+            "of them sends again is appended again. Raise the setting if so many producers are real."
+        )
+        log.warning(sentence, self.path, forgotten, self.producers.most, extra={"cause": "producer ids"})
 
     def _end_transaction(self, header: BatchHeader, base_offset: int, marker: Marker, now: Now) -> None:
         aborted = self.producers.end_transaction(header, base_offset, marker, now.wall_ms)

@@ -6,7 +6,6 @@ producer, because a client keeps at most five requests in flight.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Mapping, Sequence
 from heapq import nsmallest
@@ -28,8 +27,6 @@ from ottla.wire.errors import (
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     TRANSACTION_COORDINATOR_FENCED,
 )
-
-log = logging.getLogger("ottla.log")
 
 ANY_NUMBER = sys.maxsize
 FORGOTTEN_SHARE = 16
@@ -113,14 +110,16 @@ class Producers:
     """All producers of a partition, by producer id. `open_transactions` holds where each begins, oldest first.
 
     `tokens` stand for transactions that are about to begin, for as long as somebody holds one; the end of a transaction takes its
-    token away (KIP-890). `shares` count them with those of all other logs, where a broker holds them.
+    token away (KIP-890). `shares` count them with those of all other logs, where a broker holds them. `forgotten` counts the
+    producers that gave way to others, until the caller has reported them.
     """
 
-    __slots__ = ("_tokens", "by_id", "most", "open_transactions", "shares")
+    __slots__ = ("_tokens", "by_id", "forgotten", "most", "open_transactions", "shares")
 
     def __init__(self, most: int = ANY_NUMBER) -> None:
         self.most = most
         self.shares: ProducerShares | None = None
+        self.forgotten = 0
         self.by_id: dict[int, ProducerState] = {}
         self.open_transactions: dict[int, int] = {}
         self._tokens: WeakValueDictionary[int, TransactionToken] | None = None  # made for the first one: it is 800 bytes
@@ -307,14 +306,7 @@ class Producers:
         for count, each in zip(counts, idle.values(), strict=True):
             for _, _, producer_id in nsmallest(count, each):
                 self.forget(producer_id)
-        if idle:
-            log.warning(
-                "%d producer ids of a partition are forgotten, oldest first, as there are more than ottla.max.producer.ids (%d): "
-                "a batch that one of them sends again is not known any more",
-                sum(counts),
-                self.most,
-                extra={"cause": "producer ids"},
-            )
+        self.forgotten += sum(counts)
 
     def encode(self) -> bytes:
         """Encode Kafka's snapshot: the last batch of each producer."""

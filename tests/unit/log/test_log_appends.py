@@ -239,7 +239,9 @@ def test_segments_of_logs_that_began_together_roll_at_different_times() -> None:
     assert rolled_after("t-0", segment_jitter_ms=5000) <= 1001
 
 
-def test_made_up_producer_ids_push_out_idle_ones_and_neither_the_active_nor_open_transactions() -> None:
+def test_made_up_producer_ids_push_out_idle_ones_and_neither_the_active_nor_open_transactions(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     disk = SimDisk()
     log = opened(LogConfig(ottla_max_producer_ids=50), disk)
     transactional = build([b"k"], [b"v"], NOW.wall_ms, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
@@ -255,3 +257,5 @@ def test_made_up_producer_ids_push_out_idle_ones_and_neither_the_active_nor_open
     assert 2 not in log.producers.by_id
     assert append(log, make_batch(producer_id=3, epoch=0, sequence=49)).duplicate
     assert log.last_stable_offset == 0
+    assert caplog.messages[0].startswith("t-0: 4 producer ids are forgotten")
+    assert "Raise the setting" in caplog.messages[0]

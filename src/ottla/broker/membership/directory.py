@@ -110,7 +110,8 @@ class DirectoryEpoch:
     def _sentence(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> str:
         alone, node_id = self._alone(counted), self._node_id
         some = alone or list(counted)
-        which = f"{len(some)} partitions, such as {some[0][0]}-{some[0][1]}"
+        first = f"{some[0][0]}-{some[0][1]}"
+        which = f"{len(some)} partitions, such as {first}" if len(some) > 1 else f"partition {first}"
         why = f"broker {node_id} alone has all records of {which}" if alone else f"broker {node_id} is in sync of {which}"
         remedy = (
             "give it back its data directory" if alone else "give it back its data directory, or start the others in sync first"
