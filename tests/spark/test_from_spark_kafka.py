@@ -355,6 +355,7 @@ def updates(ground: Ground) -> None:
         lambda: rows.writeStream.format("ottla").outputMode("update"),
         lambda: rows.writeStream.outputMode("Update").format("Ottla"),
         lambda: rows.writeStream.start(format="ottla", outputMode="update"),
+        lambda: rows.writeStream.format(source="ottla").outputMode(outputMode="update"),
     ]
     for choose in ways:
         with pytest.raises(OptionError, match=r'takes no outputMode\("update"\): .* foreachBatch with ottla\.spark\.write_once'):

@@ -185,7 +185,8 @@ class Copying07:
             time.sleep(WAIT_MS / 1000)
             return
         ends = self._ends | self._source.end_offsets(positions)
-        gaps = [f"{_about(where)} at byte {at:,}" for where, at in sorted(positions.items()) if at < ends[where]]
+        within = {where: at for where, at in positions.items() if at < ends[where]} or positions
+        gaps = [f"{_about(where)} at byte {at:,}" for where, at in sorted(within.items())]
         raise PipelineError(
             f"The source refuses to read on: {', '.join(gaps)}. What was there could not be read or was compacted away: commit a "
             f"later position for group {self._wanted.group}, or copy from a broker of Ottla without --from 0.7."

@@ -27,15 +27,15 @@ def refuse_update() -> None:
 
 def _refusing(choice: str, choose: Any) -> Any:
     @wraps(choose)
-    def chosen(self: Any, value: str) -> Any:
+    def chosen(self: Any, *given: Any, **named: Any) -> Any:
         known = self.__dict__.setdefault(_CHOSEN, {})
-        known[choice] = str(value).lower()
+        known[choice] = str(next(iter((*given, *named.values())), "")).lower()
         if known == {"format": NAME, "outputMode": UPDATE}:
             raise OptionError(
                 'A sink in Python takes no outputMode("update"): write the rows that changed in foreachBatch with '
                 'ottla.spark.write_once, or all of them with outputMode("complete").'
             )
-        return choose(self, value)
+        return choose(self, *given, **named)
 
     chosen.refuses_update = True  # type: ignore[attr-defined]  # a mark, to do it once
     return chosen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from random import Random
 
 import pytest
@@ -113,6 +114,7 @@ def state(log: Log) -> tuple[object, ...]:
     return log.log_start_offset, log.log_end_offset, held, log.epochs.entries, producers, log.producers.open_transactions, aborted
 
 
+@cache
 def state_after(offset: int) -> tuple[object, ...]:
     """The same of a log that never had more than what is before an offset."""
     disk = CutDisk()
