@@ -19,7 +19,7 @@ from ottla.spark.options import ReadOptions, WriteOptions, check_either_way, rea
 from ottla.spark.reading import BatchReader, FilteringReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 from ottla.spark.streams.reader import StreamReader
-from ottla.spark.streams.refused import RefusedStreamReader
+from ottla.spark.streams.refused_reader import RefusedStreamReader
 from ottla.spark.telling import telling
 from ottla.spark.workers import set_modules_aside
 from ottla.spark.writing import BatchWriter, StreamWriter
