@@ -246,10 +246,11 @@ def _read(source: str) -> JournalReading:
 
 def _leave_out_producer_ids(registry: JournalRegistry, node_id: int) -> None:
     from ottla.cluster import layout
+    from ottla.cluster.producer_ids import end_of
     from ottla.ports import Change
 
     entry = registry.get(layout.PRODUCER_ID_BLOCK)
-    end = PRODUCER_IDS + (0 if entry is None else int(layout.read(entry.value)["block_end"]))
+    end = PRODUCER_IDS + (0 if entry is None else end_of(entry.value))
     registry.commit([Change(layout.PRODUCER_ID_BLOCK, layout.producer_id_block_json(node_id, end, end))])
 
 

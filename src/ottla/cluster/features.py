@@ -47,7 +47,7 @@ def levels_in(value: bytes) -> dict[str, int]:
     stored = layout.read(value)
     if stored.get("status", ENABLED) != ENABLED:
         return {}
-    return {str(name): int(levels["max_version_level"]) for name, levels in stored["features"].items()}
+    return {str(name): layout.whole(levels["max_version_level"], highest=2**15 - 1) for name, levels in stored["features"].items()}
 
 
 def served(features: Iterable[tuple[str, int, int]]) -> dict[str, Feature]:

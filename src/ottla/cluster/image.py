@@ -133,7 +133,9 @@ class ClusterImage:
     def load(self, registry: Entries) -> None:
         """Read all that the registry holds into this image, which is new. Raises `RegistryDamaged` and `StorageFailed`."""
         for path, error in self.load_all(registry):
-            sentence = f"The registry's entry {path} can't be understood ({error}): `ottla registry restore` puts back a copy"
+            sentence = (
+                f"The registry's entry {path} can't be understood ({layout.why(error)}): `ottla registry restore` puts back a copy"
+            )
             raise RegistryDamaged(sentence) from error
 
     def load_all(self, registry: Entries) -> Iterator[tuple[str, Exception]]:
@@ -144,7 +146,7 @@ class ClusterImage:
                 continue
             try:
                 self.apply(path, entry.value)
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
+            except layout.NOT_UNDERSTOOD as error:
                 yield path, error
 
     def apply_all(self, changes: Iterable[Change], read: Mapping[str, TopicRead] | None = None) -> None:
@@ -190,9 +192,9 @@ class ClusterImage:
             case "feature":
                 self.features = dict(features.NEWEST) if value is None else features.levels_in(value)
             case "controller":
-                self.controller_id = -1 if value is None else layout.read(value)["brokerid"]
+                self.controller_id = -1 if value is None else layout.whole(layout.read(value)["brokerid"])
             case "controller_epoch":
-                self.controller_epoch = 0 if value is None else int(value)
+                self.controller_epoch = 0 if value is None else layout.whole(int(value))
 
     def _read_topic(self, name: str, value: bytes) -> Generator[None, object, TopicRead]:
         stored = layout.read(value)
@@ -206,7 +208,7 @@ class ClusterImage:
                 some = [tuple(placed[str(index)]) for index in indexes]
             except KeyError:
                 raise ValueError(f"the partitions of topic {name} are not numbered from 0 without gaps") from None
-            some = [kinds.setdefault(nodes, nodes) for nodes in some]
+            some = [kinds.get(nodes) or kinds.setdefault(nodes, layout.nodes(list(nodes))) for nodes in some]
             read.replicas += some
             new = zip(indexes, some, strict=True)
             read.new += [PartitionImage(index, NO_LEADER, 0, nodes) for index, nodes in new if index >= known]
@@ -278,9 +280,8 @@ class ClusterImage:
             return
         stored = layout.read(value)
         partition = topic.partitions[index]
-        partition.leader = stored["leader"]
-        partition.leader_epoch = stored["leader_epoch"]
-        partition.isr = tuple(stored["isr"])
+        leader, epoch = layout.whole(stored["leader"], lowest=NO_LEADER), layout.whole(stored["leader_epoch"])
+        partition.leader, partition.leader_epoch, partition.isr = leader, epoch, layout.nodes(stored["isr"])
 
     def _apply_configs(self, kind: str, who: str, value: bytes | None) -> None:
         if kind == "topics":
@@ -326,8 +327,9 @@ class ClusterImage:
             self.brokers.pop(node_id, None)
             return
         stored = layout.read(value)
-        endpoints = tuple(_endpoint(text) for text in stored["endpoints"])
-        self.brokers[node_id] = BrokerImage(node_id, endpoints, stored.get("rack"))
+        endpoints = tuple(_endpoint(layout.text(text)) for text in stored["endpoints"])
+        rack = stored.get("rack")
+        self.brokers[node_id] = BrokerImage(layout.whole(node_id), endpoints, None if rack is None else layout.text(rack))
 
 
 def configs_in(value: bytes | None) -> dict[str, str]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from json import dumps, loads
-from typing import Any
+from json import JSONDecoder, dumps
+from math import isfinite
+from typing import Any, NoReturn
 
 BROKERS = "/brokers/ids"
 TOPICS = "/brokers/topics"
@@ -51,6 +52,11 @@ _ESCAPED_IN_ACLS = re.compile(rb"[^a-zA-Z0-9._*:-]+")
 
 _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+|%")
 
+NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError)
+"""What reading an entry raises where it can't be understood; `why` says it for people."""
+LARGEST = 2**31 - 1
+"""The largest number of a broker, an epoch or a partition."""
+LONGEST_TEXT_BYTES = 32_767
 LONGEST_NAME_BYTES = 4096
 """The longest name of a user, client id, principal or ACL resource that is kept: entries of ZooKeeper are small."""
 
@@ -283,9 +289,65 @@ def delegation_token_json(people: tuple[str, str, Sequence[str]], times_ms: tupl
     )
 
 
-def read(value: bytes) -> Any:
-    """The value of an entry. Raises `ValueError` if it is not JSON."""
-    return loads(value)
+def read(value: bytes) -> dict[str, Any]:
+    """Return what an entry says: a JSON object. Raises `ValueError` if it is none, or holds what no request could tell.
+
+    Tools and people write entries, too: whatever they are, reading one ends no broker.
+    """
+    try:
+        found = _DECODER.decode(value.decode())
+    except RecursionError:
+        raise ValueError("it nests too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError("it is no JSON object")
+    if b"\\ud" in value or b"\\uD" in value:
+        dumps(found, ensure_ascii=False).encode()  # half of a pair of surrogates is no text
+    return found
+
+
+def why(error: Exception) -> str:
+    """Return why an entry can't be understood, for people, of one of `NOT_UNDERSTOOD`."""
+    if isinstance(error, KeyError):
+        return f"{error} is missing there, or not known"
+    return str(error) if isinstance(error, ValueError) else "a part of it is of another kind than Kafka writes there"
+
+
+def whole(value: object, lowest: int = 0, highest: int = LARGEST) -> int:
+    """Return a number of an entry. Raises `ValueError` where it is no whole one within these bounds."""
+    if type(value) is not int or not lowest <= value <= highest:
+        raise ValueError(f"{str(value)[:40]!r} is no whole number from {lowest} to {highest}")
+    return value
+
+
+def nodes(value: object) -> tuple[int, ...]:
+    """Return the brokers that an entry lists. Raises `ValueError` where one is no broker's number, or there twice."""
+    if not isinstance(value, list):
+        raise ValueError(f"{str(value)[:40]!r} is no list of brokers")
+    found = tuple(whole(one) for one in value)
+    if len(set(found)) < len(found):
+        raise ValueError(f"a broker is listed twice: {str(value)[:40]}")
+    return found
+
+
+def text(value: object) -> str:
+    """Return a text of an entry. Raises `ValueError` where it is none, or longer than a request can tell."""
+    if not isinstance(value, str) or len(value.encode()) > LONGEST_TEXT_BYTES:
+        raise ValueError(f"{str(value)[:40]!r} is no text of at most {LONGEST_TEXT_BYTES} bytes")
+    return value
+
+
+def _finite(written: str) -> float:
+    found = float(written)
+    if not isfinite(found):
+        raise ValueError(f"{written[:40]} is too large")
+    return found
+
+
+def _no_number(written: str) -> NoReturn:
+    raise ValueError(f"{written} is no JSON")
+
+
+_DECODER = JSONDecoder(parse_float=_finite, parse_constant=_no_number)
 
 
 def size_in_json(text: str) -> int:

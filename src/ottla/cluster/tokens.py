@@ -126,9 +126,9 @@ def read(token_id: str, value: bytes) -> DelegationToken:
         owner,
         layout.name_in(stored["tokenRequester"]) if stored["version"] >= layout.DELEGATION_TOKEN_VERSION else owner,
         tuple(layout.name_in(renewer) for renewer in stored["renewers"]),
-        int(stored["issueTimestamp"]),
-        int(stored["maxTimestamp"]),
-        int(stored["expiryTimestamp"]),
+        layout.whole(stored["issueTimestamp"], highest=LATEST_MS),
+        layout.whole(stored["maxTimestamp"], highest=LATEST_MS),
+        layout.whole(stored["expiryTimestamp"], highest=LATEST_MS),
     )
 
 

@@ -219,9 +219,9 @@ def stored(name: str, entry: Entry | None) -> StoredTopic | None:
     read = layout.read(entry.value)
     try:
         topic_id = layout.uuid_bytes(read["topic_id"]) if "topic_id" in read else NO_TOPIC_ID
-        placed = [tuple(read["partitions"][str(index)]) for index in range(len(read["partitions"]))]
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"it lacks {error}") from error
+        placed = [layout.nodes(read["partitions"][str(index)]) for index in range(len(read["partitions"]))]
+    except layout.NOT_UNDERSTOOD as error:
+        raise ValueError(layout.why(error)) from error
     if not placed:
         raise ValueError("it has no partitions")
     partitions = [PartitionImage(index, replicas=nodes) for index, nodes in enumerate(placed)]

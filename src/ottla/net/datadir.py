@@ -163,6 +163,8 @@ def hold(path: str) -> Iterator[dict[str, str]]:
     try:
         data = meta.read_bytes()
         known = _parse(data.decode(errors="replace"))
+        if not known:
+            raise _says_nothing(path)
         _check_version(path, known)
         _check_sum(path, data)
         yield known
@@ -217,6 +219,12 @@ def _in_use(path: str) -> DirectoryInUse:
     return DirectoryInUse(f"The data directory {path} is held by another broker: stop that one, or choose another directory.")
 
 
+def _says_nothing(path: str) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"{path}/{META} is missing or empty though the directory was used before: restore it, it says whose records these are."
+    )
+
+
 def _unusable(path: str, error: OSError) -> DataDirectoryError:
     if os.path.isfile(path):
         return DataDirectoryError(f"The data directory {path} cannot be used: it is a file; choose a directory.")
@@ -257,9 +265,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
     data = file.read_bytes() if file.exists() else b""
     known = _parse(data.decode(errors="replace"))
     if not known and has_registry(path):
-        raise DataDirectoryError(
-            f"{path}/{META} is missing or empty though the directory was used before: restore it, it says whose records these are."
-        )
+        raise _says_nothing(path)
     _check_version(path, known)
     _check_sum(path, data)
     if not is_shared and known.get("version") == "0" and has_registry(path):

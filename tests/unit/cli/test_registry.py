@@ -270,3 +270,12 @@ def test_a_directory_that_a_broker_holds_is_left_alone(capsys: pytest.CaptureFix
             code, _, err = run(capsys, command, data_dir)
             assert code == 1
             assert "is held by another broker" in err
+
+
+@pytest.mark.parametrize("command", [["check"], ["restore"]])
+def test_a_directory_whose_properties_are_empty_is_refused(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, command: list[str]
+) -> None:
+    (data_dir / "meta.properties").write_bytes(b"")
+    assert main(["registry", *command, str(data_dir)]) == 1
+    assert "meta.properties is missing or empty" in capsys.readouterr().err

@@ -74,7 +74,7 @@ class ControllerElection:
 
 def _number(epoch: Entry) -> int:
     try:
-        return int(epoch.value)
+        return layout.whole(int(epoch.value), highest=layout.LARGEST - 1)
     except ValueError:
         sentence = f"{layout.CONTROLLER_EPOCH} is no number, {epoch.value[:20]!r}: write the largest epoch that there was"
         raise RegistryDamaged(sentence) from None

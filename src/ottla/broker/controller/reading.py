@@ -105,8 +105,8 @@ def _in_pieces(read: Iterable[tuple[str, T, Entry | None]], take: Callable[[T, E
         if entry is not None:
             try:
                 take(key, entry)
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                log.error("the registry's entry %s can't be understood (%s): mend it or remove it", path, error)
+            except layout.NOT_UNDERSTOOD as error:
+                log.error("the registry's entry %s can't be understood (%s): mend it or remove it", path, layout.why(error))
         if number % UNDERSTOOD_AT_ONCE == 0:
             yield
 

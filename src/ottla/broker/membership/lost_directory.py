@@ -65,8 +65,10 @@ def leave_in_sync_sets(
     changed, is_left = list[TopicPartition](), False
     for (name, index), state in counted.items():
         (topic,) = yield from registry.read([layout.topic_path(name)])
-        assigned = None if topic is None else entries.topic(topic).assignments.get(index)
-        replicas = () if assigned is None else assigned.replicas
+        replicas: tuple[int, ...] = ()
+        if topic is not None:
+            with suppress(ValueError, LookupError):
+                replicas = entries.topic(topic).assignments[index].replicas
         others = _others(state.isr, node_id) or _others(replicas, node_id)
         if others:
             is_left = True

@@ -181,9 +181,10 @@ class Notifications:
                 continue
             try:
                 self._image.apply(path, None if entry is None else entry.value)
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
+            except layout.NOT_UNDERSTOOD as error:
+                why = layout.why(error)
                 fault = (
-                    f"The registry's entry {path} can't be understood ({error}): mend it with ZooKeeper's own tools, or remove it."
+                    f"The registry's entry {path} can't be understood ({why}): mend it with ZooKeeper's own tools, or remove it."
                 )
                 log.error("%s", fault)
                 continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import islice
 from json import dumps
 from typing import Final
@@ -289,7 +290,7 @@ class IsrsByRegistry:
         except CONFLICTS:
             (entry,) = yield from self._registry.read([path])
         # An attempt before may have been made though its answer was lost.
-        if entry is not None and entry.version == change.partition_epoch + 1 and layout.read(entry.value) == layout.read(value):
+        if entry is not None and entry.version == change.partition_epoch + 1 and _says_the_same(entry.value, value):
             return entry.version
         log.info("%s: its in-sync set was not written: the controller has decided something else", replica)
         return None
@@ -338,3 +339,9 @@ def asked_isrs(
     if settings.value.inter_broker_protocol_version.has(Switch.ALTER_PARTITION):
         return IsrsByController(node_id, terms, image, settings, scheduler, channels, stale)
     return IsrsByRegistry(node_id, registry, scheduler)
+
+
+def _says_the_same(found: bytes, written: bytes) -> bool:
+    with suppress(ValueError):
+        return layout.read(found) == layout.read(written)
+    return False

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from ottla.cluster import layout
 from ottla.cluster.controller.context import (
     RECOVERED,
+    RECOVERING,
     Endpoint,
     LeaderAndIsr,
     LiveBroker,
@@ -27,6 +28,13 @@ SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL":
 ISR_CHANGES = "/isr_change_notification"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
 DELETIONS = "/admin/delete_topics"
+
+HIGHEST_LEVEL = 2**15 - 1
+LEADER_DURING_DELETE = -2
+"""As Kafka has it for the leader of a partition that is being deleted; -1 is nobody."""
+LAST_EPOCH = layout.LARGEST - 1
+"""The last epoch of a leader after which there can be another one."""
+NO_PORT = -1
 
 
 class TopicEntry(NamedTuple):
@@ -48,19 +56,25 @@ def _broker(node_id: int, entry: Entry) -> LiveBroker:
     texts = stored.get("endpoints") or [f"PLAINTEXT://{stored['host']}:{stored['port']}"]
     features = stored.get("features") or {}
     return LiveBroker(
-        node_id,
+        layout.whole(node_id),
         entry.created,
         tuple(_endpoint(text, protocols) for text in texts),
-        stored.get("rack"),
-        tuple((name, int(levels["min_version"]), int(levels["max_version"])) for name, levels in features.items()),
+        None if stored.get("rack") is None else layout.text(stored["rack"]),
+        tuple(
+            (layout.text(name), _level(levels["min_version"]), _level(levels["max_version"])) for name, levels in features.items()
+        ),
     )
 
 
+def _level(value: object) -> int:
+    return layout.whole(value, highest=HIGHEST_LEVEL)
+
+
 def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
-    listener, _, address = text.partition("://")
+    listener, _, address = layout.text(text).partition("://")
     host, _, port = address.rpartition(":")
     protocol = SECURITY_PROTOCOLS[protocols.get(listener, listener)]
-    return Endpoint(listener, host.removeprefix("[").removesuffix("]"), int(port), protocol)
+    return Endpoint(listener, host.removeprefix("[").removesuffix("]"), layout.whole(int(port), lowest=NO_PORT), protocol)
 
 
 def topic(entry: Entry) -> TopicEntry:
@@ -74,11 +88,13 @@ def _topic(entry: Entry) -> TopicEntry:
     known: dict[tuple[int, ...], ReplicaAssignment] = {}  # ten thousand partitions have few kinds of them
     assignments = {}
     for text, nodes in stored["partitions"].items():
-        replicas = tuple(nodes)
+        index = layout.whole(int(text))
         if text in adding or text in removing:
-            assignments[int(text)] = ReplicaAssignment(replicas, tuple(adding.get(text, ())), tuple(removing.get(text, ())))
+            added, removed = layout.nodes(adding.get(text, [])), layout.nodes(removing.get(text, []))
+            assignments[index] = ReplicaAssignment(layout.nodes(nodes), added, removed)
         else:
-            assignments[int(text)] = known.get(replicas) or known.setdefault(replicas, ReplicaAssignment(replicas))
+            key = tuple(nodes)
+            assignments[index] = known.get(key) or known.setdefault(key, ReplicaAssignment(layout.nodes(nodes)))
     topic_id = stored.get("topic_id")
     return TopicEntry(None if topic_id is None else layout.uuid_bytes(topic_id), assignments, entry.version)
 
@@ -104,11 +120,11 @@ def state(entry: Entry) -> LeaderAndIsr:
 def _state(entry: Entry) -> LeaderAndIsr:
     stored = layout.read(entry.value)
     return LeaderAndIsr(
-        int(stored["leader"]),
-        int(stored["leader_epoch"]),
-        tuple(stored["isr"]),
-        int(stored.get("leader_recovery_state", RECOVERED)),
-        int(stored["controller_epoch"]),
+        layout.whole(stored["leader"], lowest=LEADER_DURING_DELETE),
+        layout.whole(stored["leader_epoch"], highest=LAST_EPOCH),
+        layout.nodes(stored["isr"]),
+        layout.whole(stored.get("leader_recovery_state", RECOVERED), highest=RECOVERING),
+        layout.whole(stored["controller_epoch"]),
         entry.version,
     )
 
@@ -129,7 +145,9 @@ def state_value(written: LeaderAndIsr) -> bytes:
 
 def changed_isrs(value: bytes) -> list[TopicPartition]:
     """The partitions whose in-sync replicas a leader has changed by itself (before 2.7)."""
-    return _understood(lambda: [(str(one["topic"]), int(one["partition"])) for one in layout.read(value)["partitions"]])
+    return _understood(
+        lambda: [(layout.text(one["topic"]), layout.whole(one["partition"])) for one in layout.read(value)["partitions"]]
+    )
 
 
 def changed_isrs_value(partitions: Iterable[TopicPartition]) -> bytes:
@@ -151,7 +169,7 @@ def broker_epochs_value(brokers: Iterable[LiveBroker]) -> bytes:
 
 def failed_broker(value: bytes) -> int:
     """The broker of which a log directory failed."""
-    return _understood(lambda: int(layout.read(value)["broker"]))
+    return _understood(lambda: layout.whole(layout.read(value)["broker"]))
 
 
 def failed_broker_value(node_id: int) -> bytes:
@@ -161,11 +179,11 @@ def failed_broker_value(node_id: int) -> bytes:
 
 def controller(value: bytes) -> int:
     """The broker that is the controller."""
-    return _understood(lambda: int(layout.read(value)["brokerid"]))
+    return _understood(lambda: layout.whole(layout.read(value)["brokerid"]))
 
 
 def _understood(read: Callable[[], T]) -> T:
     try:
         return read()
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(str(error)) from error
+    except layout.NOT_UNDERSTOOD as error:
+        raise ValueError(layout.why(error)) from error

@@ -106,7 +106,10 @@ def _led_within(context: ControllerContext, partition: TopicPartition, replicas:
 
 def moves_wanted(value: bytes) -> dict[TopicPartition, tuple[int, ...]]:
     """What a tool has written to `REASSIGNMENTS`. Raises `ValueError`."""
-    return {where: tuple(map(int, one["replicas"])) for where, one in _partitions(value).items()}
+    try:
+        return {where: layout.nodes(one["replicas"]) for where, one in _partitions(value).items()}
+    except layout.NOT_UNDERSTOOD as error:
+        raise ValueError(layout.why(error)) from error
 
 
 def value_of(moves: Mapping[TopicPartition, Sequence[int]]) -> bytes:
@@ -122,9 +125,9 @@ def elections_wanted(value: bytes) -> list[TopicPartition]:
 
 def _partitions(value: bytes) -> dict[TopicPartition, Any]:
     try:
-        return {(str(one["topic"]), int(one["partition"])): one for one in layout.read(value)["partitions"]}
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(str(error)) from error
+        return {(layout.text(one["topic"]), layout.whole(one["partition"])): one for one in layout.read(value)["partitions"]}
+    except layout.NOT_UNDERSTOOD as error:
+        raise ValueError(layout.why(error)) from error
 
 
 def imbalanced(

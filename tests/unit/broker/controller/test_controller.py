@@ -273,19 +273,6 @@ def test_a_topic_that_would_rather_lose_records_from_now_on_gets_a_leader_at_onc
     assert cluster.nodes[3].roles == {("t", 0): (3, 3)}
 
 
-@pytest.mark.expects_errors("controller_epoch is no number")
-def test_an_epoch_that_is_no_number_is_left_as_it_is_until_somebody_mends_it(cluster: ControlledCluster) -> None:
-    cluster.ensemble.put(Change(layout.CONTROLLER_EPOCH, b"many"))
-    cluster.nodes[1].end()
-    cluster.settle(GONE_MS)
-    assert not any(cluster.nodes[node].controller.is_active for node in (2, 3))
-    cluster.ensemble.put(Change(layout.CONTROLLER_EPOCH, b"5"))
-    cluster.settle()
-    state = cluster.ensemble.get(layout.CONTROLLER_EPOCH)
-    assert state is not None
-    assert state.value == b"6"
-
-
 def test_a_leader_that_wrote_its_in_sync_replicas_wins_the_race_and_is_read_again(cluster: ControlledCluster) -> None:
     cluster.create("t", (2, 3, 1))
     cluster.settle()
@@ -489,18 +476,6 @@ def test_any_other_refusal_is_an_error(cluster: ControlledCluster, caplog: pytes
     told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
     assert "broker 3 refused its roles: CLUSTER_AUTHORIZATION_FAILED" in told
     assert "broker 3 refused metadata: CLUSTER_AUTHORIZATION_FAILED" in told
-
-
-@pytest.mark.expects_errors("can't be understood")
-def test_an_entry_that_can_not_be_read_harms_nothing_else(cluster: ControlledCluster, caplog: pytest.LogCaptureFixture) -> None:
-    cluster.ensemble.put(Change(layout.topic_path("bad"), b"no json", NEW))
-    cluster.create("t", (1, 2, 3))
-    cluster.settle()
-    assert cluster.nodes[3].roles == {("t", 0): (1, 0)}
-    assert "/brokers/topics/bad can't be understood" in caplog.text
-    entry = cluster.ensemble.get(layout.topic_path("bad"))
-    assert entry is not None
-    assert entry.value == b"no json"
 
 
 def test_a_broker_that_does_not_answer_hears_the_newest_later(cluster: ControlledCluster) -> None:
