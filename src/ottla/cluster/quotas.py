@@ -136,7 +136,11 @@ def refused(name: str, why: RefusedQuota) -> Decision:
 
 def quotas_in(configs: Mapping[str, str]) -> dict[str, float]:
     """The quotas of an entry: those of its settings that are quotas. Raises `ValueError`."""
-    return {key: float(configs[key]) for key in (*OF_CLIENTS, *OF_ADDRESSES) if key in configs}
+    found = {key: float(configs[key]) for key in (*OF_CLIENTS, *OF_ADDRESSES) if key in configs}
+    for key, quota in found.items():
+        if isnan(quota):
+            raise ValueError(f"{key} is no number")
+    return found
 
 
 def _text(key: str, value: float) -> str:

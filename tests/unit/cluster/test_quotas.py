@@ -115,3 +115,11 @@ def test_an_address_has_one_spelling() -> None:
 def test_a_quota_that_cannot_be_is_refused(entity: QuotaEntity, ops: list[tuple[str, float | None]], sentence: str) -> None:
     with pytest.raises(RefusedQuota, match=sentence):
         altered(entity, {}, ops)
+
+
+def test_a_quota_in_the_registry_that_is_no_number_is_not_taken() -> None:
+    """Nothing can be reckoned with it: each request of its client was refused as a mistake."""
+    image = ClusterImage()
+    with pytest.raises(ValueError, match=r"producer_byte_rate is no number"):
+        image.apply("/config/clients/c", b'{"version":1,"config":{"producer_byte_rate":"NaN"}}')
+    assert not image.quotas
