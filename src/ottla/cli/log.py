@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,13 +70,17 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
     say = _printer(options.json)
     faults = _tell(check.check_directory(disk), say) if wanted is None else 0
     faults += _tell(_gone(disk, {path: known for path, known in noted.items() if wanted in (None, path)}), say)
+    topic_ids = _held(disk)
     for path in check.partitions(disk) if wanted is None else [wanted] if disk.exists(wanted) else []:
-        known = noted.get(path, check.NOTHING_KNOWN)._replace(was_killed=killed)
+        topic_id = topic_ids.get(path, check.NOTHING_KNOWN.topic_id)
+        known = noted.get(path, check.NOTHING_KNOWN)._replace(was_killed=killed, topic_id=topic_id)
         found = _tell(check.check_partition(disk, path, known), say)
         if found and options.repair:
             for sentence in check.repair_partition(disk, path, RealClock().now(), known):
                 say({"kind": "repaired", "path": path, "sentence": sentence}, f"repaired: {sentence}")
-            found = _faults(check.check_partition(disk, path, check.known(disk, path)._replace(was_killed=killed)))
+            found = _faults(
+                check.check_partition(disk, path, check.known(disk, path)._replace(was_killed=killed, topic_id=topic_id))
+            )
         faults += found
     if not options.json:
         print(_verdict(faults, options.repair))
@@ -88,7 +92,7 @@ def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
     from ottla.log.check import DAMAGED, NOTE, Finding
 
     gone = {path: known.recovery_point for path, known in sorted(noted.items()) if not disk.exists(path)}
-    held = _held(disk) if gone else ()
+    held = _held(disk) if gone else {}
     for path, end_offset in gone.items():
         if end_offset:
             way_out = "or delete the topic" if path in held else "unless the topic was deleted"
@@ -96,8 +100,8 @@ def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
             yield Finding(DAMAGED if path in held else NOTE, path, -1, sentence)
 
 
-def _held(disk: RealDisk) -> Collection[str]:
-    """The partitions of all topics; none where the registry cannot tell."""
+def _held(disk: RealDisk) -> Mapping[str, bytes]:
+    """The partitions of all topics, with their topic's id; none where the registry cannot tell."""
     from ottla.cluster.image import ClusterImage
     from ottla.ports import RegistryDamaged
     from ottla.registry.generations import find
@@ -108,8 +112,8 @@ def _held(disk: RealDisk) -> Collection[str]:
         if found is not None:
             image.load(found.best.tree)
     except RegistryDamaged:  # `ottla registry check` tells
-        return ()
-    return image.partition_names()
+        return {}
+    return {f"{topic.name}-{one.index}": topic.topic_id for topic in image.topics.values() for one in topic.partitions}
 
 
 def _verdict(faults: int, repaired: bool) -> str:

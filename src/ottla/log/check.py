@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ottla.log import checkpoints, scan
 from ottla.log.changed_epochs import ChangedEpoch, find_changed_epochs, write_noted_epochs
 from ottla.log.check07 import check_positions, renew_positions
+from ottla.log.check_foreign import Snapshot, foreign_metadata, foreign_snapshots
 from ottla.log.compacted import note_sizes, read_compacted
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochs
@@ -42,7 +43,7 @@ from ottla.log.names import (
     parse_file_name,
 )
 from ottla.log.producers import Producers
-from ottla.log.recovery import changed_epoch, good_batches
+from ottla.log.recovery import NO_TOPIC_ID, changed_epoch, good_batches
 from ottla.log.scan import headers
 from ottla.log.soundness import ANY_EPOCH, ENDLESS, SEARCHED_BYTES, Bounds, DamagedRange, Place, Walked, find_sound, walk
 from ottla.ports import Disk, File, Now
@@ -86,11 +87,15 @@ class Finding(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the checkpoints say of a partition; `was_killed`: the machine ran on when its broker ended without a stop."""
+    """What the checkpoints say of a partition; `was_killed`: the machine ran on when its broker ended without a stop.
+
+    `topic_id` is its topic's in the registry, where there is one.
+    """
 
     recovery_point: int = 0
     log_start_offset: int = 0
     was_killed: bool = False
+    topic_id: bytes = NO_TOPIC_ID
 
 
 NOTHING_KNOWN = Known()
@@ -158,6 +163,10 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list
     newer = _newer_format(disk, path, names)
     if newer is not None:
         return [newer]
+    if known.topic_id != NO_TOPIC_ID and PARTITION_METADATA in names:
+        sentence = foreign_metadata(disk, path, known.topic_id)
+        if sentence:
+            return [Finding(REFUSED, f"{path}/{PARTITION_METADATA}", -1, sentence)]
     findings = list(_odd_names(path, names))
     changed = _changed_epochs(disk, path, known)
     findings += [
@@ -178,8 +187,18 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list
         findings.append(Finding(DAMAGED, f"{path}/{file_name(moved.segment_offset, LOG)}", moved.position, sentence))
     findings += _derived(disk, path, names, scanned)
     if not scanned.bad:
+        findings += _foreign_snapshots(disk, path, names, scanned.end_offset)
         findings += _positions(disk, path, names)
     return findings
+
+
+def _foreign_snapshots(disk: Disk, path: str, names: Sequence[str], end_offset: int) -> Iterator[Finding]:
+    offsets = [parsed[0] for parsed in map(parse_file_name, names) if parsed and parsed[1] == SNAPSHOT and parsed[0] <= end_offset]
+    decoded = ((offset, Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))) for offset in offsets)
+    whole = [Snapshot(offset, producers) for offset, producers in decoded if producers is not None]
+    for offset, sentence in foreign_snapshots(disk, path, _bases(names), whole):
+        said = f"{sentence} It is another log's, or an older one; the producers' state is in the batches."
+        yield Finding(DERIVED, f"{path}/{file_name(offset, SNAPSHOT)}", -1, said)
 
 
 def _positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Finding]:

@@ -117,6 +117,21 @@ def test_a_directory_that_is_gone_is_missed_and_nothing_is_given_up_for_it(
     assert (data_dir / RECOVERY_POINTS).read_bytes() == before
 
 
+def test_a_directory_of_another_topic_is_not_in_order_and_not_repaired(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    metadata = data_dir / "t-0" / "partition.metadata"
+    for topic_id, is_right in ((bytes(range(16)), True), (bytes(range(1, 17)), False)):
+        with closing(RealDisk(str(data_dir), lambda call: call())) as disk, closing(JournalRegistry.open(disk)) as registry:
+            registry.commit([Change(layout.topic_path("t"), layout.topic_json(topic_id, {0: (1,)}))])
+            if is_right:
+                Log.open(disk, "t-0", LogConfig(), NOW, topic_id=topic_id).close()
+        before = metadata.read_bytes()
+        for words in (("check",), ("check", "--repair")):
+            code, out, _ = run(capsys, *words, data_dir)
+            assert code == int(not is_right)
+            assert is_right or out.startswith("refused: t-0/partition.metadata: the directory belongs to the topic with id AAEC")
+        assert metadata.read_bytes() == before
+
+
 def test_a_directory_that_never_was_is_not_in_order(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
     code, out, err = run(capsys, "check", data_dir / "u-0")
     assert (code, out) == (1, "")
