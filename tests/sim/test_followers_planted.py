@@ -63,10 +63,10 @@ Planted = list[tuple[object, str, Any]]
 MISTAKES: dict[str, tuple[str, int, Planted]] = {
     "puts back what was cut": (
         "stays online",
-        41,
+        16,
         [(Compaction, "is_outdated", False), (Log, "replace_segments", replace_whatever_was_cut)],
     ),
-    "keeps the size of what it compacted": ("stays online", 50, [(cuts, "note_copied", lambda *_: None)]),
+    "keeps the size of what it compacted": ("stays online", 16, [(cuts, "note_copied", lambda *_: None)]),
     "leaves what the disk refused to remove": ("stays online", 6, [(Log, "finish_cut", give_up_a_refused_cut)]),
     "keeps producers of what was cut": ("knows producers", 3, [(Log, "cut", keep_producers)]),
     "begins anew beside the old log": ("stays online", 3, [(cuts, "take_place", make_another_file_first)]),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from ottla.log.checkpoints import format_checkpoint, parse_checkpoint
 from ottla.log.names import COMPACTED_SEGMENTS
@@ -17,8 +18,8 @@ from ottla.ports import Disk, File, StorageFailed, Syncable
 Compact = tuple[int, int]
 """(base offset, size in bytes); a size of 0 stands for any"""
 
-NEW = ".new"
-"""What the next note is called until it is on stable storage."""
+NEW, NEW_COPIED = ".new", ".copied.new"
+"""What the next note is called until it is on stable storage: compaction's, and a follower's, which may be written at a time."""
 
 ANY_SIZE = 0
 """The size of a segment to which batches were copied that a leader had compacted: it grows on."""
@@ -43,29 +44,51 @@ def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iter
         _write(disk, path, wanted, sync=True)
 
 
-def begin_note(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> File:
-    """Write the note without waiting: once the returned file is synced, call `finish_note`. Raises `StorageFailed`.
+class Note(NamedTuple):
+    """A note that does not count yet: the `file` is to be synced. `before` is what was known when it was written."""
+
+    name: str
+    file: File
+    before: set[Compact] | None
+
+
+def begin_note(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> Note:
+    """Write the note without waiting: once its file is synced, call `finish_note`. Raises `StorageFailed`.
 
     A power cut must leave the old note or the new one: without any, gaps would be damage.
     """
-    _, wanted = _with(disk, path, segments, new)
-    file = disk.open(f"{path}/{COMPACTED_SEGMENTS}{NEW}", create=True)
-    file.truncate(0)
-    file.append([_formatted(wanted)])
-    return file
+    return _begin(disk, f"{path}/{COMPACTED_SEGMENTS}{NEW}", *_with(disk, path, segments, new))
 
 
-def finish_note(disk: Disk, path: str) -> Syncable:
-    """Have a note count that is on stable storage; returns the directory, to be synced. Raises `StorageFailed`."""
-    disk.rename(f"{path}/{COMPACTED_SEGMENTS}{NEW}", f"{path}/{COMPACTED_SEGMENTS}", sync=False)
+def begin_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> Note:
+    """Do what `note_copied` does without waiting, in the same way. Raises `StorageFailed`."""
+    return _begin(disk, f"{path}/{COMPACTED_SEGMENTS}{NEW_COPIED}", *_with_copied(disk, path, segments))
+
+
+def finish_note(disk: Disk, path: str, note: Note) -> Syncable | None:
+    """Have a note count that is on stable storage; returns the directory, to be synced. Raises `StorageFailed`.
+
+    None, and nothing counts, if another note came between: begin again, or what that one says would be lost.
+    """
+    note.file.close()
+    if read_compacted(disk, path) != note.before:
+        return None
+    disk.rename(note.name, f"{path}/{COMPACTED_SEGMENTS}", sync=False)
     return disk.directory(path)
 
 
-def drop_note(disk: Disk, path: str) -> None:
+def drop_note(disk: Disk, path: str, ending: str = NEW) -> None:
     """Remove a note that does not count: a file that could not be synced never can be."""
     with suppress(StorageFailed):
-        if disk.exists(f"{path}/{COMPACTED_SEGMENTS}{NEW}"):
-            disk.remove(f"{path}/{COMPACTED_SEGMENTS}{NEW}")
+        if disk.exists(f"{path}/{COMPACTED_SEGMENTS}{ending}"):
+            disk.remove(f"{path}/{COMPACTED_SEGMENTS}{ending}")
+
+
+def _begin(disk: Disk, name: str, before: set[Compact] | None, wanted: set[Compact]) -> Note:
+    file = disk.open(name, create=True)
+    file.truncate(0)
+    file.append([_formatted(wanted)])
+    return Note(name, file, before)
 
 
 def _with(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
@@ -79,10 +102,14 @@ def _with(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segm
 
 def note_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> None:
     """Note that offsets are missing within the newest of these segments; durable on return. Raises `StorageFailed`."""
+    _write(disk, path, _with_copied(disk, path, segments)[1], sync=True)
+
+
+def _with_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
+    """Return (what is known, what will be)."""
     known = read_compacted(disk, path)
-    if known is None:
-        known = {(segment.base_offset, segment.size) for segment in segments[:-1]}
-    _write(disk, path, known | {(segments[-1].base_offset, ANY_SIZE)}, sync=True)
+    sealed = {(segment.base_offset, segment.size) for segment in segments[:-1]}
+    return known, (sealed if known is None else known) | {(segments[-1].base_offset, ANY_SIZE)}
 
 
 def is_compact(known: set[Compact], segment: Segment) -> bool:

@@ -221,10 +221,13 @@ class Compaction:
             self._write(new, *filter.ending())
             self.result.bytes_written += new.size
             if new.size and (len(group) > 1 or filter.has_changed):
-                note = begin_note(self._disk, self.log.path, self.log.segments, [new])
-                yield [new.file, *new.flush_indexes(final=True), note]
-                note.close()
-                yield [finish_note(self._disk, self.log.path)]
+                files = [new.file, *new.flush_indexes(final=True)]
+                finished: Syncable | None = None
+                while finished is None:
+                    note = begin_note(self._disk, self.log.path, self.log.segments, [new])
+                    yield [*files, note.file]
+                    finished = finish_note(self._disk, self.log.path, note)
+                yield [finished]
                 replaced = self.log.replace_segments(group, new, self._now, self._cuts)
                 if not replaced:
                     raise StorageFailed(new.path(""), "the segments were deleted meanwhile")

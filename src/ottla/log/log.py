@@ -23,12 +23,12 @@ from ottla.log.producers import Producers
 from ottla.log.reading import PLACES, LogReader
 from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening
 from ottla.log.segment import LARGEST_RELATIVE, Segment
-from ottla.log.snapshots import Steps, exhausted, producers_at
+from ottla.log.snapshots import Steps, exhausted, producers_at, thinned
 from ottla.log.soundness import ENDLESS
 from ottla.log.stamping import set_times, stamp_all
 from ottla.log.transactions import Marker, read_marker
 from ottla.log.unfinished import Unfinished
-from ottla.log.upkeep import LogUpkeep
+from ottla.log.upkeep import RUNG_BYTES, LogUpkeep
 from ottla.ports import Disk, File, Now, StorageFailed, Syncable
 from ottla.records.batch import BatchHeader
 from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
@@ -67,6 +67,8 @@ class Log(LogUpkeep):
         self._disk = disk
         self._snapshots = opened.snapshots
         self._snapshot_at = 0
+        self._rungs = thinned(opened.snapshots, opened.segments[-2:][0].base_offset, opened.log_end_offset)
+        self._next_rung = self._active.size + RUNG_BYTES
         self._reader = LogReader(path, opened.segments, opened.epochs)
         self._unsynced = {}
         self._epochs_saved = opened.epochs_saved
@@ -174,6 +176,8 @@ class Log(LogUpkeep):
         self.size_bytes += position
         if idempotent:
             self._note_producers(headers, base_offset, now, marker)
+        if segment.size > self._next_rung:
+            self._add_rung()
         return Appended(NONE, base_offset, next_offset - 1, append_time, False)
 
     def append_as_follower(self, view: memoryview, headers: Sequence[BatchHeader], now: Now) -> None:
@@ -203,6 +207,8 @@ class Log(LogUpkeep):
                 marker = read_marker(part[start : start + header.size]) if header.is_control else None
                 self._note_producers((header,), header.base_offset, now, marker)
             position += size
+        if self._active.size > self._next_rung:
+            self._add_rung()
 
     def assign_leader_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
         """Record that `leader_epoch` begins at `start_offset`, or else at the end of the log. Raises `StorageFailed`."""
@@ -334,6 +340,8 @@ class Log(LogUpkeep):
         self.size_bytes = sum(segment.size for segment in self.segments)
         self.epochs.truncate_end(end_offset)
         self._snapshot_at = 0
+        self._rungs = [offset for offset in self._rungs if offset <= end_offset]
+        self._next_rung = self._active.size + RUNG_BYTES
         self._reader.cut(end_offset)
 
     def _cut_at(self, segment: Segment, offset: int) -> tuple[int, int]:

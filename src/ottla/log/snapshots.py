@@ -28,6 +28,9 @@ Span = tuple[Segment, int]
 AT_ONCE = 250
 """How many batches are passed between two pauses."""
 
+MOST_KEPT = 32
+"""How many snapshots within segments stay at a start."""
+
 NOT_KNOWN = -1
 REFILL_BYTES = 2 << 20
 """How far before the end batches are looked for that a snapshot leaves out."""
@@ -56,6 +59,15 @@ def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> N
     with suppress(StorageFailed):
         disk.remove_soon(f"{path}/{file_name(offset, SNAPSHOT)}")
     offsets.remove(offset)
+
+
+def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
+    """Return those from `begin` on without the ones that follow another closely: each start of a broker leaves one."""
+    kept: list[int] = []
+    for offset in offsets:
+        if offset >= begin and (not kept or offset - kept[-1] >= (end - begin) // MOST_KEPT):
+            kept.append(offset)
+    return kept
 
 
 def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) -> None:

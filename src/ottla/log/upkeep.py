@@ -6,12 +6,12 @@ Knows segments, the settings and the files beside them; knows no batch that is a
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 
 from ottla.log import retention, swap
 from ottla.log.aborted import AbortedNotes
-from ottla.log.compacted import note_none
+from ottla.log.compacted import NEW_COPIED, begin_copied, drop_note, finish_note, note_none
 from ottla.log.config import LogConfig
 from ottla.log.cuts import PendingCut
 from ottla.log.damaged import Vanished
@@ -24,6 +24,7 @@ from ottla.log.segment import Segment, begin_segment
 from ottla.log.snapshots import forget_snapshot, remove_snapshots, write_snapshot
 from ottla.log.unfinished import Unfinished
 from ottla.ports import Disk, File, Now, StorageFailed, Syncable
+from ottla.records.batch import BatchHeader
 
 log = logging.getLogger("ottla.log")
 
@@ -31,12 +32,17 @@ SNAPSHOT_BYTES = 1 << 20
 """How much may be written to a segment before a checkpoint saves the producers' state again."""
 
 
+RUNG_BYTES = 64 << 20
+"""How much may be appended to a segment before the producers' state is saved for good: a cut replays no more than about that."""
+
+
 class LogUpkeep(ReadableLog):
     """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
 
     `size_bytes` is the size of the segments' batches; `cuts` counts how often the log was cut. `_unsynced` has, for each sealed
-    segment, (offset up to which the log must be synced for it, file). `unnamed` is the newest segment while its name may not be
-    on stable storage: whoever has the `directory` synced says so to `is_named`.
+    segment, (offset up to which the log must be synced for it, file). Snapshots at `_rungs` stay while they are in one of the two
+    newest segments, where cuts are made; the next is due when the newest is larger than `_next_rung`. `unnamed` is the newest
+    segment while its name may not be on stable storage: whoever has the `directory` synced says so to `is_named`.
     """
 
     __slots__ = (
@@ -46,7 +52,9 @@ class LogUpkeep(ReadableLog):
         "_disk",
         "_epochs_saved",
         "_names_synced",
+        "_next_rung",
         "_removed",
+        "_rungs",
         "_snapshot_at",
         "_snapshots",
         "_swap",
@@ -76,7 +84,9 @@ class LogUpkeep(ReadableLog):
     _disk: Disk
     _epochs_saved: bool
     _names_synced: bool
+    _next_rung: int
     _removed: list[retention.RemovedSegment]
+    _rungs: list[int]
     _snapshot_at: int
     _snapshots: list[int]
     _swap: swap.Swap | None
@@ -108,7 +118,7 @@ class LogUpkeep(ReadableLog):
         fresh = begin_segment(self._disk, self.path, end)
         self._reserve(fresh)
         self._active = self.unnamed = fresh
-        self._snapshot_at = 0
+        self._snapshot_at, self._next_rung = 0, RUNG_BYTES
         self.segments.append(self._active)
         before, self.log_end_offset = self.log_end_offset, end
         unsynced = [(end + 1, file) for file in files]  # a sync up to `end` may have been asked for before they were written
@@ -121,6 +131,36 @@ class LogUpkeep(ReadableLog):
         """Note that the `directory` was synced since this segment was the `unnamed` one, with batches in it."""
         if self.unnamed is segment:
             self.unnamed = None
+
+    def lacks_note(self, headers: Iterable[BatchHeader]) -> bool:
+        """Whether offsets are missing in front of one of these batches, and nobody knows that some may be in the newest segment.
+
+        Where the topic is not compacted any more this is not looked for: an append finds it, and waits for its note.
+        """
+        if self._active.may_have_gaps or not self.config.compacts:
+            return False
+        end_offset, has_gap = self.log_end_offset, False
+        for header in headers:
+            has_gap |= header.base_offset > end_offset
+            end_offset = header.next_offset
+        return has_gap
+
+    def note_gaps_soon(self) -> Generator[Syncable]:
+        """Note that offsets are missing within the newest segment, durably: have each of these synced before the next.
+
+        Nothing is noted if the log goes on in another segment meanwhile, or is cut. Raises `StorageFailed`.
+        """
+        segment, cuts = self._active, self.cuts
+        try:
+            while segment is self._active and cuts == self.cuts and not segment.may_have_gaps:
+                note = begin_copied(self._disk, self.path, self.segments)
+                yield note.file
+                finished = finish_note(self._disk, self.path, note) if segment is self._active and cuts == self.cuts else None
+                if finished is not None:
+                    yield finished
+                    segment.may_have_gaps = True
+        finally:
+            drop_note(self._disk, self.path, NEW_COPIED)
 
     def check_place(self) -> None:
         """Raise `StorageFailed` if somebody removed the log's directory or its newest file: what is appended would be nowhere."""
@@ -278,13 +318,25 @@ class LogUpkeep(ReadableLog):
         if end not in self._snapshots:
             self._snapshots.append(end)
         self._snapshot_at = self._active.size
-        bases = {segment.base_offset for segment in self.segments}
+        first = self.segments[-2:][0].base_offset
+        self._rungs = [known for known in self._rungs if first <= known <= end]
+        bases = {segment.base_offset for segment in self.segments}.union(self._rungs)
         remove_snapshots(
             self._disk,
             self.path,
             self._snapshots,
             unwanted=[known for known in self._snapshots if known not in bases and known != end],
         )
+
+    def _add_rung(self) -> None:
+        """Save the producers' state for good, as of the end of the log; what the disk refuses is done after as much again."""
+        self._next_rung = self._active.size + RUNG_BYTES
+        self._rungs.append(self.log_end_offset)
+        try:
+            self._save_producers()
+        except StorageFailed as failure:
+            sentence = "%s: the producers' state could not be saved (%s): a cut would replay more of the log"
+            log.warning(sentence, self.path, failure, extra={"cause": "rung"})
 
     def _write_epochs(self, sync: bool = False) -> None:
         """Write the leader epochs, by default unsynced until the next checkpoint: recovery finds lost ones in the batches."""

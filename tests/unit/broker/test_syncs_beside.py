@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from ottla.broker.partitions.partition import Partition
+from ottla.log.compacted import read_compacted
+from ottla.log.compaction import Compaction
+from ottla.log.dirtiness import dirtiness
+from ottla.log.log import Log, LogConfig
 from ottla.ports import Buffer
+from ottla.records.batch import batches
 from ottla.records.build import build
 from ottla.sim.disk import SimDisk
 from ottla.wire.api.produce import ProduceResponse
@@ -98,3 +103,72 @@ def test_a_sync_of_names_that_fails_takes_the_partition_offline() -> None:
     batch = build([b"k"], [b"v"], machine.clock.now().wall_ms)
     machine.ask(PRODUCE, 9, request(batch, acks=1))
     assert machine.partition.offline is not None
+
+
+# Followers
+
+COMPACT: dict[str, Any] = {"cleanup_policy": "compact", "segment_bytes": 1000, "min_cleanable_dirty_ratio": 0.01}
+
+
+def batch_at(machine: Machine, offset: int) -> bytearray:
+    batch = build([b"key %d" % (offset % 3)], [b"%0300d" % offset], machine.clock.now().wall_ms)
+    batch[0:8] = offset.to_bytes(8, "big")
+    return batch
+
+
+def test_a_note_of_gaps_is_synced_beside_before_batches_show_them() -> None:
+    machine = Machine()
+    disk = machine.disk = WatchedDisk()
+    log = Log.open(disk, "c-0", LogConfig(**COMPACT), machine.clock.now())
+    records = batch_at(machine, 0) + batch_at(machine, 5)
+    headers = [header for _, header in batches(records)]
+    assert log.lacks_note(headers)
+    for file in log.note_gaps_soon():
+        file.sync()
+    assert not log.lacks_note(headers)
+    disk.waited.clear()
+    log.append_as_follower(memoryview(records), headers, machine.clock.now())
+    assert disk.waited == []
+    disk.crash(Random(1))
+    assert read_compacted(disk, "c-0") == {(0, 0)}
+
+
+@pytest.mark.parametrize("is_beside", [False, True])
+def test_a_note_of_compaction_takes_no_note_of_copied_gaps_away(is_beside: bool) -> None:
+    """The follower's came while compaction's was being synced."""
+    disk, now = SimDisk(), Machine().clock.now()
+    log = Log.open(disk, "c-0", LogConfig(**COMPACT), now)
+    for offset in range(12):
+        batch = batch_at(Machine(), offset)
+        log.append_as_follower(memoryview(batch), [header for _, header in batches(batch)], now)
+    for dirty in log.dirty_files():
+        dirty.sync()
+    log.mark_synced(12)
+    has_copied = False
+    for files in Compaction(log, disk, dirtiness(log, 0, now), now, bytes(16)).run():
+        if files and not has_copied and any("compacted" in getattr(file, "path", "") for file in files):
+            has_copied = True
+            batch = batch_at(Machine(), 20)
+            headers = [header for _, header in batches(batch)]
+            if is_beside:
+                for own in log.note_gaps_soon():
+                    own.sync()
+            log.append_as_follower(memoryview(batch), headers, now)
+        for file in files or ():
+            file.sync()
+    assert has_copied
+    known, base = read_compacted(disk, "c-0"), log.segments[-1].base_offset
+    assert known is not None
+    assert (base, 0) in known
+    assert any(each_base < base for each_base, _ in known)
+
+
+def test_a_note_that_cannot_be_synced_is_not_taken_for_one() -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "c-0", LogConfig(**COMPACT), Machine().clock.now())
+    noting = log.note_gaps_soon()
+    next(noting)
+    noting.close()
+    assert not log.segments[-1].may_have_gaps
+    assert read_compacted(disk, "c-0") is None
+    assert [name for name in disk.list("c-0") if "new" in name] == []

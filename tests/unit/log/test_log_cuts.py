@@ -8,9 +8,13 @@ from random import Random
 
 import pytest
 
+from ottla.log import log as log_module
+from ottla.log import snapshots, upkeep
 from ottla.log.compaction import Compaction
 from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Log, LogConfig
+from ottla.log.producers import Producers
+from ottla.log.snapshots import exhausted
 from ottla.ports import StorageFailed, SyncFailed
 from ottla.records.batch import batches
 from ottla.records.build import build
@@ -402,3 +406,52 @@ def test_a_log_that_begins_beyond_the_end_of_its_leader_begins_there(offset: int
     disk.kill()
     again = open_log(disk, was_killed=True)
     assert (again.log_start_offset, again.log_end_offset) == (offset, offset + 1)
+
+
+def last_batches(producers: Producers) -> dict[int, tuple[int, ...]]:
+    return {producer_id: state.batches[-1][:4] for producer_id, state in producers.by_id.items()}
+
+
+def test_a_cut_in_one_of_the_newest_segments_replays_no_more_than_from_the_last_rung(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots stay within segments, so that a cut need not begin where a segment does."""
+    monkeypatch.setattr(upkeep, "RUNG_BYTES", 2000)
+    monkeypatch.setattr(log_module, "RUNG_BYTES", 2000)
+    monkeypatch.setattr(snapshots, "AT_ONCE", 1)
+    monkeypatch.setattr(snapshots, "REFILL_BYTES", 1)
+    config = LogConfig(segment_bytes=20_000, index_interval_bytes=0)
+    disk = CutDisk()
+    log = Log.open(disk, "t-0", config, NOW)
+    for number in range(300):
+        assert append(log, make_batch(producer_id=number % 7, epoch=0, sequence=number // 7)).error_code == 0
+        if not number % 50:
+            sync(log)
+            log.checkpoint()
+    assert len(log.segments) == 2
+    rungs = len(disk.list("t-0"))
+    most = 0
+    while log.log_end_offset > 100:
+        offset = log.log_end_offset - 17
+        planned, steps = log.planned_cut(offset), 0
+        while True:
+            try:
+                next(planned)
+                steps += 1
+            except StopIteration as over:
+                log.cut(over.value)
+                break
+        most = max(most, steps)
+        spans = [(segment, segment.size) for segment in log.segments]
+        replayed = exhausted(snapshots.producers_at(disk, "t-0", [], spans, 100))
+        assert last_batches(log.producers) == last_batches(replayed)
+    assert most <= 2 * 2000 // 101
+    assert rungs < 60
+    assert len([name for name in disk.list("t-0") if name.endswith(".snapshot")]) < 30
+
+
+def test_starts_leave_no_more_snapshots_than_some() -> None:
+    disk = CutDisk()
+    for number in range(200):
+        log = Log.open(disk, "t-0", LogConfig(), NOW, clean=bool(number), recovery_point=number)
+        assert append(log, make_batch(producer_id=1, epoch=0, sequence=number)).error_code == 0
+        log.close()
+    assert len([name for name in disk.list("t-0") if name.endswith(".snapshot")]) <= snapshots.MOST_KEPT * 2

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 
 from ottla.broker.failures import Changes
@@ -181,6 +181,19 @@ class Partitions:
             if self.syncs.is_under_way(partition):
                 yield partial(self.syncs.when_over, partition)
             yield from self.checkpoints.lower(partition, offset, latest_start)
+
+    def note_gaps(self, partition: Partition) -> Steps[None]:
+        """Note that offsets are missing within a log's newest segment before batches are copied that show it.
+
+        Raises `StorageFailed`.
+        """
+        with closing(partition.log.note_gaps_soon()) as files:
+            for file in files:
+                failure = yield partial(self._disk.sync_soon, [file])
+                if partition.offline is not None:
+                    return
+                if failure is not None:
+                    raise failure
 
     def drop(self, topic: str, index: int) -> bool:
         """Delete a partition's log and files; False if the files are still there.

@@ -409,6 +409,11 @@ class Replica(Partition):
         if first is not None and first.base_offset < offset < first.next_offset:
             yield from self._begin_anew(first.base_offset, lambda: self.log.log_start_offset == self.log.log_end_offset == offset)
 
+    def note_gaps(self, records: memoryview) -> Steps[None]:
+        """Have it known that offsets are missing, where they are in front of one of these batches. Raises `StorageFailed`."""
+        if self.log.lacks_note(header for _, header in batches(records)):
+            yield from self._ports.partitions.note_gaps(self)
+
     def restart_at(self, offset: int) -> Steps[None]:
         """Drop all and go on at `offset`: the leader has nothing before it any more. Raises `StorageFailed`."""
         yield from self._begin_anew(offset, lambda: offset > self.log.log_end_offset)

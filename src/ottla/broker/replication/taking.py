@@ -96,6 +96,8 @@ class Taking:
                 before = followed.replica.log.log_end_offset
                 yield from followed.replica.reach_back(memoryview(data.records or b""))
                 if followed.is_current and self._fetcher.is_followed(followed):
+                    yield from followed.replica.note_gaps(memoryview(data.records or b""))
+                if followed.is_current and self._fetcher.is_followed(followed):
                     self._append(followed, data, before)
             else:
                 told = EpochEnd(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
