@@ -1,7 +1,7 @@
-"""Collects records into batches: one open batch per partition, closed when it is full or has lingered.
+"""The accumulator: it collects records into batches, one open batch per partition, closed when full or after its linger time.
 
-Appending runs once per record, everything else once per batch. Knows neither brokers nor the wire. A user's threads append while
-the loop closes and finishes: every method takes the lock itself, and all that changes is private.
+Appending runs once per record, everything else once per batch. Brokers and the wire format are unknown here. User threads append
+while the event loop closes and finishes batches: every method takes the lock itself, and all changing state is private.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.wire.errors import MESSAGE_TOO_LARGE
 
 RECORD_OVERHEAD_BYTES: Final = 21
-"""The most bytes that a record takes beyond its key, value and headers."""
+"""The upper bound of a record's bytes beyond key, value and headers."""
 BATCH_OVERHEAD_BYTES: Final = 61
 
 Headers = Sequence[tuple[str, bytes | None]]
 BYTES = (bytes, bytearray, memoryview, type(None))
-"""The types of a key or a value."""
+"""The accepted types of a key or a value."""
 
 
 class PendingBatch:
-    """The records of one batch, and once it is `done`, their outcome. `size` is an upper bound in bytes, before compression.
+    """The records of one batch and, once it is `done`, their outcome. `size` is an upper bound in bytes, before compression.
 
-    It lingers until `close_ms`, and is to be written by `deadline_ms`.
+    The batch lingers until `close_ms`, and must be written by `deadline_ms`.
     """
 
     __slots__ = (
@@ -65,13 +65,13 @@ class PendingBatch:
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` when the batch is done; if it is done already, at once, and possibly twice. From any thread."""
+        """Call `watcher` once the batch is done; if it is done already, at once, and possibly twice. Callable from any thread."""
         self._watchers.append(watcher)
         if self.done:
             watcher()
 
     def finish(self, *, base_offset: int = -1, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
-        """Record the outcome and call the watchers."""
+        """Store the outcome and call the watchers."""
         self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
         self.done = True
         # Every watcher is called, even after one that raises.
@@ -80,7 +80,7 @@ class PendingBatch:
                 watchers.callback(watcher)
 
     def outcome(self, index: int) -> RecordMetadata:
-        """Where record `index` was written. Raises the error that prevented it. Only once the batch is done."""
+        """Return the metadata of record `index`, or raise the error that prevented its write. Only once the batch is done."""
         if self.error is not None:
             if self.on_error_raised is not None:
                 self.on_error_raised(index)
@@ -91,7 +91,7 @@ class PendingBatch:
 
 
 class RecordFields(NamedTuple):
-    """A record's fields as batches hold them: bytes that nobody changes."""
+    """A record's fields as batches store them: immutable bytes."""
 
     key: bytes | None
     value: bytes | None
@@ -99,7 +99,7 @@ class RecordFields(NamedTuple):
 
 
 def checked_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: object) -> RecordFields:
-    """Copy what is given into fields that a batch can hold: the sender may use a buffer or a list again before a batch is built.
+    """Copy a record's arguments into fields for a batch: the caller may reuse a buffer or a list before the batch is built.
 
     Raises `TypeError` for what a record cannot hold, `SettingError` for a time out of range and a header's name that is not UTF-8.
     """
@@ -130,22 +130,22 @@ def _checked_header(header: object) -> tuple[str, bytes | None]:
 
 
 def headers_size(headers: Headers) -> int:
-    """An upper bound of the size of a record's headers, in bytes."""
+    """Return an upper bound of the size of a record's headers, in bytes."""
     return sum(10 + 3 * len(name) + len(value or b"") for name, value in headers)
 
 
 class Closing(NamedTuple):
-    """Batches that were closed, and when to close again: None while no batch is open."""
+    """Closed batches, and the time of the next close in ms: None while no batch is open."""
 
     batches: list[PendingBatch]
     next_close_ms: int | None
 
 
 class Accumulator:
-    """The batches of all partitions. `pending_bytes` counts what is not done.
+    """The batches of all partitions. `pending_bytes` counts the bytes of unfinished batches.
 
-    A batch is to be written within `delivery_timeout_ms` of its first record, and lingers for half of that at most. `check` is
-    called before each record and may raise. `lock` is held while anything changes; without one, all calls come from one thread.
+    A batch must be written within `delivery_timeout_ms` of its first record, and lingers for at most half of that. `check` is
+    called before each record and may raise. `lock` is held during every change; without one, all calls must come from one thread.
     """
 
     def __init__(
@@ -182,10 +182,10 @@ class Accumulator:
         timestamp_ms: int,
         now_ms: Callable[[], int],
     ) -> tuple[PendingBatch, int]:
-        """Add a record to the open batch of its partition, or of one out of `count`. Return the batch and the record's index in it.
+        """Add a record to the open batch of its partition; None selects one of `count`. Return the batch and the record's index.
 
-        `now_ms` is called only where a batch is opened: by the record of index 0, after which `close` is to be called soon. Raises
-        `BrokerError` (MESSAGE_TOO_LARGE), and as `check`.
+        `now_ms` is called only when a batch is opened, by its record of index 0; call `close` soon after that. Raises `BrokerError`
+        (MESSAGE_TOO_LARGE), and as `check`.
         """
         size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
@@ -229,7 +229,7 @@ class Accumulator:
         return batch
 
     def close(self, now_ms: int, hold: Callable[[TopicPartition], bool]) -> Closing:
-        """Take the batches that are full, and those that have lingered; partitions on `hold` let theirs grow until its deadline."""
+        """Take the full batches and the ones that have lingered. A partition on `hold` keeps its batch until the deadline."""
         with self._lock:
             closed, self._full = self._full, []
             for key, batch in list(self._open.items()):
@@ -237,19 +237,19 @@ class Accumulator:
                     closed.append(self._open.pop(key))
             for batch in closed:
                 self._partitioner.leave(*batch.where)
-            # A batch that has lingered and is on hold will be too late at its deadline.
+            # A batch that has lingered and is on hold must be closed at its deadline.
             times = (batch.close_ms if batch.close_ms > now_ms else batch.deadline_ms for batch in self._open.values())
             return Closing(closed, min(times, default=None))
 
     def end_linger(self) -> list[PendingBatch]:
-        """Let no open batch linger any longer; return all batches that are not done."""
+        """End the linger time of all open batches, and return all unfinished batches."""
         with self._lock:
             for batch in self._open.values():
                 batch.close_ms = 0
             return list(self._unfinished)
 
     def finished(self, batch: PendingBatch) -> None:
-        """`batch` is done: its memory is free."""
+        """Release the memory of `batch`, which is done."""
         with self._lock:
             self._forget(batch)
 
@@ -259,7 +259,7 @@ class Accumulator:
             self.pending_bytes -= batch.size
 
     def drop(self) -> list[PendingBatch]:
-        """Take the batches that were not closed yet, and forget them: they are not to be written."""
+        """Remove and return the batches that are still open or full: they are never written."""
         with self._lock:
             dropped = [*self._full, *self._open.values()]
             self._full, self._open = [], {}
@@ -274,7 +274,7 @@ class Accumulator:
             self._check = check
 
     def abandon(self) -> list[PendingBatch]:
-        """Forget all unfinished batches, and return them: nobody will send them."""
+        """Remove and return all unfinished batches, which will not be sent."""
         with self._lock:
             gone, self._full, self._open = list(self._unfinished), [], {}
             for batch in gone:

@@ -1,4 +1,4 @@
-"""What an admin client asks about rules of access (KIP-11, KIP-140). Makes requests and reads answers; sends nothing."""
+"""An admin client's requests about ACLs (KIP-11, KIP-140). The module sends nothing."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ ANY: Final = 1
 
 
 class AclRule(NamedTuple):
-    """One rule: `principal` ("User:name") is allowed or denied `operation`, from `host`, on what `pattern` and `name` say.
+    """An ACL: `principal` ("User:name") is allowed or denied `operation`, from `host`, on the resources of `pattern` and `name`.
 
-    Words are those of Kafka's tools in small letters: resource "topic", "group", "cluster", "transactional-id"; pattern "literal"
+    Words are the ones of Kafka's tools in lower case: resource "topic", "group", "cluster", "transactional-id"; pattern "literal"
     or "prefixed"; operation "read", "describe-configs"; permission "allow" or "deny".
     """
 
@@ -51,7 +51,7 @@ class AclRule(NamedTuple):
 
 
 def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
-    """Raises `SettingError` for a word that Kafka has not."""
+    """Build the request that creates ACLs. Raises `SettingError` for a word that Kafka does not have."""
     return CreateAclsRequest(
         creations=[
             CreateAclsRequest.AclCreation(
@@ -69,13 +69,13 @@ def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
 
 
 def check_created(answer: CreateAclsResponse) -> None:
-    """Raises `BrokerError`."""
+    """Raise `BrokerError` for the first ACL that was not created."""
     for result in answer.results:
         raise_for(result.error_code, "A rule of access", result.error_message)
 
 
 def describe_request(principal: str | None, resource: str | None, name: str | None) -> DescribeAclsRequest:
-    """Raises `SettingError`."""
+    """Build the request for the ACLs that match; None matches all. Raises `SettingError`."""
     return DescribeAclsRequest(
         resource_type_filter=ANY if resource is None else _number(RESOURCES, resource),
         resource_name_filter=name,
@@ -88,7 +88,7 @@ def describe_request(principal: str | None, resource: str | None, name: str | No
 
 
 def read_rules(answer: DescribeAclsResponse) -> list[AclRule]:
-    """The rules, sorted. Raises `BrokerError`."""
+    """Return the ACLs, sorted. Raises `BrokerError`."""
     raise_for(answer.error_code, "Describing rules of access", answer.error_message)
     return sorted(
         AclRule(
@@ -106,7 +106,7 @@ def read_rules(answer: DescribeAclsResponse) -> list[AclRule]:
 
 
 def delete_request(rules: Iterable[AclRule]) -> DeleteAclsRequest:
-    """For exactly these. Raises `SettingError`."""
+    """Build the request that deletes exactly these ACLs. Raises `SettingError`."""
     return DeleteAclsRequest(
         filters=[
             DeleteAclsRequest.DeleteAclsFilter(
@@ -124,7 +124,7 @@ def delete_request(rules: Iterable[AclRule]) -> DeleteAclsRequest:
 
 
 def read_deleted(answer: DeleteAclsResponse) -> list[AclRule]:
-    """The rules that were deleted, sorted. Raises `BrokerError`."""
+    """Return the deleted ACLs, sorted. Raises `BrokerError`."""
     deleted = []
     for result in answer.filter_results:
         raise_for(result.error_code, "Deleting rules of access", result.error_message)

@@ -1,4 +1,4 @@
-"""Hosts and ports from `bootstrap_servers`."""
+"""The hosts and ports of `bootstrap_servers`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DEFAULT_PORT = 9092
 
 
 def parse_servers(servers: str) -> list[tuple[str, int]]:
-    """From "host:port,[::1]:9092" to [(host, port)]. Raises `SettingError`."""
+    """Parse "host:port,[::1]:9092" to [(host, port)]. Raises `SettingError`."""
     found = [_parse(word.strip()) for word in servers.split(",") if word.strip()]
     if not found:
         raise SettingError("bootstrap_servers is empty: give it as host:port, several separated by commas.")

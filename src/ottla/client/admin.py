@@ -1,4 +1,4 @@
-"""What an admin client asks for: topics, configurations, records, groups. Makes requests and reads answers; sends nothing."""
+"""An admin client's requests about topics, configurations, records and groups. The module sends nothing."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class NewTopic:
 
 
 class ConfigResource(NamedTuple):
-    """What has settings: a topic, a broker, all brokers, or a group. `kind` is Kafka's number of resource types."""
+    """A resource with settings: a topic, a broker, all brokers, or a group. `kind` is Kafka's number of the resource type."""
 
     kind: int
     name: str
 
     @property
     def node_id(self) -> int | None:
-        """The broker that alone knows these settings."""
+        """Return the id of the only broker that can describe these settings, or None for any broker."""
         return int(self.name) if self.kind == BROKER_RESOURCE and self.name else None
 
     @classmethod
@@ -62,22 +62,22 @@ class ConfigResource(NamedTuple):
 
     @classmethod
     def broker(cls, node_id: int) -> ConfigResource:
-        """One broker. Its settings are stronger than those of all brokers."""
+        """Return the resource of one broker. Its settings override the ones of all brokers."""
         return cls(BROKER_RESOURCE, str(whole("node_id", node_id)))
 
     @classmethod
     def all_brokers(cls) -> ConfigResource:
-        """The dynamic settings shared by all brokers (KIP-226)."""
+        """Return the resource of the dynamic settings shared by all brokers (KIP-226)."""
         return cls(BROKER_RESOURCE, "")
 
     @classmethod
     def group(cls, group_id: str) -> ConfigResource:
-        """A group, which need not exist yet (KIP-848)."""
+        """Return the resource of a group, which need not exist yet (KIP-848)."""
         return cls(GROUP_RESOURCE, group_id)
 
 
 class ConfigEntry(NamedTuple):
-    """A setting in force. `value` is None where none is set, and for a secret. `source` is Kafka's number (KIP-226)."""
+    """A setting in force. `value` is None if none is set, and for a secret. `source` is Kafka's number of the source (KIP-226)."""
 
     name: str
     value: str | None
@@ -87,15 +87,15 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody has set it, for the resource or for its broker."""
+        """Return whether the value is the default: set neither for the resource nor for its broker."""
         return self.source == DEFAULT_SOURCE
 
 
 class GroupListing(NamedTuple):
     """A group in the list of all groups.
 
-    `state` is spelled as in Kafka: Stable, Empty, PreparingRebalance, Assigning … `group_type` is classic or consumer (KIP-848).
-    Both are empty where the broker is too old to tell: before Kafka 2.6 and 3.8.
+    `state` is Kafka's name: Stable, Empty, PreparingRebalance, Assigning … `group_type` is classic or consumer (KIP-848). Both are
+    empty if the broker is too old to send them: before Kafka 2.6 and 3.8.
     """
 
     group_id: str
@@ -107,8 +107,8 @@ class GroupListing(NamedTuple):
 class GroupMember(NamedTuple):
     """A member of a group.
 
-    `group_instance_id` is the name of a static member (KIP-345). `assignment`: the partitions of a consumer. `member_assignment`:
-    what a classic group's leader assigned, in the format of its protocol (Kafka Connect has its own).
+    `group_instance_id` is the name of a static member (KIP-345). `assignment` are the partitions of a consumer. `member_assignment`
+    is the assignment by a classic group's leader, in the format of its protocol (Kafka Connect has its own).
     """
 
     member_id: str
@@ -120,7 +120,7 @@ class GroupMember(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group with its members. `protocol` is the assignor in use, or empty. A group that does not exist is Dead."""
+    """A group with its members. `protocol` is the assignor in use, or empty. A group that does not exist has the state Dead."""
 
     group_id: str
     state: str
@@ -147,31 +147,31 @@ def create_topics_request(topics: Iterable[NewTopic], timeout_ms: int, *, valida
 
 
 def check_topics(answer: CreateTopicsResponse) -> None:
-    """Raise the first topic's error, if one has any."""
+    """Raise the first topic's error, if any."""
     for topic in answer.topics:
         raise_for(topic.error_code, f"Topic {topic.name}", topic.error_message)
 
 
 def check_partitions(answer: CreatePartitionsResponse) -> None:
-    """Raise the first topic's error, if one has any."""
+    """Raise the first topic's error, if any."""
     for result in answer.results:
         raise_for(result.error_code, f"Topic {result.name}", result.error_message)
 
 
 def check_deleted(answer: DeleteTopicsResponse) -> None:
-    """Raise the first topic's error, if one has any."""
+    """Raise the first topic's error, if any."""
     for topic in answer.responses:
         raise_for(topic.error_code, f"Topic {topic.name}", topic.error_message)
 
 
 def check_groups(answer: DeleteGroupsResponse) -> None:
-    """Raise the first group's error, if one has any."""
+    """Raise the first group's error, if any."""
     for result in answer.results:
         raise_for(result.error_code, f"Group {result.group_id}")
 
 
 def create_partitions_request(counts: Mapping[str, int], timeout_ms: int) -> CreatePartitionsRequest:
-    """`counts`: topic -> how many partitions it is to have."""
+    """Build the request. `counts` maps each topic to its new total number of partitions."""
     topic = CreatePartitionsRequest.CreatePartitionsTopic
     wanted = mapping("counts", counts).items()
     return CreatePartitionsRequest(
@@ -186,7 +186,7 @@ def delete_topics_request(names: Iterable[str], timeout_ms: int) -> DeleteTopics
 def alter_configs_request(
     resource: ConfigResource, changes: Mapping[int, Mapping[str, ConfigValue | None]], *, validate_only: bool
 ) -> IncrementalAlterConfigsRequest:
-    """Make the request for `changes`: by operation (SET, DELETE, APPEND, SUBTRACT), names and values."""
+    """Build the request for `changes`: by operation (SET, DELETE, APPEND, SUBTRACT), names and values."""
     checked_resource(resource)
     config = IncrementalAlterConfigsRequest.AlterableConfig
     configs = [
@@ -207,7 +207,7 @@ def _text(value: ConfigValue | None) -> str | None:
 
 
 def check_altered(answer: IncrementalAlterConfigsResponse) -> None:
-    """Raise the first resource's error, if one has any."""
+    """Raise the first resource's error, if any."""
     for result in answer.responses:
         raise_for(result.error_code, f"Settings of {result.resource_name or 'all brokers'}", result.error_message)
 
@@ -218,7 +218,7 @@ def checked_offset(given: object) -> int:
 
 
 def delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
-    """`before`: by partition, the offset that becomes its first; -1 deletes all records."""
+    """Build the request. `before` maps each partition to its new first offset; -1 deletes all records."""
     partition = DeleteRecordsRequest.DeleteRecordsPartition
     topics = [
         DeleteRecordsRequest.DeleteRecordsTopic(
@@ -230,14 +230,14 @@ def delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int
 
 
 def read_deleted_records(answer: DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int, int]]:
-    """(partition, error code, low watermark) of each partition in the answer."""
+    """Yield (partition, error code, low watermark) for each partition in the answer."""
     for topic in answer.topics:
         for found in topic.partitions:
             yield TopicPartition(topic.name, found.partition_index), found.error_code, found.low_watermark
 
 
 def checked_resource(given: object) -> ConfigResource:
-    """Return what has settings. Raises `TypeError`."""
+    """Return the argument if it is a `ConfigResource`. Raises `TypeError`."""
     if not isinstance(given, ConfigResource) or not isinstance(given.name, str):
         raise TypeError(f"A resource is a ConfigResource, such as ConfigResource.topic('flights'), not {shown(given)}.")
     return given
@@ -252,7 +252,7 @@ def describe_configs_request(resource: ConfigResource) -> DescribeConfigsRequest
 
 
 def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
-    """The settings of the one resource asked about, by name. Raises `BrokerError`."""
+    """Return the settings of the one requested resource, by name. Raises `BrokerError`."""
     entries: dict[str, ConfigEntry] = {}
     for result in answer.results:
         raise_for(result.error_code, f"Settings of {result.resource_name}", result.error_message)
@@ -263,13 +263,13 @@ def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
 
 
 def read_groups(answer: ListGroupsResponse) -> list[GroupListing]:
-    """The groups of one broker. Raises `BrokerError`."""
+    """Return the groups of one broker. Raises `BrokerError`."""
     raise_for(answer.error_code, "Listing groups")
     return [GroupListing(found.group_id, found.protocol_type, found.group_state, found.group_type) for found in answer.groups]
 
 
 def read_description(answer: DescribeGroupsResponse) -> GroupDescription:
-    """The one group asked about, as a classic one. Raises `KafkaError`."""
+    """Return the one requested group, as a classic group. Raises `KafkaError`."""
     for group in answer.groups:
         raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
         members = [
@@ -288,7 +288,7 @@ def read_description(answer: DescribeGroupsResponse) -> GroupDescription:
 
 
 def read_consumer_description(answer: ConsumerGroupDescribeResponse) -> GroupDescription | None:
-    """The one group asked about, as one of the consumer protocol; None if it is none. Raises `BrokerError`."""
+    """Return the one requested group if it uses the consumer protocol, else None. Raises `BrokerError`."""
     for group in answer.groups:
         if group.error_code == GROUP_ID_NOT_FOUND:
             continue

@@ -1,6 +1,6 @@
-"""Checks of what users give to methods of clients, so that a mistake is one sentence at once, and not a late or a raw error.
+"""Checks of the arguments that users pass to client methods: a mistake raises one clear sentence at once.
 
-A wrong type raises `TypeError`; a wrong value raises `SettingError`, which is a `ValueError` too. Knows no method.
+A wrong type raises `TypeError`; a wrong value raises `SettingError`, which is also a `ValueError`. The checks depend on no method.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r".+:\d{1,5}$")
 
 
 def shown(value: object) -> str:
-    """Return a short text for a value of a user: nothing of what is inside, which may be a password."""
+    """Return a short text for a user's value. The contents of containers, which may include a password, are not shown."""
     return reprlib.repr(value) if value is None or isinstance(value, str | bytes | int | float) else f"a {type(value).__name__}"
 
 
@@ -34,7 +34,7 @@ def topic_name(name: object) -> str:
 
 
 def subscribed(topics: Iterable[object], pattern: object) -> re.Pattern[str] | None:
-    """Check the arguments of subscribe(), and return its pattern. Raises `TypeError`, `SettingError`."""
+    """Check the arguments of subscribe(), and return the compiled pattern or None. Raises `TypeError`, `SettingError`."""
     for name in map(topic_name, topics):
         if _ADDRESS.match(name):
             raise SettingError(f"{name!r} is no topic's name: the address of a broker is given as bootstrap_servers={name!r}.")
@@ -51,16 +51,16 @@ def subscribed(topics: Iterable[object], pattern: object) -> re.Pattern[str] | N
 
 
 def callback(name: str, given: Name) -> Name:
-    """Return a callback, or None. Raises `TypeError`."""
+    """Return the callback, or None. Raises `TypeError`."""
     if given is not None and not callable(given):
         raise TypeError(f"{name} is a function of the partitions, not {shown(given)}.")
     return given
 
 
 def whole(name: str, value: object, least: int = 0, *, hint: str = "") -> int:
-    """Return a whole number, also one of numpy's. Raises `TypeError`, `SettingError`."""
+    """Return an integer between `least` and 2⁶³ - 1; integers of numpy are accepted. Raises `TypeError`, `SettingError`."""
     try:
-        number = index(value)  # type: ignore[arg-type]  # that is the question
+        number = index(value)  # the call itself is the check
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
@@ -71,36 +71,36 @@ def whole(name: str, value: object, least: int = 0, *, hint: str = "") -> int:
 
 
 def timeout(name: str, value: object) -> int | None:
-    """Return a time in ms, or None for one without end. Raises `TypeError`, `SettingError`."""
+    """Return a timeout in ms, or None for no limit. Raises `TypeError`, `SettingError`."""
     return None if value is None else whole(name, value)
 
 
 def timestamp(value: object) -> int:
-    """Return a time in ms since 1970, or one of those below 0 that mean an end of the log. Raises `TypeError`, `SettingError`."""
+    """Return a timestamp in ms since 1970, or a negative one that means an end of the log. Raises `TypeError`, `SettingError`."""
     return whole("A timestamp", value, MAX_TIMESTAMP)
 
 
 def place(where: object) -> TopicPartition:
-    """Return a partition. Raises `TypeError`, `SettingError`."""
+    """Return a partition as a `TopicPartition`. Raises `TypeError`, `SettingError`."""
     if not isinstance(where, tuple | list) or len(where) != 2 or not isinstance(where[0], str):
         raise TypeError(f"{_PLACE}, not {shown(where)}.")
     return TopicPartition(where[0], whole("The number of a partition", where[1]))
 
 
 def places(partitions: object) -> list[TopicPartition]:
-    """Return partitions. Raises `TypeError`, `SettingError`."""
+    """Return partitions as a list. Raises `TypeError`, `SettingError`."""
     if not isinstance(partitions, Iterable) or isinstance(partitions, str | bytes | TopicPartition):
         raise TypeError(f"{_PLACE}; give a list of these, not {shown(partitions)}.")
     return [place(where) for where in partitions]
 
 
 def by_place(name: str, given: object, value: Callable[[Any], Name]) -> dict[TopicPartition, Name]:
-    """Return a mapping by partition, with its values checked by `value`. Raises `TypeError`, `SettingError`."""
+    """Return a mapping by partition, its values converted by `value`. Raises `TypeError`, `SettingError`."""
     return {place(where): value(each) for where, each in mapping(name, given).items()}
 
 
 def listed(partitions: Sequence[TopicPartition], most: int = 10) -> str:
-    """Return partitions as text for people, the first of them where there are many."""
+    """Return partitions as text for people: the first `most` of them, and the number of the rest."""
     text = ", ".join(f"{where.topic}-{where.partition}" for where in sorted(partitions)[:most])
     return text if len(partitions) <= most else f"{text} and {len(partitions) - most} more"
 
@@ -113,14 +113,14 @@ def mapping(name: str, given: object) -> Mapping[Any, Any]:
 
 
 def several(name: str, given: Iterable[Name]) -> list[Name]:
-    """Return the elements of an iterable, which is not one string. Raises `TypeError`."""
+    """Return the elements of an iterable that is not a string or bytes. Raises `TypeError`."""
     if not isinstance(given, Iterable) or isinstance(given, str | bytes):
         raise TypeError(f"{name} is a list, not {shown(given)}: put it into one.")
     return list(given)
 
 
 def each_is(kind: type[Name], name: str, given: Iterable[Name]) -> list[Name]:
-    """Return the elements of an iterable, all of one class. Raises `TypeError`."""
+    """Return the elements of an iterable, all instances of `kind`. Raises `TypeError`."""
     found: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes | kind) else [given]
     for each in found:
         if not isinstance(each, kind) or each is given:
@@ -137,12 +137,12 @@ def text(name: str, given: object) -> str:
 
 
 def names(name: str, given: Iterable[object]) -> list[str]:
-    """Return names that were given one by one. Raises `TypeError`."""
+    """Return names that were passed as separate arguments. Raises `TypeError`."""
     return [text(name, each) for each in given]
 
 
 def committed(given: object) -> OffsetAndMetadata:
-    """Return an offset to commit, as users give it: bare, or with metadata. Raises `TypeError`, `SettingError`."""
+    """Return an offset to commit from an integer or an `OffsetAndMetadata`. Raises `TypeError`, `SettingError`."""
     if isinstance(given, OffsetAndMetadata):
         whole("An offset", given.offset)
         return given

@@ -1,6 +1,6 @@
-"""How a group's leader assigns partitions to members: range, round robin, sticky and cooperative sticky (KIP-429).
+"""The assignment strategies of a group's leader: range, round robin, sticky and cooperative sticky (KIP-429).
 
-Pure functions from subscriptions to assignments, independent of the order in which members arrive.
+They are pure functions from subscriptions to assignments, independent of the order in which members join.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NO_GENERATION = -1
 
 
 class MemberSubscription(NamedTuple):
-    """What a member subscribes to, and what it owned in the previous generation."""
+    """A member's topics, and the partitions that it owned in the previous generation."""
 
     topics: list[str]
     owned: list[TopicPartition]
@@ -30,7 +30,7 @@ Assign = Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Assignm
 
 
 def _ordered(members: Mapping[str, MemberSubscription]) -> list[str]:
-    """Static members first, by instance id, so that a restart changes nothing."""
+    """Return the members, static ones first, by instance id, so that a restart changes no assignment."""
     return sorted(
         members, key=lambda member: (members[member].group_instance_id is None, members[member].group_instance_id or member, member)
     )
@@ -45,7 +45,7 @@ def _by_topic(members: Mapping[str, MemberSubscription]) -> dict[str, list[str]]
 
 
 def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Each topic separately, in runs of adjacent partitions; the first members take the remainder."""
+    """Assign each topic separately, in runs of adjacent partitions; the first members take the remainder."""
     given: Assignment = {member: [] for member in members}
     for topic, wanting in sorted(_by_topic(members).items()):
         share, extra = divmod(counts.get(topic, 0), len(wanting))
@@ -58,7 +58,7 @@ def assign_range(members: Mapping[str, MemberSubscription], counts: Mapping[str,
 
 
 def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """All partitions of all topics in turn, each to the next member that subscribes to its topic."""
+    """Assign all partitions of all topics in turn, each to the next member that subscribes to its topic."""
     given: Assignment = {member: [] for member in members}
     order = _ordered(members)
     turn = 0
@@ -72,7 +72,7 @@ def assign_round_robin(members: Mapping[str, MemberSubscription], counts: Mappin
 
 
 def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> dict[TopicPartition, str]:
-    """Who owns each partition; if two members claim one, the member of the later generation does."""
+    """Return the owner of each partition; if two members claim one, the owner is the member of the later generation."""
     owners: dict[TopicPartition, str] = {}
     for member in sorted(_ordered(members), key=lambda member: members[member].generation_id):
         subscription = members[member]
@@ -83,7 +83,7 @@ def _still_owned(members: Mapping[str, MemberSubscription], counts: Mapping[str,
 
 
 def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """As balanced as subscriptions allow, moving as few partitions as possible."""
+    """Assign partitions as evenly as subscriptions allow, moving as few as possible."""
     owners = _still_owned(members, counts)
     given: Assignment = {member: [] for member in members}
     for where in sorted(owners):
@@ -95,7 +95,7 @@ def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str
         for partition in range(counts.get(topic, 0))
         if (topic, partition) not in owners
     ]
-    # Topics with few subscribers go first: the others can balance them out.
+    # Topics with few subscribers go first: later topics can even out the imbalance.
     for where in sorted(free, key=lambda where: (len(wanting[where.topic]), where)):
         given[min(wanting[where.topic], key=lambda member: len(given[member]))].append(where)
     _level(given, wanting)
@@ -103,7 +103,7 @@ def assign_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str
 
 
 def _level(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> None:
-    """Move one partition at a time, from a member with more to a subscriber with at least two fewer, until nothing moves."""
+    """Move one partition at a time, from a member to a subscriber with at least two fewer, until none can move."""
     while (move := _next_move(given, wanting)) is not None:
         where, member, poorest = move
         given[member].remove(where)
@@ -120,14 +120,14 @@ def _next_move(given: Assignment, wanting: Mapping[str, Sequence[str]]) -> tuple
 
 
 def assign_cooperative_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
-    """Like sticky, but a partition that moves is left unassigned until its owner has given it up and rejoined (KIP-429)."""
+    """Assign as sticky does, but leave a moving partition unassigned until its owner has revoked it and rejoined (KIP-429)."""
     owners = _still_owned(members, counts)
     target = assign_sticky(members, counts)
     return {member: [where for where in partitions if owners.get(where, member) == member] for member, partitions in target.items()}
 
 
 class AssignmentStrategy(NamedTuple):
-    """`cooperative`: members keep their partitions while they rejoin."""
+    """An assignment function. `cooperative`: members keep their partitions while they rejoin."""
 
     assign: Assign
     cooperative: bool = False
@@ -139,4 +139,4 @@ STRATEGIES: dict[str, AssignmentStrategy] = {
     "sticky": AssignmentStrategy(assign_sticky),
     "cooperative-sticky": AssignmentStrategy(assign_cooperative_sticky, cooperative=True),
 }
-"""By Kafka's names, which members agree on."""
+"""The strategies by the protocol names that members agree on."""

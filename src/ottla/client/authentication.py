@@ -1,6 +1,6 @@
-"""One login over one connection as a machine: which SASL requests are sent, and what their answers mean (KIP-43, 152, 368).
+"""One login over one connection, as a state machine: the SASL requests to send and the meaning of the answers (KIP-43, 152, 368).
 
-Knows messages and the steps of `ottla.sasl`; knows no socket, no time and no other requests.
+The module depends on messages and the steps of `ottla.sasl`, not on sockets, time or other requests.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from ottla.wire.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UN
 
 
 class SaslExchange:
-    """One login. `where` is the broker as HOST:PORT, for sentences.
+    """One login. `where` is the broker as HOST:PORT, for messages.
 
-    `session_lifetime_ms` is how long the broker lets the login count, as it has said last; 0: as long as the connection.
+    `session_lifetime_ms` is the broker's latest limit on the login's lifetime; 0 means the lifetime of the connection.
     """
 
     def __init__(self, name: str, mechanism: ClientMechanism, where: str) -> None:
@@ -26,7 +26,7 @@ class SaslExchange:
         return SaslHandshakeRequest(mechanism=self._name)
 
     def heard_handshake(self, answer: SaslHandshakeResponse) -> None:
-        """Raises `AuthenticationFailed`."""
+        """Check the answer to the handshake. Raises `AuthenticationFailed`, or another `KafkaError`."""
         if answer.error_code == UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(answer.mechanisms) or "none"
             raise AuthenticationFailed(
@@ -41,7 +41,7 @@ class SaslExchange:
         self._check(answer.error_code, None)
 
     def request(self, token: bytes = b"") -> SaslAuthenticateRequest | None:
-        """What to send after the broker's last token; None at the end. May take long. Raises `AuthenticationFailed`."""
+        """Return the request that answers the broker's last token; None at the end. May be slow. Raises `AuthenticationFailed`."""
         try:
             answer = self._mechanism.step(token)
         except SaslFailed as error:
@@ -49,7 +49,7 @@ class SaslExchange:
         return None if answer is None else SaslAuthenticateRequest(auth_bytes=answer)
 
     def heard(self, answer: SaslAuthenticateResponse) -> bytes:
-        """The broker's token. Raises `AuthenticationFailed`."""
+        """Return the broker's token, and store the session lifetime. Raises `AuthenticationFailed`, or another `KafkaError`."""
         self._check(answer.error_code, answer.error_message)
         self.session_lifetime_ms = answer.session_lifetime_ms
         return bytes(answer.auth_bytes)

@@ -1,6 +1,6 @@
-"""How a setting of a client is declared, and the checks that declarations share.
+"""The declaration of client settings, and the checks that declarations share.
 
-A check takes the setting's name and the value given, and returns the value kept. Knows no setting.
+A check takes the setting's name and the given value, and returns the stored value. The module contains no settings.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ottla.client.errors import SettingError
 
 T = TypeVar("T")
 Check = Callable[[str, object], T]
-"""From a setting's name and the value given to the value kept. Raises `SettingError`."""
+"""A function from a setting's name and the given value to the stored value. Raises `SettingError`."""
 
 
 def setting(default: T, check: Check[T], sentence: str, *, given: str = "", secret: bool = False) -> T:
-    """Declare a setting. `given` is the type of what may be given for it, where that is more than the type of what is kept.
+    """Declare a setting. `given` is the type of accepted values, if it is wider than the type of the stored value.
 
-    A `secret` is in no text that shows settings.
+    A `secret` is shown in no text about settings.
     """
     return field(
         default=default, repr=not secret, metadata={"check": check, "sentence": sentence, "given": given, "secret": secret}
@@ -27,7 +27,7 @@ def setting(default: T, check: Check[T], sentence: str, *, given: str = "", secr
 
 
 def anything(name: str, value: object) -> object:
-    """For whoever uses the value to check."""
+    """Return the value unchecked: the code that uses it checks it."""
     return value
 
 
@@ -53,7 +53,7 @@ def text(name: str, value: object) -> str | None:
 
 
 def secret(name: str, value: object) -> str | None:
-    """Text that no sentence repeats."""
+    """Return a text that no message repeats. Raises `SettingError`."""
     if value is not None and not isinstance(value, str):
         raise SettingError(f"{name} must be a string, not a {type(value).__name__}.")
     return value
@@ -66,7 +66,7 @@ def named(name: str, value: object) -> str | None:
 
 
 class OneOf:
-    """A check for a word out of a few, which type checkers know as a `Literal`."""
+    """A check for a word out of a few, which type checkers see as a `Literal`."""
 
     def __init__(self, choices: Iterable[str]) -> None:
         self.choices = tuple(choices)

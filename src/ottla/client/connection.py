@@ -1,6 +1,6 @@
-"""The client's end of one connection as a machine: correlation ids, versions, and which answer belongs to which request.
+"""The client's end of one connection, as a state machine: correlation ids, versions, and the request to which each answer belongs.
 
-Requests become buffers to send; received bytes become answers. Knows no socket and no clock. Brokers answer in order, so an answer
+Requests become buffers to send; received bytes become answers. No socket or clock is used. Brokers answer in order, so an answer
 out of order means that the stream is broken.
 """
 
@@ -25,18 +25,18 @@ from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
 
 _HELLO_VERSION = 3
-"""Higher ones tell more of features, but brokers before Kafka 3.9 would have to be asked again."""
+"""The version of the first ApiVersions request. Version 4 describes features better, but brokers before 3.9 reject it."""
 
 
 FIELD = re.compile(r"\w+")
-"""Of a message, at the beginning of a path."""
+"""The name of a message's field, at the start of a path."""
 
 PASSED_ON = -1
-"""The API key of a request that was given as a whole frame: its answer is handed out as one, too."""
+"""The API key of a request that the caller passed as a whole frame: its answer is also returned as a frame."""
 
 
 class InFlight(NamedTuple):
-    """A request without its answer yet. `token` is the caller's own."""
+    """A request without an answer so far. `token` is the caller's own object."""
 
     correlation_id: int
     api_key: int
@@ -45,21 +45,21 @@ class InFlight(NamedTuple):
 
 
 AnswerBody: TypeAlias = Any
-"""A response message. Its class depends on the request, which is known where the answer is awaited."""
+"""A response message. Its class depends on the request, so static types end here."""
 
 
 class Answer(NamedTuple):
-    """The answer to the request sent with `token`. The class of `body` depends on the API, so static types end here."""
+    """The answer to the request sent with `token`. The class of `body` depends on the API."""
 
     token: object
     body: AnswerBody
 
 
 class ClientConnection:
-    """The machine. `versions`, by API key, is empty until `greeted` has seen the broker's ApiVersions.
+    """The state machine. `versions`, by API key, is empty until `greeted` has read the broker's ApiVersions response.
 
-    `features` are the levels of the cluster's finalized features, by name (KIP-584).
-    With `release`, that Kafka release's versions are spoken without asking, for brokers too old to tell theirs.
+    `features` are the levels of the cluster's finalized features, by name (KIP-584). With `release`, the versions of that Kafka
+    release are used without a request, for brokers without ApiVersions.
     """
 
     def __init__(self, client_id: str | None, release: str | None = None) -> None:
@@ -76,25 +76,25 @@ class ClientConnection:
 
     @property
     def has_only_greeted(self) -> bool:
-        """Whether a first request after ApiVersions waits for its answer."""
+        """Return whether the first request after ApiVersions still waits for its answer."""
         return self._next_id <= 2 and bool(self._sent) and self._sent[0].api_key != API_VERSIONS
 
     @property
     def why_closed(self) -> str:
-        """What may be the matter if the other end closes the connection; empty if nothing is known of that."""
+        """Return a likely reason for a closed connection, to append to messages; empty if there is none."""
         return ""
 
     def failure(self, sent: InFlight, error: BaseException) -> BaseException:
-        """What whoever asked is told when the connection ends by `error` before the answer."""
+        """Return the exception for a request whose connection ended by `error` before the answer."""
         return error
 
     def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
-        """The first request on every connection. Its answer goes to `greeted`."""
+        """Return the buffers of ApiVersions, the first request on every connection. Its answer is passed to `greeted`."""
         body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)
         return self._encode(API_VERSIONS, version, body, token, expect=True)
 
     def greeted(self, body: ApiVersionsResponse) -> bool:
-        """Take in the answer to `hello`. False: the broker is older than the request; send `hello(token, version=0)`."""
+        """Process the answer to `hello`. False: the broker is older than the request; send `hello(token, version=0)`."""
         if body.error_code == UNSUPPORTED_VERSION:
             return False
         if body.error_code:
@@ -104,9 +104,10 @@ class ClientConnection:
         return True
 
     def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
-        """The buffers of a request, in the highest shared version, and not above `most`.
+        """Return the buffers of a request, in the highest shared version, at most `most`.
 
-        Without `expect` no answer will come (acks=0). Raises `NotSupported`, and `SettingError` for what no version can hold.
+        Without `expect` no answer will come (acks=0). Raises `NotSupported`, and `SettingError` for a value that no version can
+        encode.
         """
         version = self.versions.get(api_key)
         if version is None:
@@ -119,7 +120,7 @@ class ClientConnection:
             raise _unsent(body, error) from error
 
     def pass_on(self, token: object) -> None:
-        """Note that a whole frame of the caller's is sent now: the answer to it is the frame that comes, without its size."""
+        """Register a request that the caller sends as a whole frame: its answer is the next frame, without its size."""
         self._sent.append(InFlight(0, PASSED_ON, 0, token))
 
     def _encode(self, api_key: int, version: int, body: Message, token: object, *, expect: bool) -> list[Part]:
@@ -130,18 +131,18 @@ class ClientConnection:
         return parts
 
     def buffer(self) -> memoryview:
-        """Where the socket may write next."""
+        """Return the buffer into which the socket may receive next."""
         return self._reader.buffer()
 
     @property
     def missing_bytes(self) -> int:
-        """How much is still to come of a large answer that has begun; 0 between answers."""
+        """Return the number of missing bytes of a large answer that has begun; 0 between answers."""
         return self._reader.missing_bytes
 
     def filled(self, count: int) -> list[Answer]:
-        """The answers that `count` more bytes complete.
+        """Return the answers that `count` more bytes complete.
 
-        Raises `ConnectionFailed` for a stream that cannot be understood: close the connection then.
+        Raises `ConnectionFailed` for an unreadable stream: close the connection then.
         """
         frames = self._reader.filled(count)
         return [self._answer(frame) for frame in frames] if frames else []
@@ -167,7 +168,7 @@ class ClientConnection:
 
 
 def _unsent(body: Message, error: Unencodable) -> KafkaError:
-    """Whose fault it is that a request cannot be written: the broker's, if another version can hold what is at fault."""
+    """Return `NotSupported` if another version could encode the field at fault, or else `SettingError`."""
     at_fault = FIELD.match(error.path)
     present = next((field.present for field in body.WIRE.fields if at_fault and field.name == at_fault[0]), body.WIRE.valid)
     for version in body.WIRE.valid:

@@ -1,7 +1,7 @@
-"""Which records of a chunk were handed out, and which of those are processed: what commits and positions rest on.
+"""The cursor over a chunk: which records were handed out, and which of them are processed. Commits and positions depend on it.
 
-A record in hand (the one that a loop works on, or those that a poll returned) counts as processed once more records are asked for.
-Records are opened only when needed, and a part at a time where all of them would take too much memory.
+A record in hand (the current one of a loop, or the ones returned by the last poll) counts as processed once more records are
+requested. Records are decoded only when needed, and part by part if all of them would take too much memory.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ottla.records.columns import Columns
 class Cursor:
     """A chunk being handed out. `taken` records were handed out; the last `in_hand` of them are not processed yet.
 
-    All of it is about the part of the chunk that is open; once that is processed, `settle` turns to the next one. A blocking
-    consumer's user runs `each` while the loop commits and drops: both counts change in one assignment.
+    All state is about the chunk's open part; once that is processed, `settle` turns to the next part. The user of a blocking
+    consumer runs `each` on one thread while the event loop commits and drops: both counts change in one assignment.
     """
 
     __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_whole", "counts", "records", "where")
@@ -31,7 +31,7 @@ class Cursor:
     def _begin(self, chunk: Chunk) -> None:
         self.records: list[ConsumerRecord] | None = None
         self.counts = (0, 0)
-        """How many records were handed out, and how many of these are in hand."""
+        """(records handed out, of which in hand)"""
         self._chunk = chunk
         self._rest: Chunk | None = None
         self._stop = chunk.next_offset
@@ -46,7 +46,7 @@ class Cursor:
         return self._dropped or (self._rest is None and self._has_ended())
 
     def _has_ended(self) -> bool:
-        """Whether all of the part that is open was handed out."""
+        """Return whether the whole open part was handed out."""
         return self._whole or (self.records is not None and self.taken >= len(self.records))
 
     def _opened(self) -> list[Columns]:
@@ -56,10 +56,10 @@ class Cursor:
         return part.columns
 
     def open(self) -> list[ConsumerRecord]:
-        """The records, as objects. Raises `BrokerError` (CORRUPT_MESSAGE)."""
+        """Return the records as objects. Raises `BrokerError` (CORRUPT_MESSAGE)."""
         if self.records is None:
             self.records = [record for columns in self._opened() for record in columns.records(self.where)]
-            if self._dropped:  # also by another thread that saw no records yet
+            if self._dropped:  # perhaps by another thread, before the records were decoded
                 del self.records[self.taken :]
         return self.records
 
@@ -79,13 +79,13 @@ class Cursor:
         return columns
 
     def each(self) -> Iterator[ConsumerRecord]:
-        """Hand out the rest one by one; asking for the next marks the one before as processed."""
+        """Yield the rest one by one; requesting the next record marks the previous one as processed."""
         records = self.open()
         while True:
             taken = self.taken
             try:
                 record = records[taken]
-            except IndexError:  # the end, or another thread dropped what was left
+            except IndexError:  # the end, or another thread dropped the rest
                 break
             self.counts = (taken + 1, 1)
             yield record
@@ -93,17 +93,17 @@ class Cursor:
 
     @property
     def held(self) -> bool:
-        """Whether something that was handed out is not processed yet."""
+        """Return whether a record was handed out and is not processed yet."""
         return self.counts[1] > 0 or self._whole
 
     def settle(self) -> None:
-        """Everything handed out is processed."""
+        """Mark all records handed out as processed."""
         self.counts = (self.taken, 0)
         if self._rest is not None and self._has_ended():
             self._begin(self._rest)
 
     def drop(self) -> int:
-        """Hand out nothing more; return the offset where this ends. The partition has moved, or is read from elsewhere."""
+        """Hand out no more records, because the partition was revoked or its position changed. Return the offset of the end."""
         self._stop = self.position()
         self._dropped = True
         self._rest = None
@@ -112,11 +112,11 @@ class Cursor:
         return self._stop
 
     def position(self) -> int:
-        """The offset of the next record to hand out."""
+        """Return the offset of the next record to hand out."""
         return self._stop if self._whole else self._offset(self.taken)
 
     def done(self) -> int:
-        """The offset of the first record that is not processed yet."""
+        """Return the offset of the first record that is not processed yet."""
         taken, in_hand = self.counts
         return self._offset(taken - in_hand)
 

@@ -1,23 +1,23 @@
-"""The exceptions of clients: what failed, Kafka's error code where there is one, and whether trying again can help.
+"""The exceptions of clients: what failed, Kafka's error code if there is one, and whether a retry can succeed.
 
     KafkaError
     ├── BrokerError             a broker answered with an error code
-    │   ├── OffsetOutOfRange    … OFFSET_OUT_OF_RANGE: the records asked for are gone or not written yet
+    │   ├── OffsetOutOfRange    … OFFSET_OUT_OF_RANGE: the requested records are deleted or not written yet
     │   └── UnknownTopic        … UNKNOWN_TOPIC_OR_PARTITION
     ├── ConnectionFailed        no broker could be reached, or the connection broke (retriable; also a ConnectionError)
     ├── TimedOut                no answer within the time allowed (retriable; also a TimeoutError)
-    ├── AuthenticationFailed    TLS or a login failed: broker and client do not trust each other
+    ├── AuthenticationFailed    TLS or SASL failed: broker and client do not trust each other
     ├── NotSupported            the broker is too old, or too new, for a request
     ├── SettingError            a setting is unknown or has a wrong value (also a ValueError)
-    ├── CommitFailed            the group has moved on: another member owns the partitions
-    ├── DeliveryFailed          flush() or close(): records were not written, and nobody has asked for their results
-    ├── TransactionError        a call that fits no transaction, such as a send() outside of one
-    │   ├── TransactionAbortable   the transaction must be aborted, or was; the producer goes on with the next
-    │   └── TransactionFailed      the producer cannot go on: close it
-    │       └── ProducerFenced     … because a newer one has its transactional id, or its transaction took too long
+    ├── CommitFailed            the group has assigned the partitions to other members
+    ├── DeliveryFailed          flush() or close(): records were not written, and no caller has read their errors
+    ├── TransactionError        a call that does not fit the transaction's state, such as a send() outside of one
+    │   ├── TransactionAbortable   the transaction must be aborted, or was; the producer can begin the next
+    │   └── TransactionFailed      the producer cannot continue: close it
+    │       └── ProducerFenced     … because a newer producer has its transactional id, or its transaction timed out
     └── Closed                  the client was closed, or ended by an error
 
-Knows the error table of `ottla.wire.errors`, and no requests. All of them are exported by `ottla`.
+The module depends on the error table of `ottla.wire.errors`, not on requests. `ottla` exports all of these exceptions.
 """
 
 from __future__ import annotations
@@ -64,27 +64,27 @@ class BrokerError(KafkaError):
 
 
 class OffsetOutOfRange(BrokerError):
-    """The records asked for are gone, or not written yet."""
+    """The requested records are deleted, or not written yet."""
 
 
 class UnknownTopic(BrokerError):
-    """The topic or partition does not exist, or this client may not see it."""
+    """The topic or partition does not exist, or this client is not authorized to describe it."""
 
 
 class ConnectionFailed(KafkaError, ConnectionError):
-    """No broker could be reached, or the connection broke before the answer came."""
+    """No broker could be reached, or the connection broke before the answer arrived."""
 
     retriable = True
 
 
 class TimedOut(KafkaError, TimeoutError):
-    """There was no answer within the time allowed."""
+    """No answer arrived within the time allowed."""
 
     retriable = True
 
 
 class AuthenticationFailed(KafkaError):
-    """The broker refused the login or the client's certificate, or the client refused the broker's; trying again does not help."""
+    """The broker refused the login or the client's certificate, or the client refused the broker's. A retry does not help."""
 
     def __init__(self, sentence: str, code: int = UNKNOWN_SERVER_ERROR) -> None:
         super().__init__(sentence)
@@ -92,17 +92,17 @@ class AuthenticationFailed(KafkaError):
 
 
 class NotSupported(KafkaError):
-    """Broker and client share no version of a request."""
+    """Broker and client have no version of a request in common."""
 
 
 class CommitFailed(KafkaError):
-    """Offsets were not committed: the group has moved on and assigned the partitions to other members."""
+    """Offsets were not committed: the group has assigned the partitions to other members."""
 
 
 class DeliveryFailed(KafkaError):
-    """Records were not written, and nobody has asked for their results.
+    """Records were not written, and no caller has read their errors.
 
-    `topics` has their number by topic; the cause is the first error.
+    `topics` maps each topic to its number of lost records; the cause is the first error.
     """
 
     def __init__(self, topics: dict[str, int], counted: str, cause: KafkaError) -> None:
@@ -113,7 +113,7 @@ class DeliveryFailed(KafkaError):
 
 
 class TransactionError(KafkaError):
-    """A call that does not fit the state of the producer's transactions. `code` is that of the cause, or -1."""
+    """A call that does not fit the state of the producer's transactions. `code` is the cause's, or -1."""
 
     def __init__(self, sentence: str, cause: KafkaError | None = None) -> None:
         super().__init__(f"{sentence} The cause: {cause}" if cause is not None else sentence)
@@ -127,15 +127,15 @@ class TransactionAbortable(TransactionError):
 
 
 class TransactionFailed(TransactionError):
-    """The producer cannot go on: close it. What it had not committed is aborted when another one with its id begins."""
+    """The producer cannot continue: close it. The next producer with its transactional id aborts its open transaction."""
 
 
 class ProducerFenced(TransactionFailed):
-    """Another producer with the transactional id has begun, or a transaction was open for too long: close this one (KIP-98)."""
+    """Another producer with the transactional id has begun, or a transaction exceeded its timeout: close this producer (KIP-98)."""
 
 
 class Closed(KafkaError):
-    """The client was closed, or ended by an error, which is the cause then."""
+    """The client was closed, or ended by an error, which is then the cause."""
 
 
 _OWN_CLASS: dict[int, type[BrokerError]] = {
@@ -145,16 +145,16 @@ _OWN_CLASS: dict[int, type[BrokerError]] = {
 
 
 def broker_error(code: int, context: str = "", message: str | None = None) -> BrokerError:
-    """The exception for an error code. `context` says what was tried; `message` is the broker's own text."""
+    """Return the exception for an error code. `context` names the failed operation; `message` is the broker's own text."""
     return _OWN_CLASS.get(code, BrokerError)(code, context, message)
 
 
 def raise_for(code: int, context: str = "", message: str | None = None) -> None:
-    """Raise unless `code` is NONE."""
+    """Raise the exception for `code` unless it is NONE (0)."""
     if code:
         raise broker_error(code, context, message)
 
 
 def pause_ms(error: KafkaError, retry_backoff_ms: int) -> int:
-    """How long to wait before a request that met `error` is sent again: the end of a transaction is never far."""
+    """Return the pause, in ms, before a request that failed with `error` is sent again: CONCURRENT_TRANSACTIONS passes quickly."""
     return min(CONCURRENT_BACKOFF_MS, retry_backoff_ms) if error.code == table.CONCURRENT_TRANSACTIONS else retry_backoff_ms

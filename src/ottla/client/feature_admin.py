@@ -1,4 +1,4 @@
-"""What an admin client asks about the features of a cluster (KIP-584). Makes requests and reads answers; sends nothing."""
+"""An admin client's requests about the features of a cluster (KIP-584). The module sends nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OFF: Final = 0
 
 
 class FeatureDescription(NamedTuple):
-    """A feature of the cluster: the levels that the broker asked can have, and the level in force, 0 for none."""
+    """A feature: the lowest and highest level that the answering broker supports, and the finalized level, 0 for none."""
 
     name: str
     lowest: int
@@ -25,7 +25,7 @@ class FeatureDescription(NamedTuple):
 
 
 class ClusterFeatures(NamedTuple):
-    """The features by name. `epoch` grows with each change; it is -1 where the cluster has no features."""
+    """The features by name. `epoch` grows with each change; it is -1 if the cluster has no features."""
 
     features: dict[str, FeatureDescription]
     epoch: int
@@ -36,7 +36,10 @@ def features_request() -> ApiVersionsRequest:
 
 
 def read_features(answer: ApiVersionsResponse) -> ClusterFeatures:
-    """The features; before version 4, brokers leave out how far those reach that can be off. Raises `BrokerError`."""
+    """Return the features. Raises `BrokerError`.
+
+    Before version 4, brokers omit the supported range of features whose lowest level is 0.
+    """
     raise_for(answer.error_code, "Describing features")
     levels = {found.name: found.max_version_level for found in answer.finalized_features}
     ranges = {found.name: (found.min_version, found.max_version) for found in answer.supported_features}
@@ -62,7 +65,7 @@ def update_features_request(
 
 
 def check_updated(answer: UpdateFeaturesResponse) -> None:
-    """Raise what went wrong, if anything did."""
+    """Raise the first error of the answer, if any."""
     raise_for(answer.error_code, "Updating features", answer.error_message)
     for result in answer.results:
         raise_for(result.error_code, f"Feature {result.feature}", result.error_message)

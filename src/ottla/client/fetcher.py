@@ -1,7 +1,7 @@
-"""A consumer's partitions as a machine: their positions, which fetches to send, and the chunks that wait to be handed out.
+"""A consumer's partitions as a state machine: their positions, the fetches to send, and the chunks ready to be handed out.
 
-Each broker has one fetch in flight at a time, for all of its partitions that have nothing buffered, so that the next chunk arrives
-while one is read. Records stay closed. Takes leaders from the metadata cache; sends nothing itself.
+Each broker has one fetch in flight at a time, for all its partitions without a buffered chunk: the next chunk arrives while one is
+read. Records stay encoded. Leaders come from the metadata cache; the machine sends nothing itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNREADABLE_07 = "No message begins there, or it is damaged: seek to where one be
 
 
 class Chunk(NamedTuple):
-    """Whole batches of one partition. Records below `from_offset` were not asked for; the next chunk begins at `next_offset`."""
+    """Whole batches of one partition. Records below `from_offset` were not requested; the next chunk begins at `next_offset`."""
 
     where: TopicPartition
     pieces: list[memoryview]
@@ -43,7 +43,10 @@ class Chunk(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """One partition. `position`: next offset to hand out; `fetch_offset`: next to fetch; `turn` changes with every seek."""
+    """The state of one partition. `position` is the next offset to hand out, `fetch_offset` the next to fetch.
+
+    `turn` changes with every seek, so that answers to older fetches are ignored.
+    """
 
     where: TopicPartition
     position: int = UNKNOWN_OFFSET
@@ -63,7 +66,7 @@ class Reading:
 
 
 class Fetch(NamedTuple):
-    """A request to send to `node_id`; hand it back with the answer."""
+    """A request to send to `node_id`; pass it back with the answer."""
 
     node_id: int
     request: FetchRequest
@@ -78,7 +81,7 @@ class Fetch(NamedTuple):
 
 @dataclass(slots=True)
 class Fetcher:
-    """The machine. `reset_timestamp`: where to restart when a position is out of range; None makes that an error."""
+    """The state machine. `reset_timestamp` is the new start for a position out of range; None makes that an error."""
 
     metadata: Metadata
     limits: FetchLimits
@@ -86,11 +89,11 @@ class Fetcher:
     check_crcs: bool = True
     retry_backoff_ms: int = 100
     missing_patience_ms: int = 60_000
-    """How long brokers may not know a partition before that is an error: new topics take time to spread."""
+    """The time, in ms, for which a missing partition is no error: new topics take time to spread over brokers."""
     longest_pause_ms: int = 0
-    """How long to leave a partition alone that had nothing new, at most: for brokers that do not wait themselves (Kafka 0.7)."""
+    """The longest pause, in ms, after a fetch without new records, for brokers that do not wait themselves (Kafka 0.7)."""
     unreadable: str = UNREADABLE
-    """What to do about messages that cannot be read."""
+    """The advice to users about unreadable messages."""
     wants_metadata: set[str] = field(default_factory=set)
     failure: KafkaError | None = None
     _readings: dict[TopicPartition, Reading] = field(default_factory=dict)
@@ -99,9 +102,9 @@ class Fetcher:
     _waits: dict[int, int] = field(default_factory=dict)
     _errors: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     _raised: set[TopicPartition] = field(default_factory=set)
-    """Those whose error was raised since it came last, so that they are fetched again."""
+    """The partitions whose current error was raised: they are fetched again."""
     _told: dict[TopicPartition, str] = field(default_factory=dict)
-    """What was raised last of each, while it cannot be read."""
+    """The text of the last raised error of each partition, while the error lasts."""
     _missing_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property
@@ -109,19 +112,19 @@ class Fetcher:
         return self._readings.keys()
 
     def reading(self, where: TopicPartition) -> Reading:
-        """The state of an assigned partition. Raises `KafkaError` for any other."""
+        """Return the state of an assigned partition. Raises `KafkaError` for any other."""
         try:
             return self._readings[where]
         except KeyError:
             raise KafkaError(f"{where.topic}-{where.partition} is not assigned to this consumer.") from None
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these too, once `seek` or `reset` has given them a position."""
+        """Add these partitions. Reading begins once `seek` or `reset` has set a position."""
         for where in partitions:
             self._readings.setdefault(where, Reading(where))
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading these, and drop what is buffered of them."""
+        """Stop reading these partitions, and drop their buffered chunks."""
         for where in partitions:
             if self._readings.pop(where, None) is not None:
                 self._drop_chunks(where)
@@ -132,7 +135,7 @@ class Fetcher:
         self._chunks = deque(chunk for chunk in self._chunks if chunk.where != where)
 
     def fail(self, where: TopicPartition, error: KafkaError) -> None:
-        """Have `take` raise `error` until the partition is read from elsewhere or can be read again."""
+        """Make `take` raise `error` until a seek or a successful fetch of the partition."""
         self._errors[where] = error
         self._raised.discard(where)
 
@@ -142,7 +145,7 @@ class Fetcher:
             self._told.pop(where, None)
 
     def error(self, where: TopicPartition) -> KafkaError | None:
-        """Why a partition cannot be read at the moment, or None."""
+        """Return the error by which a partition cannot be read at present, or None."""
         return self._errors.get(where)
 
     def seek(self, where: TopicPartition, offset: int) -> None:
@@ -151,7 +154,7 @@ class Fetcher:
         reading.position = reading.fetch_offset = offset
 
     def retire(self, where: TopicPartition) -> Reading:
-        """Fetch nothing more and hand nothing out: the partition is about to be revoked. Its position stays."""
+        """Stop fetching and handing out a partition that is about to be revoked. Its position is kept."""
         reading = self.reading(where)
         position = reading.position
         self._restart(where)
@@ -175,11 +178,11 @@ class Fetcher:
         return reading
 
     def to_reset(self) -> dict[TopicPartition, int]:
-        """The partitions whose offset must be looked up, with the timestamp."""
+        """Return the partitions whose offset must be looked up, with the timestamp of each."""
         return {reading.where: reading.reset_to for reading in self._readings.values() if reading.reset_to is not None}
 
     def pause(self, partitions: Iterable[TopicPartition], *, paused: bool = True) -> None:
-        """Fetch nothing more of these and hand nothing out, until resumed (`paused=False`)."""
+        """Fetch and hand out nothing of these partitions until they are resumed (`paused=False`)."""
         for where in partitions:
             self.reading(where).paused = paused
 
@@ -187,7 +190,7 @@ class Fetcher:
         return {reading.where for reading in self._readings.values() if reading.paused}
 
     def fetches(self, now_ms: int) -> list[Fetch]:
-        """The requests to send now."""
+        """Return the requests to send now."""
         by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
         turns: dict[TopicPartition, int] = {}
         full: set[int] = set()
@@ -241,7 +244,7 @@ class Fetcher:
             self.fail(where, error)
 
     def _max_wait_ms(self, node_id: int, some_are_full: bool) -> int:
-        """A fetch leaves out partitions with a chunk buffered: they must not wait long behind idle ones once it is taken."""
+        """Return the fetch's wait, in ms: short if buffered partitions are left out, so that they soon join the next fetch."""
         longest = self.limits.fetch_max_wait_ms
         if not some_are_full:
             return longest
@@ -260,7 +263,7 @@ class Fetcher:
         )
 
     def answered(self, fetch: Fetch, answer: FetchResponse, now_ms: int, version: int = SPOKEN[FETCH][1]) -> None:
-        """The broker answered `fetch`, sent in this version."""
+        """Process the answer to `fetch`, which was sent in this version."""
         self._in_flight.discard(fetch.node_id)
         if answer.error_code:
             self._back_off(fetch.turns, now_ms)
@@ -279,7 +282,7 @@ class Fetcher:
             self.failure = broker_error(codes.CORRUPT_MESSAGE, "Fetching", str(error))
 
     def broken(self, fetch: Fetch, now_ms: int) -> None:
-        """No answer came."""
+        """Process a lost answer."""
         self._in_flight.discard(fetch.node_id)
         self.wants_metadata.update(where.topic for where in fetch.turns)
         self._back_off(fetch.turns, now_ms)
@@ -314,11 +317,11 @@ class Fetcher:
         reading.fetch_offset = seen.next_offset
         reading.buffered += 1
         self._chunks.append(chunk)
-        # Brokers fill answers from the front: a partition that was served moves to the end of the line.
+        # Brokers fill answers from the front: a partition that was served moves to the end.
         self._readings[reading.where] = self._readings.pop(reading.where)
 
     def _unreadable(self, reading: Reading, error: KafkaError, now_ms: int) -> None:
-        """Fetching again may bring the same: wait, and not before the user has seen the error."""
+        """Store the error of an unreadable partition. The next fetch waits for the back-off and for the user to see the error."""
         reading.not_before_ms = now_ms + self.retry_backoff_ms
         self.fail(reading.where, error)
 
@@ -329,14 +332,14 @@ class Fetcher:
         reading.not_before_ms = now_ms + self.retry_backoff_ms
         if code == codes.OFFSET_OUT_OF_RANGE and self.reset_timestamp is not None:
             self.reset(reading.where, self.reset_timestamp)
-        elif error.retriable and code != codes.CORRUPT_MESSAGE:  # a damaged record is damaged tomorrow, too
+        elif error.retriable and code != codes.CORRUPT_MESSAGE:  # a retry does not mend a damaged record
             self.metadata.forget_leader(*reading.where)
             self.wants_metadata.add(reading.where.topic)
         else:
             self.fail(reading.where, error)
 
     def take(self) -> Chunk | None:
-        """The next chunk to hand out, or None. Raises the error that prevents fetching, each time while it lasts."""
+        """Return the next chunk to hand out, or None. Raises the error that prevents fetching, each time while it lasts."""
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
@@ -347,7 +350,7 @@ class Fetcher:
         return chunk
 
     def take_more(self) -> Chunk | None:
-        """The next chunk for a user who has records in hand already, which an error must not take away: that waits for `take`."""
+        """Return the next chunk for a user who has records in hand. An error must not discard them: it waits for `take`."""
         if self.failure is not None or any(self._is_new(where) for where in self._errors):
             return None
         return self._next_chunk()
@@ -364,11 +367,11 @@ class Fetcher:
         return None
 
     def _is_new(self, where: TopicPartition) -> bool:
-        """Whether the user has not heard this of a partition yet. What comes again and again keeps no other records back."""
+        """Return whether the user has not seen this error of a partition. A repeated error does not keep back other records."""
         return self._told.get(where) != str(self._errors[where]) and not self._readings[where].paused
 
     def _raise_error(self, wanted: Callable[[TopicPartition], bool]) -> None:
-        """New errors come before the records of other partitions; errors raised before come after them."""
+        """Raise the first wanted error: new errors come before other partitions' records, raised ones after them."""
         for where, error in self._errors.items():
             if wanted(where) and not self._readings[where].paused:
                 self._raised.add(where)
@@ -377,10 +380,10 @@ class Fetcher:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to hand out and no error to raise."""
+        """Return whether there is no chunk to hand out and no error to raise."""
         return self.failure is None and not self._chunks and not self._errors
 
     def next_wake_ms(self, now_ms: int) -> int | None:
-        """When the next back-off ends, or None."""
+        """Return the time, in ms, at which the next back-off ends, or None."""
         times = [reading.not_before_ms for reading in self._readings.values() if reading.not_before_ms > now_ms]
         return min(times, default=None)

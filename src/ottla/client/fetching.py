@@ -22,7 +22,7 @@ NO_IDS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How much a broker may return, and how long it may wait. Kafka's names and defaults."""
+    """The limits on a fetch: how much a broker may return and how long it may wait, with Kafka's names and defaults."""
 
     fetch_max_bytes: int = 52_428_800
     max_partition_fetch_bytes: int = 1_048_576
@@ -32,7 +32,7 @@ class FetchLimits:
 
 
 class FetchPosition(NamedTuple):
-    """Where to read a partition from. `leader_epoch` is -1 if unknown."""
+    """The position of a fetch in a partition. `leader_epoch` is -1 if unknown."""
 
     offset: int
     leader_epoch: int
@@ -41,8 +41,8 @@ class FetchPosition(NamedTuple):
 class FetchedPartition(NamedTuple):
     """One partition's part of an answer.
 
-    `records`: whole batches; the first may begin before the offset asked for, the last may be torn. `cut_short`: even the first is
-    torn, because it exceeds the limit of the fetch; fetching again will not help (before KIP-74).
+    `records` holds whole batches. The first may begin before the requested offset; the last may be incomplete. `cut_short`: even
+    the first is incomplete, because it exceeds the limit of the fetch; fetching again does not help (before KIP-74).
     """
 
     where: TopicPartition
@@ -127,16 +127,16 @@ def read_fetch(answer: FetchResponse, version: int, ids: Mapping[str, bytes] = N
 
 
 def holds_nothing_more(found: FetchedPartition, offset: int, end: int, *, read_committed: bool) -> bool:
-    """Whether an answer without records proves that compaction has left none from `offset` to `end`.
+    """Return whether an answer without records proves that compaction left none from `offset` to `end`.
 
-    Brokers send what there is below the high watermark, or below the last stable offset for read_committed, one batch at least.
+    Brokers return the records below the high watermark, or with read_committed below the last stable offset: at least one batch.
     """
     readable = found.last_stable_offset if read_committed else found.high_watermark
     return not len(found.records) and found.log_start_offset <= offset and readable >= end
 
 
 def cut_short(where: TopicPartition, offset: int, limits: FetchLimits) -> KafkaError:
-    """The error for a message too large for a broker before KIP-74 to send."""
+    """Return the error for a message that is too large for a broker before KIP-74 to send."""
     return KafkaError(
         f"The message of {where.topic}-{where.partition} at offset {offset} is larger than "
         f"max_partition_fetch_bytes={limits.max_partition_fetch_bytes}: raise that setting."

@@ -1,7 +1,7 @@
-"""From a stream of bytes to whole frames, without copying large ones.
+"""Framing: from a stream of bytes to whole frames, without copying large ones.
 
-Small frames are cut from a staging buffer; a frame that does not fit is received straight into a buffer of its own, so that the
-records of a fetch stay views of what the socket wrote.
+Small frames are cut from a staging buffer. A larger frame is received directly into a buffer of its own, so that the records of a
+fetch stay views of the received bytes.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ STAGING_BYTES = 1 << 16
 SIZE_BYTES = 4
 
 KEPT_BUFFERS = 3
-"""A reader still holds two frames when the next begins to arrive."""
+"""The number of large buffers kept for reuse: a reader still holds two frames when the next begins to arrive."""
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 STEP_BYTES = 256 * 1024
 RARE_AFTER = 32
-"""After so many small frames in a row, large ones are rare: no room is kept for them."""
+"""The number of small frames in a row after which large frames count as rare, and no buffers are kept for them."""
 
 
 class LargeBuffers:
-    """Room for large frames. A few buffers are kept and used again once no view of them is left.
+    """Buffers for large frames. A few are kept, and reused once no view of them is left.
 
-    Fresh memory costs the system more than receiving into it: zeroes are written to it, page by page.
+    Fresh memory costs the system more than receiving into it, because every page is first filled with zeroes.
     """
 
     def __init__(self) -> None:
         self._kept: list[bytearray] = []
 
     def take(self, size: int) -> memoryview:
-        """Room for exactly `size` bytes, with anything in it."""
+        """Return a buffer of exactly `size` bytes, with arbitrary contents."""
         for buffer in self._kept:
             if size <= len(buffer) <= 4 * size and _is_unused(buffer):
                 return memoryview(buffer)[:size]
@@ -40,12 +40,12 @@ class LargeBuffers:
         return memoryview(buffer)[:size]
 
     def forget(self) -> None:
-        """Keep nothing for the next."""
+        """Release all kept buffers."""
         self._kept = []
 
 
 def _is_unused(buffer: bytearray) -> bool:
-    """Whether no view of it is left: only then does Python let a bytearray change its size."""
+    """Return whether no view of the buffer is left: only then does Python let a bytearray change its size."""
     try:
         buffer.append(buffer.pop())
     except BufferError:
@@ -54,8 +54,7 @@ def _is_unused(buffer: bytearray) -> bool:
 
 
 class FrameReader:
-    """Give `buffer()` to the socket to write into, then say `filled(count)`: it returns the frames now complete, without their
-    sizes."""
+    """A reader of frames. The socket receives into `buffer()`; `filled(count)` then returns the completed frames without sizes."""
 
     def __init__(self, max_frame_bytes: int = 1 << 30, *, least_frame_bytes: int = SIZE_BYTES) -> None:
         self._staging = bytearray(STAGING_BYTES)
@@ -67,18 +66,18 @@ class FrameReader:
         self._least_frame_bytes, self._max_frame_bytes = least_frame_bytes, max_frame_bytes
 
     def buffer(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """Return the buffer for the next bytes; it is never empty."""
         if self._large is not None:
             return self._large[self._large_filled :]
         return memoryview(self._staging)[self._end :]
 
     @property
     def missing_bytes(self) -> int:
-        """How much is still to come of a large frame that has begun; 0 between frames."""
+        """Return the number of missing bytes of a large frame that has begun; 0 between frames."""
         return 0 if self._large is None else len(self._large) - self._large_filled
 
     def filled(self, count: int) -> list[Buffer]:
-        """Take note of `count` new bytes. Raises `ConnectionFailed` if a frame claims an impossible size."""
+        """Process `count` new bytes, and return the completed frames. Raises `ConnectionFailed` for an impossible frame size."""
         if self._large is not None:
             return self._filled_large(self._large, count)
         self._end += count

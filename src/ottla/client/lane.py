@@ -1,7 +1,7 @@
-"""The batches of one partition on their way out: order, sequences and retries (KIP-98).
+"""The unsent batches of one partition: order, sequence numbers and retries (KIP-98).
 
-Batches leave in order. Once one must be sent again, nothing leaves until everything in flight has been answered; then the ones to
-repeat go first, in their old order and with their old sequences, so that the broker recognises duplicates.
+Batches are sent in order. Once one must be sent again, none is sent until everything in flight has been answered. Then the repeated
+ones go first, in their old order and with their old sequence numbers, so that the broker recognises duplicates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PRODUCER = struct.Struct(">qhi")
 
 
 class Identity(NamedTuple):
-    """What InitProducerId returned."""
+    """The producer id and epoch that InitProducerId returned."""
 
     producer_id: int
     producer_epoch: int
@@ -34,7 +34,7 @@ class Identity(NamedTuple):
 class Outgoing:
     """An encoded batch. `finish` is called once, with `error` if the records were not written.
 
-    `last_refusal` is why it was last sent back.
+    `last_refusal` is the error of the last failed attempt.
     """
 
     where: TopicPartition
@@ -57,7 +57,7 @@ class Outgoing:
             self.when_done(self)
 
     def identify(self, identity: Identity, sequence: int, *, transactional: bool = False) -> None:
-        """Write the producer and the sequence of the first record into the batch's header, and whether a transaction holds it."""
+        """Write producer id, epoch, first sequence number and, if `transactional`, the transactional bit into the header."""
         self.sequence = sequence
         if transactional:
             self.data[_LOW_ATTRIBUTES] |= TRANSACTIONAL_BIT
@@ -69,7 +69,7 @@ class Outgoing:
 class Lane:
     """The batches of one partition: queued, in flight, and returned to be sent again.
 
-    `refusal` is why none is written: the last error of the first of them, until one is.
+    `refusal` is the last error of the first unwritten batch; None after a batch was written.
     """
 
     where: TopicPartition
@@ -89,7 +89,7 @@ class Lane:
         return not (self.queue or self.under_way or self.returned)
 
     def settle(self) -> None:
-        """Once nothing is in flight, put returned batches back in front of the queue, and restart a sequence that has a gap."""
+        """Once nothing is in flight, return failed batches to the front of the queue, and restart a sequence that has a gap."""
         if self.under_way:
             return
         if self.returned:
@@ -99,19 +99,19 @@ class Lane:
             self.restart()
 
     def restart(self) -> None:
-        """Begin again at sequence 0, under the next identity. Nothing is in flight."""
+        """Restart at sequence number 0, under the next identity. Nothing may be in flight."""
         self.resetting, self.known, self.identity, self.next_sequence = False, False, None, 0
         for batch in self.queue:
             batch.sequence = NO_SEQUENCE
 
     def may_send(self, now_ms: int, max_under_way: int) -> bool:
         held = self.returned or self.resetting
-        # A broker accepts any sequence from a producer it does not know: the first batch must be written before a second leaves.
+        # A broker accepts any sequence number from an unknown producer: the first batch must be written before a second is sent.
         window = max_under_way if self.known or self.identity is None else 1
         return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
 
     def take(self) -> Outgoing:
-        """The next batch, now in flight; with a sequence if the lane has an identity."""
+        """Return the next batch, now in flight; it has a sequence number if the lane has an identity."""
         batch = self.queue.popleft()
         if self.identity is not None and batch.sequence == NO_SEQUENCE:
             batch.identify(self.identity, self.next_sequence, transactional=self.transactional)
@@ -126,7 +126,7 @@ class Lane:
         self.settle()
 
     def end(self, batch: Outgoing, *, written: bool) -> None:
-        """`batch` was written or has failed."""
+        """Remove `batch`, which was written or has failed."""
         if written:
             self.known, self.refusal = True, None
         if batch in self.under_way:
@@ -134,7 +134,7 @@ class Lane:
         self.settle()
 
     def is_first(self, batch: Outgoing) -> bool:
-        """Whether no older batch is still unwritten."""
+        """Return whether no older batch is still unwritten."""
         return all(batch.order <= other.order for other in (*self.under_way, *self.returned))
 
     def expired(self, now_ms: int) -> list[Outgoing]:

@@ -1,4 +1,4 @@
-"""Offsets by time: ListOffsets requests and answers."""
+"""Offsets by timestamp: ListOffsets requests and answers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ottla.client.types import OffsetAndTimestamp, TopicPartition
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 NO_REPLICA = -1
-"""A consumer's replica id. Any other is a follower's, which may see more than consumers."""
+"""The replica id of consumers. Any other id is a follower's, which may see more than consumers."""
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    """Partitions grouped by topic, as most requests need them."""
+    """Yield partitions grouped by topic, the shape of most requests."""
     for topic, group in groupby(sorted(partitions), key=lambda where: where.topic):
         yield topic, list(group)
 
 
 def list_offsets_request(wanted: Mapping[TopicPartition, int], *, read_committed: bool, timeout_ms: int) -> ListOffsetsRequest:
-    """`wanted`: per partition a timestamp in ms, or one of EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP."""
+    """Build the request. `wanted` maps partitions to a timestamp in ms, or to EARLIEST_, LATEST_ or MAX_TIMESTAMP."""
     partition = ListOffsetsRequest.ListOffsetsPartition
     topics = [
         ListOffsetsRequest.ListOffsetsTopic(
@@ -31,9 +31,9 @@ def list_offsets_request(wanted: Mapping[TopicPartition, int], *, read_committed
 
 
 def read_list_offsets(answer: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, int, OffsetAndTimestamp]]:
-    """(partition, error code, offset) of each partition in the answer."""
+    """Yield (partition, error code, offset) for each partition in the answer."""
     for topic in answer.topics:
         for found in topic.partitions:
-            # Version 0 returns a list; one offset was asked for.
+            # Version 0 returns a list; one offset was requested.
             offset = OffsetAndTimestamp(next(iter(found.old_style_offsets), found.offset), found.timestamp, found.leader_epoch)
             yield TopicPartition(topic.name, found.partition_index), found.error_code, offset

@@ -1,4 +1,4 @@
-"""Counts the records that were not written and whose sender has not asked: what `flush` and `close` raise, and the log says."""
+"""The count of failed records whose error no caller has read: for the exceptions of `flush` and `close`, and the log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.client.errors import DeliveryFailed, KafkaError
 
 
 def counted(topics: dict[str, int]) -> str:
-    """Return a number of records by topic for people: "3 records of topic a, 1 of topic b"."""
+    """Return record counts by topic as text for people: "3 records of topic a, 1 of topic b"."""
     found = [f"{count} of topic {topic}" for topic, count in sorted(topics.items()) if count]
     if not found:
         return "no record"
@@ -18,7 +18,7 @@ def counted(topics: dict[str, int]) -> str:
 
 
 class _Tally:
-    """Failures since the last report: records by topic, and the first error."""
+    """The failures since the last report: records by topic, and the first error."""
 
     def __init__(self) -> None:
         self.topics: dict[str, int] = {}
@@ -26,14 +26,14 @@ class _Tally:
 
 
 class Losses:
-    """Failed records by topic. A user's threads ask for outcomes while the loop adds failures: `lock` is held for each change."""
+    """Failed records by topic. User threads read outcomes while the event loop adds failures: `lock` is held for each change."""
 
     def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
         self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
         self._tally = _Tally()
 
     def add(self, batch: PendingBatch, error: KafkaError) -> None:
-        """Count a batch that is about to fail with `error`. Each record counts until its outcome is asked for."""
+        """Count a batch that is about to fail with `error`. Each record counts until a caller reads its outcome."""
         topic = batch.where.topic
         told: set[int] = set()
         with self._lock:
@@ -50,13 +50,13 @@ class Losses:
         batch.on_error_raised = tell
 
     def take(self) -> DeliveryFailed | None:
-        """Return the error for what was counted since the last call, or None without a failure."""
+        """Return the exception for the failures since the last call, or None without one."""
         with self._lock:
             tally, self._tally = self._tally, _Tally()
             topics = {topic: count for topic, count in tally.topics.items() if count}
         return DeliveryFailed(topics, counted(topics), tally.error) if topics and tally.error is not None else None
 
     def seen(self) -> dict[str, int]:
-        """Return the records that count now, by topic."""
+        """Return the current counts of failed records, by topic."""
         with self._lock:
             return {topic: count for topic, count in self._tally.topics.items() if count}

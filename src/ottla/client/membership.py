@@ -1,7 +1,7 @@
-"""A consumer's membership of a group as a machine: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (classic protocol, KIP-429).
+"""A consumer's group membership as a state machine: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (classic protocol, KIP-429).
 
-`next` says what to do, one step at a time; other methods take the result. Knows neither connections nor committing and fetching,
-which steps such as `Revoke` leave to the driver.
+`next` returns one step at a time; the other methods take its result. Connections are unknown here; steps such as `Revoke` leave
+committing and fetching to the driver.
 
     OUT ──join──> (leader: PLANNING ──share out──>) SYNC ──sync──> ADOPT ──revoke, assign──> STABLE ──rebalance──> OUT
 """
@@ -41,7 +41,7 @@ class Phase(Enum):
 
 
 class Ask(NamedTuple):
-    """Send this to the coordinator; hand the answer to `answered`."""
+    """Send this to the coordinator; pass the answer to `answered`."""
 
     api_key: int
     body: Message
@@ -49,31 +49,31 @@ class Ask(NamedTuple):
 
 
 class Revoke(NamedTuple):
-    """Give up these partitions, after committing if that is wanted; then call `revoked`."""
+    """Revoke these partitions, after a commit if auto-commit is on; then call `revoked`."""
 
     partitions: list[TopicPartition]
 
 
 class Lose(NamedTuple):
-    """These partitions are lost, and nothing can be committed for them; call `revoked`."""
+    """Drop these partitions, whose offsets can no longer be committed; then call `revoked`."""
 
     partitions: list[TopicPartition]
 
 
 class Assign(NamedTuple):
-    """These partitions are new; call `assigned` once they are taken over."""
+    """Start reading these new partitions, then call `assigned`."""
 
     partitions: list[TopicPartition]
 
 
 class Lead(NamedTuple):
-    """This member leads the group: find how many partitions these topics have, then call `share_out`."""
+    """Find the partition counts of these topics, as the group's leader; then call `share_out`."""
 
     topics: list[str]
 
 
 class Idle(NamedTuple):
-    """Do nothing until then, or until another method is called."""
+    """Do nothing until this time in ms, or until another method is called."""
 
     until_ms: int
 
@@ -84,7 +84,7 @@ GroupAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
 
 @dataclass(slots=True)
 class Membership:
-    """The machine. `owned`: the assigned partitions. `coordinator_lost`: find the coordinator before the next `Ask`."""
+    """The state machine. `owned` are the assigned partitions. `coordinator_lost`: find the coordinator before the next `Ask`."""
 
     settings: ConsumerSettings
     topics: list[str] = field(default_factory=list)
@@ -103,12 +103,12 @@ class Membership:
     _heartbeat_ms: int = 0
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Subscribe to these topics from now on, by joining again."""
+        """Change the subscription to these topics, by joining again."""
         self.topics = sorted(topics)
         self._rejoin = True
 
     def rejoin(self) -> None:
-        """Join again: something that the assignment depends on has changed, such as the number of partitions."""
+        """Join again, because an input of the assignment has changed, such as the number of partitions."""
         self._rejoin = True
 
     @property
@@ -117,11 +117,11 @@ class Membership:
 
     @property
     def cooperative(self) -> bool:
-        """Whether partitions are kept while joining: only if every offered strategy allows it."""
+        """Return whether partitions are kept while joining: only if every offered strategy allows it."""
         return all(STRATEGIES[name].cooperative for name in self.settings.partition_assignment_strategy)
 
     def next(self, now_ms: int) -> Step:
-        """The next step."""
+        """Return the next step."""
         if self._lost and self.owned:
             return Lose(list(self.owned))
         self._lost = False
@@ -156,7 +156,7 @@ class Membership:
         return Lead(sorted({topic for member in self._members.values() for topic in member.topics}))
 
     def share_out(self, counts: Mapping[str, int]) -> None:
-        """Assign partitions to all members. `counts`: number of partitions by topic, for topics that exist."""
+        """Assign partitions to all members. `counts` maps each existing topic to its number of partitions."""
         self._shares = STRATEGIES[self.protocol].assign(self._members, counts)
         self.phase = Phase.SYNC
 
@@ -177,19 +177,19 @@ class Membership:
         target = set(self._target)
         going = [where for where in self.owned if where not in target]
         if going:
-            # A partition is handed to another member only after this one has rejoined without it (KIP-429).
+            # The coordinator assigns a partition to another member only after this one has rejoined without it (KIP-429).
             self._rejoin = self._rejoin or STRATEGIES[self.protocol].cooperative
             return Revoke(going)
         owned = set(self.owned)
         return Assign([where for where in self._target if where not in owned])
 
     def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """`Revoke` or `Lose` is done."""
+        """Remove the partitions of a finished `Revoke` or `Lose` from `owned`."""
         gone = set(partitions)
         self.owned = [where for where in self.owned if where not in gone]
 
     def assigned(self, now_ms: int) -> None:
-        """`Assign` is done."""
+        """Finish `Assign`: the member is now stable."""
         self.owned = list(self._target)
         self.phase = Phase.STABLE
         self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
@@ -198,7 +198,7 @@ class Membership:
         return self.heartbeat() if now_ms >= self._heartbeat_ms else Idle(self._heartbeat_ms)
 
     def heartbeat(self) -> Ask:
-        """A heartbeat; also to be sent while a `Revoke` takes long."""
+        """Build a heartbeat; also to be sent while a `Revoke` takes long."""
         body = HeartbeatRequest(
             group_id=self.group_id,
             generation_id=self.generation_id,
@@ -216,7 +216,7 @@ class Membership:
     }
 
     def answered(self, answer: GroupAnswer, now_ms: int) -> None:
-        """The coordinator answered. Raises `BrokerError` if the group will never accept this member."""
+        """Process the coordinator's answer. Raises `BrokerError` if the group will never accept this member."""
         if answer.error_code:
             self._refused(answer.error_code, now_ms)
         elif isinstance(answer, JoinGroupResponse):
@@ -229,8 +229,8 @@ class Membership:
             self.member_id = answer.member_id
 
     def _joined(self, answer: JoinGroupResponse) -> None:
-        # What was owned two generations ago may have had another owner since; unless the coordinator assigns (KIP-848), which
-        # gives a partition to nobody before its owner has returned it.
+        # Another member may have owned partitions since a generation that this one missed. That cannot happen if the coordinator
+        # assigns (KIP-848): it assigns a partition only after its owner has returned it.
         self._lost = self._lost or bool(answer.leader and 0 <= self.generation_id < answer.generation_id - 1)
         self.member_id = answer.member_id
         self.generation_id = answer.generation_id
@@ -267,16 +267,16 @@ class Membership:
             self.member_id = ""
 
     def commit_refused(self, code: int, generation_id: int) -> None:
-        """A commit of this generation was refused: the group may have gone on without this member.
+        """Process a refused commit of this generation: the group may have fenced this member.
 
-        While an assignment is pending, its answer will say so.
+        While an assignment is pending, its answer decides.
         """
         waits = self.phase in (Phase.PLANNING, Phase.SYNC)
         if code in _MEMBER_GONE and 0 <= generation_id == self.generation_id and not waits:
             self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)
 
     def broken(self, ask: Ask, error: KafkaError, now_ms: int) -> None:
-        """No answer came. Raises `error` unless it is retriable."""
+        """Process a lost answer. Raises `error` unless it is retriable."""
         if not error.retriable:
             raise error
         self.coordinator_lost = True
@@ -285,12 +285,12 @@ class Membership:
             self.phase = Phase.OUT
 
     def begin_anew(self, now_ms: int) -> None:
-        """A step failed: give up what is owned, which may be half taken over, and join again after a pause."""
+        """Join again after a pause, without the owned partitions: a step failed, and they may be half adopted."""
         self._forget_membership(keep_id=True)
         self._not_before_ms = now_ms + self.settings.retry_backoff_ms
 
     def leave(self) -> Ask | None:
-        """Start over; return the LeaveGroup request if the group knows this member. Static members stay (KIP-345)."""
+        """Reset; return the LeaveGroup request if the group has this member. Static members stay in the group (KIP-345)."""
         known = self.member_id and self.settings.group_instance_id is None
         member_id = self.member_id
         self.phase, self.member_id, self.generation_id, self.owned = Phase.OUT, "", NO_GENERATION, []

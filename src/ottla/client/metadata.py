@@ -1,7 +1,7 @@
-"""What a client knows of the cluster: brokers, topics, and the leader of each partition.
+"""A client's cache of the cluster: brokers, topics, and the leader of each partition.
 
-A cache filled from Metadata answers. It never asks: it says what is missing, and drivers ask. An older leader epoch never replaces
-a newer one (KIP-320), so that the answer of a broker that lags behind does no harm.
+It is filled from Metadata responses and sends nothing: it reports missing entries, which drivers request. An older leader epoch
+never replaces a newer one (KIP-320), so a stale broker's response does no harm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_TOPIC_ID = bytes(16)
 
 
 class PartitionInfo(NamedTuple):
-    """A partition. `leader` is a node's id, or -1 while there is none: `error_code` says why. `replicas`, `isr`: ids of nodes."""
+    """A partition. `leader` is a node id, or -1 with the reason in `error_code`. `replicas` and `isr` are node ids."""
 
     partition: int
     leader: int
@@ -31,7 +31,7 @@ class PartitionInfo(NamedTuple):
 
 
 class TopicInfo(NamedTuple):
-    """A topic with its `partitions` by index, which can be used if `error_code` is 0."""
+    """A topic with its `partitions` by index. It is usable only if `error_code` is 0."""
 
     name: str
     topic_id: bytes
@@ -41,13 +41,13 @@ class TopicInfo(NamedTuple):
 
 
 def metadata_request(topics: Collection[str] | None, *, allow_auto_topic_creation: bool) -> MetadataRequest:
-    """Ask about some topics, or (None) about all."""
+    """Build a request for the metadata of some topics, or of all if `topics` is None."""
     wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
     return MetadataRequest(topics=wanted, allow_auto_topic_creation=allow_auto_topic_creation)
 
 
 class Metadata:
-    """The cache. `nodes` by id, `topics` by name; `version` counts the answers taken in."""
+    """The cache: `nodes` by id, `topics` by name. `version` counts the processed responses."""
 
     def __init__(self) -> None:
         self.nodes: dict[int, Node] = {}
@@ -57,7 +57,7 @@ class Metadata:
         self.version = 0
 
     def update(self, answer: MetadataResponse, *, whole: bool = False) -> None:
-        """Take in an answer. Topics that it does not name are kept, or dropped if the `whole` cluster was asked about."""
+        """Process a response. Topics that it does not name are kept, or dropped if the `whole` cluster was requested."""
         if answer.brokers:
             self.nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in answer.brokers}
         self.cluster_id = answer.cluster_id
@@ -81,7 +81,7 @@ class Metadata:
         return TopicInfo(name, topic.topic_id, topic.error_code, topic.is_internal, partitions)
 
     def leader(self, topic: str, partition: int) -> int:
-        """The node id of the leader, or -1 while no reachable leader is known."""
+        """Return the node id of the leader, or -1 while no reachable leader is known."""
         known = self.topics.get(topic)
         found = known.partitions.get(partition) if known else None
         return found.leader if found is not None and found.leader in self.nodes else NO_LEADER
@@ -97,19 +97,19 @@ class Metadata:
         return known.topic_id if known is not None else NO_TOPIC_ID
 
     def partition_count(self, topic: str) -> int:
-        """The number of partitions; 0 while the topic is unknown."""
+        """Return the number of partitions; 0 while the topic is unknown."""
         known = self.topics.get(topic)
         return len(known.partitions) if known is not None and known.error_code == NONE else 0
 
     def check(self, topics: Iterable[str]) -> None:
-        """Raise the error of the first of `topics` that cannot be used."""
+        """Raise the error of the first of `topics` that is not usable."""
         for topic in topics:
             known = self.topics.get(topic)
             code = UNKNOWN_TOPIC_OR_PARTITION if known is None else known.error_code
             raise_for(code if code or self.partition_count(topic) else LEADER_NOT_AVAILABLE, f"Topic {topic}")
 
     def partition_error(self, topic: str, partition: int) -> int:
-        """Why a partition has no leader, according to brokers; NONE if none was asked yet."""
+        """Return the error code by which a partition has no leader; NONE if no broker has described its topic yet."""
         known = self.topics.get(topic)
         if known is None or known.error_code:
             return NONE if known is None else known.error_code
@@ -121,28 +121,28 @@ class Metadata:
         return [TopicPartition(topic, index) for index in sorted(known.partitions)] if known else []
 
     def has(self, topic: str, partition: int) -> bool:
-        """Whether a known topic has a partition."""
+        """Return whether a known topic has this partition."""
         known = self.topics.get(topic)
         return known is not None and partition in known.partitions
 
     def numbers(self, topic: str) -> str:
-        """The partitions of a known topic, for people: "0 to 5"."""
+        """Return the partition numbers of a known topic, for people: "0 to 5"."""
         found = [where.partition for where in self.partitions(topic)]
         is_run = found == list(range(len(found)))
         return f"0 to {len(found) - 1}" if is_run else ", ".join(map(str, found))
 
     def missing(self, topics: Iterable[str]) -> list[str]:
-        """Those of `topics` about which nothing usable is known."""
+        """Return the topics that have no usable metadata."""
         return [topic for topic in topics if not self.partition_count(topic)]
 
     def forget_leader(self, topic: str, partition: int) -> None:
-        """The broker named as leader denied it: send nothing until metadata names a leader again."""
+        """Remove a leader that denied its leadership: nothing is sent until metadata names a leader again."""
         known = self.topics.get(topic)
         if known is not None and partition in known.partitions:
             known.partitions[partition] = known.partitions[partition]._replace(leader=NO_LEADER)
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
-        """Partitions grouped by leader, and those without one."""
+        """Return partitions grouped by leader, and the partitions without one."""
         grouped: dict[int, list[TopicPartition]] = {}
         leaderless: list[TopicPartition] = []
         for where in partitions:

@@ -1,4 +1,4 @@
-"""How far replicas on the move have come: bytes there, bytes to come, rate and time left. Pure: told what brokers hold and when."""
+"""The progress of moving replicas: bytes copied, bytes to come, rate and time left. Sizes and times are passed in."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ottla.client.replica_admin import LogDir, PartitionReassignment
 from ottla.client.types import TopicPartition
 
 WINDOW_MS: Final = 30_000
-"""The rate is that of so long."""
+"""The window of the rate, in ms."""
 
 
 class HowFar(NamedTuple):
-    """`bytes_copied` of `bytes_in_all`; the rate is 0, and the time left None, until something was seen to grow."""
+    """Progress: `bytes_copied` of `bytes_in_all`. Until a size has grown, the rate is 0 and the time left None."""
 
     partitions: int
     partitions_moved: int
@@ -25,12 +25,12 @@ class HowFar(NamedTuple):
 
 
 class MoveProgress:
-    """Follows the moves of some partitions, however many were under way before."""
+    """The moves of some partitions, however many other moves are under way."""
 
     def __init__(self, partitions: Sequence[TopicPartition]) -> None:
         self._partitions = list(partitions)
         self._sizes: dict[TopicPartition, tuple[int, int]] = {}
-        """(bytes copied, bytes in all) of each, as last seen."""
+        """(bytes copied, bytes in all) of each partition, at the last update."""
         self._seen: deque[tuple[int, int]] = deque()
 
     def look(
@@ -39,7 +39,7 @@ class MoveProgress:
         log_dirs: Mapping[int, Sequence[LogDir]],
         now_ms: int,
     ) -> HowFar:
-        """`moving`: those still under way. `log_dirs`: what brokers hold of them. `now_ms`: by a clock that never goes back."""
+        """Return the progress from the partitions still `moving`, their replicas in `log_dirs`, and a monotonic clock."""
         held = _sizes(log_dirs)
         for where, move in moving.items():
             whole = max((held.get((where, node), 0) for node in move.replicas if node not in move.adding), default=0)

@@ -17,12 +17,12 @@ NOTHING_COMMITTED = -1
 
 
 def committable(offsets: Mapping[Place, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return offsets to commit, as users give them: bare, or with metadata. Raises `TypeError`, `SettingError`."""
+    """Return offsets to commit from integers or `OffsetAndMetadata`. Raises `TypeError`, `SettingError`."""
     return by_place("offsets", offsets, committed)
 
 
 def commit_request(member: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> OffsetCommitRequest:
-    """Commit `offsets` as a member, or for a group without members."""
+    """Build the request that commits `offsets` as a member, or for a group without members."""
     partition = OffsetCommitRequest.OffsetCommitRequestPartition
     topics = [
         OffsetCommitRequest.OffsetCommitRequestTopic(
@@ -54,7 +54,7 @@ def transaction_commit_request(
     member: ConsumerGroupMetadata,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> TxnOffsetCommitRequest:
-    """Commit `offsets` of a group as part of a producer's transaction (KIP-98, 447)."""
+    """Build the request that commits `offsets` of a group as part of a producer's transaction (KIP-98, 447)."""
     partition = TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition
     topics = [
         TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic(
@@ -84,14 +84,14 @@ def transaction_commit_request(
 
 
 def read_transaction_commit(answer: TxnOffsetCommitResponse) -> Iterator[tuple[TopicPartition, int]]:
-    """(partition, error code) of each partition in the answer."""
+    """Yield (partition, error code) for each partition in the answer."""
     for topic in answer.topics:
         for part in topic.partitions:
             yield TopicPartition(topic.name, part.partition_index), part.error_code
 
 
 def read_commit(answer: OffsetCommitResponse) -> Iterator[tuple[TopicPartition, int]]:
-    """(partition, error code) of each partition in the answer."""
+    """Yield (partition, error code) for each partition in the answer."""
     for topic in answer.topics:
         for part in topic.partitions:
             yield TopicPartition(topic.name, part.partition_index), part.error_code
@@ -100,7 +100,7 @@ def read_commit(answer: OffsetCommitResponse) -> Iterator[tuple[TopicPartition, 
 def fetch_offsets_request(
     group_id: str, partitions: Iterable[TopicPartition] | None, *, require_stable: bool = True
 ) -> OffsetFetchRequest:
-    """Ask for the committed offsets of `partitions`, or (None) of all."""
+    """Build the request for the committed offsets of `partitions`, or of all if None."""
     topic = OffsetFetchRequest.OffsetFetchRequestTopic
     topics = None
     if partitions is not None:
@@ -109,10 +109,10 @@ def fetch_offsets_request(
 
 
 def read_fetch_offsets(answer: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, int, OffsetAndMetadata]]:
-    """(partition, error code, offset) of each partition in the answer; check its own `error_code` first."""
+    """Yield (partition, error code, offset) for each partition in the answer. Check the answer's own `error_code` first."""
     for topic in answer.topics:
         for part in topic.partitions:
             found = OffsetAndMetadata(part.committed_offset, part.metadata or "", part.committed_leader_epoch)
-            # Version 0 answers with this error where nothing was committed.
+            # Version 0 answers with this error if nothing was committed.
             missing = part.error_code == UNKNOWN_TOPIC_OR_PARTITION and part.committed_offset == NOTHING_COMMITTED
             yield TopicPartition(topic.name, part.partition_index), NONE if missing else part.error_code, found

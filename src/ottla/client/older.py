@@ -1,7 +1,7 @@
-"""Requests and records for older brokers: message sets in place of batches, and fields that older versions lack.
+"""Conversions for older brokers: message sets in place of batches, and requests without the fields that older versions lack.
 
-Connections pass every request through `fitted` before encoding it; readers pass fetched records through `as_batches`. Knows what
-versions differ in, not which one a broker speaks.
+Connections pass every request through `fitted` before encoding it; readers pass fetched records through `as_batches`. The module
+contains the differences between versions; callers choose the version.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ BATCHES_FROM_PRODUCE: Final = 3
 TIMES_FROM_PRODUCE: Final = 2
 CREATION_FROM_METADATA: Final = 4
 STABLE_FROM_OFFSET_FETCH: Final = 7
-"""From this version on, offsets of open transactions can be held back (KIP-447)."""
+"""The version from which offsets of open transactions can be held back (KIP-447)."""
 SEVERAL_FROM_LEAVE_GROUP: Final = 3
-"""From this version on, several members can leave at once (KIP-345)."""
+"""The version from which several members can leave at once (KIP-345)."""
 WHOLE_FROM_FETCH: Final = 3
-"""From this version on, the first message is sent whole, however large (KIP-74)."""
+"""The version from which the first message is returned whole, however large (KIP-74)."""
 SEVERAL_FROM_FIND_COORDINATOR: Final = 4
-"""From this version on, the coordinators of several keys can be asked for at once (KIP-699)."""
+"""The version from which one request finds the coordinators of several keys (KIP-699)."""
 UPGRADE_TYPES_FROM_UPDATE_FEATURES: Final = 1
-"""From this version on, a downgrade is safe or unsafe, and can be tried only (KIP-778)."""
+"""The version from which a downgrade is safe or unsafe, and can be validated only (KIP-778)."""
 NO_HEADERS_BYTES: Final = 1
-"""What a record without headers takes for its count of headers."""
+"""The size of the header count in a record without headers, in bytes."""
 ENTRY_BYTES, MAGIC_AT, SIZE_AT, OLDEST_BATCH = 12, 16, 8, 2
 
 
 def fitted(version: int, body: Message) -> Message:
-    """The request as this version can express it. Raises `NotSupported` where it cannot."""
+    """Return the request as this version can express it. Raises `NotSupported` if the version cannot."""
     if isinstance(body, ProduceRequest) and version < BATCHES_FROM_PRODUCE:
         return _produce(body, magic=1 if version >= TIMES_FROM_PRODUCE else 0)
     if isinstance(body, MetadataRequest) and version < CREATION_FROM_METADATA:
-        # Null means all topics from version 1 on; before that, the empty list does. Every older request may create topics.
+        # From version 1 on, null means all topics; before, the empty list does. Every older request may create topics.
         return replace(body, topics=body.topics if version else body.topics or [], allow_auto_topic_creation=True)
     if isinstance(body, OffsetFetchRequest) and version < STABLE_FROM_OFFSET_FETCH:
         return replace(body, require_stable=False)
@@ -82,7 +82,7 @@ def _produce(body: ProduceRequest, magic: int) -> ProduceRequest:
 
 
 def message_set(batch: Buffer, magic: int) -> bytes:
-    """Batches as a message set of an older format. Raises `NotSupported` for what that format lacks."""
+    """Convert batches to a message set of an older format. Raises `NotSupported` for contents that the format lacks."""
     if max(open_batches(batch).span_column(HEADERS_SIZE), default=0) > NO_HEADERS_BYTES:
         raise NotSupported("Record headers came with Kafka 0.11, and the broker is older: leave them out, or use a newer one.")
     try:
@@ -92,7 +92,7 @@ def message_set(batch: Buffer, magic: int) -> bytes:
 
 
 def as_batches(records: memoryview) -> memoryview:
-    """Fetched records as whole batches: message sets of older formats are rewritten, with their offsets and times.
+    """Convert fetched records to whole batches: message sets of older formats keep their offsets and timestamps.
 
     Raises `BadBatch` for messages that cannot be read.
     """
@@ -109,7 +109,7 @@ def as_batches(records: memoryview) -> memoryview:
 
 
 def _end_of_messages(records: memoryview) -> int:
-    """Where the first batch begins behind messages of older formats; a torn message at the end counts as a message."""
+    """Return the position of the first batch after messages of older formats; a torn last message counts as a message."""
     at = 0
     while at + MAGIC_AT < len(records) and records[at + MAGIC_AT] < OLDEST_BATCH:
         at += ENTRY_BYTES + int.from_bytes(records[at + SIZE_AT : at + ENTRY_BYTES], "big")

@@ -1,4 +1,4 @@
-"""What a chunk opens to, a part at a time where all of it is too much for memory, or something in it cannot be opened. Pure."""
+"""The decoding of a chunk, part by part if the whole is too large for memory or partly damaged. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ottla.records.columns import Columns, open_batches
 from ottla.wire.errors import CORRUPT_MESSAGE
 
 TOGETHER_BYTES: Final = 64 * 1024 * 1024
-"""What compressed batches may open to together. One that opens to more is opened alone."""
+"""The bytes to which compressed batches may expand together. A batch that expands to more is decoded alone."""
 
 
 class OpenedPart(NamedTuple):
-    """The first records of a chunk, and what is left of it, if anything."""
+    """The first records of a chunk, and the rest of the chunk, or None."""
 
     columns: list[Columns]
     rest: Chunk | None
 
 
 def open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
-    """The chunk's records as columns, all of them where that works; `one_by_one` tells that it does not.
+    """Return the chunk's records as columns, all of them if possible; `one_by_one` says that it is not.
 
-    Raises `BrokerError` (CORRUPT_MESSAGE) for a first batch that cannot be opened; a later one is left for the next part.
+    Raises `BrokerError` (CORRUPT_MESSAGE) for a first batch that cannot be decoded; a later one is left for the next part.
     """
     if not one_by_one:
         left_bytes, opened = TOGETHER_BYTES, []
@@ -36,14 +36,14 @@ def open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
                 left_bytes -= _new_bytes(columns)
                 opened.append(columns)
         except (BadBatch, CodecFailed):
-            pass  # together it is too much, or one of them is damaged: that shows below
+            pass  # too large together, or one batch is damaged: decode one by one below
         else:
             return OpenedPart([columns for columns in opened if columns.record_count], None)
     return _first_batches(chunk)
 
 
 def _first_batches(chunk: Chunk) -> OpenedPart:
-    """As many batches as open to little enough together, and that can be opened; the first one at least."""
+    """Decode the first batches, up to the memory limit or the first damaged one, but at least one."""
     opened: list[Columns] = []
     sum_bytes = 0
     for index, piece in enumerate(chunk.pieces):
@@ -63,13 +63,13 @@ def _first_batches(chunk: Chunk) -> OpenedPart:
 
 
 def _from(chunk: Chunk, index: int, position: int, header: BatchHeader) -> Chunk:
-    """What is left of a chunk from a batch on."""
+    """Return the rest of a chunk from a batch on."""
     pieces = [chunk.pieces[index][position:], *chunk.pieces[index + 1 :]]
     return chunk._replace(pieces=pieces, from_offset=max(chunk.from_offset, header.base_offset))
 
 
 def _new_bytes(columns: Columns) -> int:
-    """What was opened; batches without a codec are views of what was fetched."""
+    """Return the number of decompressed bytes; uncompressed batches are views of the fetched bytes."""
     return sum(len(run.data) for run in columns.runs if run.header.codec)
 
 

@@ -1,4 +1,4 @@
-"""How far a consumer has come: what was handed out, and what of it is processed."""
+"""A consumer's progress: the records handed out, and which of them are processed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.client.types import OffsetAndMetadata, TopicPartition
 
 
 class Progress:
-    """The cursors over a fetcher's chunks. A partition without a cursor is where the fetcher says."""
+    """The cursors over a fetcher's chunks. A partition without a cursor is at the fetcher's position."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
@@ -22,25 +22,25 @@ class Progress:
         return cursor
 
     def settle(self) -> None:
-        """Everything handed out so far is processed."""
+        """Mark all records handed out so far as processed."""
         for cursor in self._cursors:
             cursor.settle()
         self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
 
     def left_over(self) -> Cursor | None:
-        """A cursor with more to hand out, or None."""
+        """Return a cursor with more records to hand out, or None."""
         paused = self._fetcher.paused()
         return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
 
     def holds(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether records of these were handed out and are not processed yet."""
+        """Return whether records of these partitions were handed out and are not processed yet."""
         asked = set(partitions)
         return any(cursor.held for cursor in self._cursors if cursor.where in asked)
 
     def cut_short(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing more of these: they are about to be revoked. Their positions stay behind what was handed out."""
+        """Hand out no more records of partitions that are about to be revoked. Positions stay after the last record handed out."""
         for where in partitions:
-            # Before the cursors are dropped, which the position depends on.
+            # This comes before the cursors are dropped: the position depends on them.
             position = self.position(where)
             self._fetcher.retire(where).position = position
         going = set(partitions)
@@ -49,7 +49,7 @@ class Progress:
                 cursor.drop()
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out nothing more of these."""
+        """Hand out no more records of these partitions."""
         gone = set(partitions)
         for cursor in self._cursors:
             if cursor.where in gone:
@@ -57,16 +57,16 @@ class Progress:
         self._cursors = [cursor for cursor in self._cursors if cursor.where not in gone]
 
     def position(self, where: TopicPartition) -> int:
-        """The offset of the next record to hand out; -1 if unknown yet."""
+        """Return the offset of the next record to hand out; -1 if still unknown."""
         going = [cursor.position() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
         return min(going, default=self._fetcher.reading(where).position)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit if everything handed out counts."""
+        """Return the offsets to commit if all records handed out count."""
         return self._known((where, self.position(where)) for where in self._fetcher.partitions)
 
     def done(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit if only processed records count."""
+        """Return the offsets to commit if only processed records count."""
         wanted = list(self._fetcher.partitions if partitions is None else partitions)
         return self._known((where, self._done(where)) for where in wanted if where in self._fetcher.partitions)
 

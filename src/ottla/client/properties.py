@@ -1,6 +1,6 @@
-"""Settings of clients as texts with Kafka's names, such as a file for `--command-config` or the options of a Spark job.
+"""Client settings as texts with Kafka's names, for example from a file for `--command-config` or the options of a Spark job.
 
-Knows the declarations of settings; reads no file.
+The module depends on the declarations of settings; it reads no file.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ottla.client.security import SecureSettings
 
 
 def names_of(kind: type[SecureSettings]) -> dict[str, Field[Any]]:
-    """The settings that a text can say, by Kafka's names."""
+    """Return the settings that can be given as text, by Kafka's names."""
     return {each.name.replace("_", "."): each for each in fields(kind) if not str(each.type).startswith(("object", "Callable"))}
 
 
 def values_of(kind: type[SecureSettings], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Keyword arguments of a client. What `kind` does not know is left out. Raises `SettingError`."""
+    """Return keyword arguments for a client. Settings that `kind` does not declare are left out. Raises `SettingError`."""
     known = names_of(kind)
     return {known[name].name: _value(name, text, known[name].default) for name, text in texts.items() if name in known}
 

@@ -1,4 +1,4 @@
-"""What an admin client asks about quotas of clients (KIP-546). Makes requests and reads answers; sends nothing."""
+"""An admin client's requests about client quotas (KIP-546). The module sends nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ottla.wire.api.describe_client_quotas import DescribeClientQuotasRequest, D
 
 EXACTLY, THE_DEFAULT = 0, 1
 DEFAULT: Final = ""
-"""Stands for all of a kind that have no quota of their own."""
+"""The default entity: all users, client ids or addresses without a quota of their own."""
 
 
 class QuotaOf(NamedTuple):
-    """For whom quotas are: a user, a client id, both together, or an address. `DEFAULT` ("") is all of the kind."""
+    """The entity of a quota: a user, a client id, both together, or an address. `DEFAULT` ("") is the default entity."""
 
     user: str | None = None
     client_id: str | None = None
@@ -27,7 +27,7 @@ class QuotaOf(NamedTuple):
 
 
 class ClientQuota(NamedTuple):
-    """The quotas of somebody, by Kafka's names: producer_byte_rate, request_percentage and so on."""
+    """The quotas of an entity, by Kafka's names: producer_byte_rate, request_percentage and so on."""
 
     entity: QuotaOf
     quotas: dict[str, float]
@@ -40,7 +40,7 @@ def _named(entity: QuotaOf) -> Iterator[tuple[str, str]]:
 
 
 def describe_quotas_request(entity: QuotaOf) -> DescribeClientQuotasRequest:
-    """For all whose quotas name what `entity` names, and perhaps more; without a name, all there are."""
+    """Build the request for entities that include all names of `entity`, and perhaps more; without a name, for all."""
     component = DescribeClientQuotasRequest.ComponentData
     return DescribeClientQuotasRequest(
         components=[
@@ -51,7 +51,7 @@ def describe_quotas_request(entity: QuotaOf) -> DescribeClientQuotasRequest:
 
 
 def read_quotas(answer: DescribeClientQuotasResponse) -> list[ClientQuota]:
-    """The quotas, sorted by whom they are for. Raises `BrokerError`."""
+    """Return the quotas, sorted by entity. Raises `BrokerError`."""
     raise_for(answer.error_code, "Describing quotas", answer.error_message)
     found = []
     for entry in answer.entries or ():
@@ -62,7 +62,7 @@ def read_quotas(answer: DescribeClientQuotasResponse) -> list[ClientQuota]:
 
 
 def alter_quotas_request(entity: QuotaOf, quotas: Mapping[str, float | None], *, validate_only: bool) -> AlterClientQuotasRequest:
-    """To set these quotas, and to remove those that are None."""
+    """Build the request that sets these quotas, and removes the ones that are None."""
     made = AlterClientQuotasRequest
     named = [made.EntityData(entity_type=kind, entity_name=name or None) for kind, name in _named(entity)]
     ops = [made.OpData(key=key, value=value or 0.0, remove=value is None) for key, value in mapping("quotas", quotas).items()]
@@ -70,6 +70,6 @@ def alter_quotas_request(entity: QuotaOf, quotas: Mapping[str, float | None], *,
 
 
 def check_quotas(answer: AlterClientQuotasResponse) -> None:
-    """Raise what went wrong, if anything did."""
+    """Raise the first error of the answer, if any."""
     for entry in answer.entries:
         raise_for(entry.error_code, "Altering quotas", entry.error_message)

@@ -1,6 +1,6 @@
-"""What an admin client asks about replicas: who leads, where they are and how large, and that they move (KIP-113, 183, 455, 460).
+"""An admin client's requests about replicas: leaders, placement, sizes and reassignment (KIP-113, 183, 455, 460).
 
-Makes requests and reads answers; sends nothing.
+The module builds requests and reads answers; it sends nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 class PartitionReassignment(NamedTuple):
-    """A partition on the move: all its replicas by node id, and which of them come and go."""
+    """A partition under reassignment: all its replicas by node id, and the ones being added and removed."""
 
     replicas: list[int]
     adding: list[int]
@@ -30,21 +30,21 @@ class PartitionReassignment(NamedTuple):
 
     @property
     def target(self) -> list[int]:
-        """The replicas that it will have."""
+        """Return the replicas after the reassignment."""
         return [node_id for node_id in self.replicas if node_id not in self.removing]
 
 
 class ReplicaOnDisk(NamedTuple):
-    """What a broker holds of a partition. `offset_lag`: how far it is behind the high watermark, or behind the leader's log."""
+    """A replica on a broker's disk. `offset_lag` is its lag behind the high watermark, or behind the current replica's log end."""
 
     size_bytes: int
     offset_lag: int
     is_future: bool
-    """Whether it is a copy in the making, that will take the place of one in another directory."""
+    """Whether this is a future replica: a copy that will replace the one in another directory."""
 
 
 class LogDir(NamedTuple):
-    """A directory of a broker. `error_code` tells why nothing is known of it; sizes are -1 where a broker is too old to tell."""
+    """A log directory of a broker. `error_code` is why its replicas are unknown. Sizes are in bytes, -1 from older brokers."""
 
     path: str
     error_code: int
@@ -56,7 +56,7 @@ class LogDir(NamedTuple):
 def reassignments_request(
     targets: Mapping[TopicPartition, Sequence[int] | None], timeout_ms: int
 ) -> AlterPartitionReassignmentsRequest:
-    """`targets`: the replicas that partitions are to have, the preferred leader first; None cancels a move."""
+    """Build the request. `targets` maps partitions to their new replicas, the preferred leader first; None cancels."""
     partition = AlterPartitionReassignmentsRequest.ReassignablePartition
     topics = [
         AlterPartitionReassignmentsRequest.ReassignableTopic(
@@ -69,7 +69,7 @@ def reassignments_request(
 
 
 def checked_replicas(given: Sequence[int] | None) -> list[int] | None:
-    """Return node ids, or None. Raises `TypeError`."""
+    """Return node ids as a list, or None. Raises `TypeError`."""
     return None if given is None else several("The replicas of a partition", given)
 
 
@@ -78,7 +78,7 @@ def _listed(replicas: Sequence[int] | None) -> list[int] | None:
 
 
 def check_reassigned(answer: AlterPartitionReassignmentsResponse) -> None:
-    """Raise the first partition's error, if one has any."""
+    """Raise the first partition's error, if any."""
     raise_for(answer.error_code, "Moving replicas", answer.error_message)
     for topic in answer.responses:
         for each in topic.partitions:
@@ -86,7 +86,7 @@ def check_reassigned(answer: AlterPartitionReassignmentsResponse) -> None:
 
 
 def list_reassignments_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int) -> ListPartitionReassignmentsRequest:
-    """Ask about some partitions, or (None) about all."""
+    """Build the request for the reassignments of some partitions, or of all if None."""
     topic = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
     topics = None
     if partitions is not None:
@@ -96,7 +96,7 @@ def list_reassignments_request(partitions: Iterable[TopicPartition] | None, time
 
 
 def read_reassignments(answer: ListPartitionReassignmentsResponse) -> dict[TopicPartition, PartitionReassignment]:
-    """The partitions that are on the move. Raises `BrokerError`."""
+    """Return the partitions under reassignment. Raises `BrokerError`."""
     raise_for(answer.error_code, "Listing what moves", answer.error_message)
     return {
         TopicPartition(topic.name, each.partition_index): PartitionReassignment(
@@ -108,7 +108,7 @@ def read_reassignments(answer: ListPartitionReassignmentsResponse) -> dict[Topic
 
 
 def elect_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int, *, unclean: bool) -> ElectLeadersRequest:
-    """Have some partitions elect their leaders, or (None) all."""
+    """Build the request that elects leaders of some partitions, or of all if None."""
     asked = None
     if partitions is not None:
         grouped = by_topic(dict.fromkeys(partitions))
@@ -120,7 +120,7 @@ def elect_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int, 
 
 
 def read_elected(answer: ElectLeadersResponse) -> list[TopicPartition]:
-    """The partitions that have another leader now. Raises the first error of the others, but for those that need no election."""
+    """Return the partitions with a new leader. Raises the first error of the others, except ELECTION_NOT_NEEDED."""
     raise_for(answer.error_code, "Electing leaders")
     elected = []
     for topic in answer.replica_election_results:
@@ -133,7 +133,7 @@ def read_elected(answer: ElectLeadersResponse) -> list[TopicPartition]:
 
 
 def log_dirs_request(partitions: Iterable[TopicPartition] | None) -> DescribeLogDirsRequest:
-    """Ask about some partitions, or (None) about all."""
+    """Build the request for the log directories of some partitions, or of all if None."""
     topics = None
     if partitions is not None:
         grouped = by_topic(dict.fromkeys(partitions))
@@ -143,9 +143,9 @@ def log_dirs_request(partitions: Iterable[TopicPartition] | None) -> DescribeLog
 
 
 def read_log_dirs(answer: DescribeLogDirsResponse, node_id: int) -> list[LogDir]:
-    """The directories of the broker asked. Raises `BrokerError`."""
+    """Return the directories of the answering broker. Raises `BrokerError`."""
     raise_for(answer.error_code, f"Directories of broker {node_id}")
-    if not answer.results:  # how brokers before version 3 refuse whoever may not see the cluster
+    if not answer.results:  # before version 3, brokers return this to a user who may not describe the cluster
         raise_for(UNKNOWN_SERVER_ERROR, f"Directories of broker {node_id}", "The broker tells of none: may this user describe it?")
     return [
         LogDir(found.log_dir, found.error_code, found.total_bytes, found.usable_bytes, dict(_replicas(found)))

@@ -1,4 +1,4 @@
-"""Which brokers replicas should be on: plans of moves, made before anybody is asked to move. Knows node ids and racks only."""
+"""Plans of replica placement: the moves are computed before a broker is asked. Only node ids and racks are known here."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ottla.client.replica_spread import Racks, ReplicaSpread
 from ottla.client.types import TopicPartition
 
 Placed: TypeAlias = Mapping[TopicPartition, Sequence[int]]
-"""The replicas of partitions, the preferred leader first."""
+"""partition -> its replicas, the preferred leader first"""
 Moves: TypeAlias = dict[TopicPartition, list[int]]
-"""The replicas that partitions are to have: only those that change."""
+"""partition -> its new replicas; only partitions that change"""
 
 
 class Load:
-    """How many partitions each broker holds and would lead first."""
+    """The number of replicas on each broker, and of partitions for which it is the preferred leader."""
 
     def __init__(self, placed: Iterable[Sequence[int]]) -> None:
         self.held: Counter[int] = Counter()
@@ -34,7 +34,7 @@ class Load:
         self.led.subtract(replicas[:1])
 
     def lightest(self, brokers: Racks, others: Sequence[int], *, leads: bool) -> int | None:
-        """The best broker for one more replica beside `others`: of another rack, with the least to do; None if none is left."""
+        """Return the best broker for one more replica beside `others`: on another rack, with the least load; None without one."""
         racks = {brokers[node] for node in others if brokers.get(node) is not None}
 
         def weight(node: int) -> tuple[bool, int, int, int]:
@@ -44,7 +44,7 @@ class Load:
 
 
 def drained(placed: Placed, node_id: int, brokers: Racks) -> Moves:
-    """Moves that leave a broker without replicas; each goes to the broker that has least to do. `placed`: all partitions.
+    """Return moves that leave a broker without replicas; each goes to the broker with the least load. `placed`: all partitions.
 
     Raises `SettingError` for a partition that no other broker can take.
     """
@@ -65,10 +65,10 @@ def drained(placed: Placed, node_id: int, brokers: Racks) -> Moves:
 
 
 def spread(placed: Placed, brokers: Racks, replication_factor: int | None = None) -> Moves:
-    """Return moves after which each of these brokers holds, and leads first, as many of these partitions as others, or one more.
+    """Return moves that spread replicas and preferred leaders evenly: brokers differ by at most one.
 
-    As few replicas as possible move, and no partition is on fewer racks afterwards. `replication_factor` is that of each partition
-    unless it is given. Raises `SettingError` where there are not so many brokers.
+    As few replicas as possible move, and no partition is on fewer racks afterwards. `replication_factor` None keeps each
+    partition's own. Raises `SettingError` if there are fewer brokers than that.
     """
     sizes = {where: replication_factor or len(replicas) for where, replicas in placed.items()}
     for where, size in sizes.items():
@@ -81,7 +81,7 @@ def spread(placed: Placed, brokers: Racks, replication_factor: int | None = None
 
 
 def _lead_evenly(moves: Moves, brokers: Racks) -> None:
-    """Put other replicas first until brokers lead equally many first, as far as that can be; as few leads as possible change."""
+    """Reorder replicas until preferred leaders are as even as possible; change as few preferred leaders as possible."""
     led: dict[int, list[TopicPartition]] = {node: [] for node in sorted(brokers)}
     for where, replicas in moves.items():
         led[replicas[0]].append(where)
@@ -94,7 +94,7 @@ def _lead_evenly(moves: Moves, brokers: Racks) -> None:
 
 
 def _chain(moves: Moves, led: Mapping[int, Sequence[TopicPartition]]) -> list[tuple[int, int, TopicPartition]] | None:
-    """Return leads that pass, each to the next broker, from one that leads much to one that leads two less at least."""
+    """Return a chain of leader changes, broker to broker, from one broker to another that leads at least two fewer."""
     for start in sorted(led, key=lambda node: (-len(led[node]), node)):
         came: dict[int, tuple[int, TopicPartition]] = {}
         waiting = deque([start])

@@ -1,7 +1,7 @@
-"""The placement of replicas that is even over brokers and moves few of them. Knows node ids and racks only.
+"""An even placement of replicas over brokers that moves few of them. Only node ids and racks are known here.
 
-Replicas are moved from brokers that hold many to brokers that hold few, then in chains and cycles of brokers: a placement that no
-such cycle improves is the best there is (a flow of least cost). No move puts a partition on fewer racks than it is on.
+Replicas move from brokers with many to brokers with few, then in chains and cycles of brokers. A placement that no cycle improves
+is optimal (a flow of least cost). No move puts a partition on fewer racks.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import NamedTuple, TypeAlias
 from ottla.client.types import TopicPartition
 
 Racks: TypeAlias = Mapping[int, str | None]
-"""The brokers that may be given replicas, each with its rack."""
+"""The brokers that may receive replicas, each with its rack."""
 
 MOST_WORK = 2_000_000
-"""Moves that are weighed at most in search of chains and cycles: for some seconds. Larger plans may move more than they must."""
+"""The limit on moves weighed in the search for chains and cycles: some seconds. Larger plans may move more than necessary."""
 
 UNEVEN = 1_000
-"""The weight of one step towards even brokers: no number of replicas that stay outweighs it."""
+"""The weight of one step towards even brokers; no number of unmoved replicas outweighs it."""
 
 
 class ReplicaStep(NamedTuple):
-    """One replica that may move to another broker, and the moves that this adds to the plan, or saves."""
+    """A replica that may move to another broker. `cost` is the number of moves that this adds to the plan; below 0 it saves."""
 
     cost: int
     where: TopicPartition
 
 
 class ReplicaSpread:
-    """A placement on the way to an even one. `now` are the replicas of each partition, those that stay first, in their order."""
+    """A placement on its way to an even one. `now` maps partitions to replicas, unmoved ones first, in their old order."""
 
     def __init__(self, before: Mapping[TopicPartition, Sequence[int]], brokers: Racks, sizes: Mapping[TopicPartition, int]) -> None:
         self._before = {where: frozenset(replicas) for where, replicas in before.items()}
@@ -37,7 +37,7 @@ class ReplicaSpread:
         self._brokers = brokers
         self._held: dict[int, dict[TopicPartition, None]] = {node: {} for node in sorted(brokers)}
         self._stuck: set[tuple[int, int]] = set()
-        """Brokers of which the first can give the second no replica."""
+        """Pairs of brokers: the first can give no replica to the second."""
         self.now: dict[TopicPartition, list[int]] = {}
         for where, replicas in sorted(before.items()):
             self.now[where] = [node for node in replicas if node in brokers]
@@ -60,7 +60,7 @@ class ReplicaSpread:
             self.now[where] = [*kept, *sorted(set(nodes).difference(kept))]
 
     def _go_round(self, cycle: Sequence[tuple[int, int, TopicPartition]]) -> bool:
-        """Take all steps of a cycle, or none where two of them, of one partition, would cost it a rack."""
+        """Take all steps of a cycle, or none if two steps of one partition would cost it a rack."""
         for number, (source, target, where) in enumerate(cycle):
             if not self._keeps_racks(where, source, target):
                 for back, there, moved in reversed(cycle[:number]):
@@ -70,7 +70,7 @@ class ReplicaSpread:
         return True
 
     def _resize(self, where: TopicPartition, size: int) -> None:
-        """Let a partition have so many replicas: those on full brokers go, and new ones come to other racks and empty brokers."""
+        """Change the number of replicas: remove from full brokers, add on other racks and empty brokers."""
         replicas = self.now[where]
         while len(replicas) > size:
             racks = [self._rack(node) for node in replicas]
@@ -85,12 +85,12 @@ class ReplicaSpread:
             self._held[chosen][where] = None
 
     def _rack(self, node: int) -> str | int:
-        """Return the rack of a broker; one without a rack is a rack of its own."""
+        """Return the rack of a broker; a broker without a rack is its own rack."""
         rack = self._brokers[node]
         return node if rack is None else rack
 
     def _move_directly(self) -> bool:
-        """Move one replica from the fullest broker that can give one to the emptiest; False where none can be moved so."""
+        """Move one replica from the fullest broker that can give one to the emptiest; return False if none can be moved."""
         by_load = sorted(self._held, key=lambda node: (len(self._held[node]), node))
         for source in reversed(by_load):
             for target in by_load:
@@ -104,7 +104,7 @@ class ReplicaSpread:
         return False
 
     def _follower(self, source: int, target: int) -> TopicPartition | None:
-        """Return a partition that may move, one that `source` does not lead first if there is such a one."""
+        """Return a partition that may move, preferably one whose preferred leader is not `source`; None if there is none."""
         found = None
         for step in self._steps(source, target):
             if self.now[step.where][0] != source:
@@ -119,7 +119,7 @@ class ReplicaSpread:
                 yield ReplicaStep(self._cost(where, source, target), where)
 
     def _cost(self, where: TopicPartition, source: int, target: int) -> int:
-        """Return by how many replicas more the plan moves with this step."""
+        """Return the number of moves that this step adds to the plan: -1, 0 or 1."""
         before = self._before[where]
         return (target not in before) - (source not in before)
 
@@ -137,10 +137,10 @@ class ReplicaSpread:
             free = {other for other in self._held if (node, other) in self._stuck and other not in replicas}
             self._stuck.difference_update((node, other) for other in free if self._keeps_racks(where, node, other))
 
-    # Chains and cycles
+    # --- chains and cycles
 
     def _cycle(self) -> list[tuple[int, int, TopicPartition]]:
-        """Return steps that together make brokers more even or save moves: a cycle of negative cost (Bellman and Ford's)."""
+        """Return steps that together make brokers more even or save moves: a cycle of negative cost (Bellman-Ford)."""
         edges = self._edges()
         nodes = {node for edge in edges for node in edge}
         distance, came_from = dict.fromkeys(nodes, 0), dict[object, object]()
@@ -153,7 +153,7 @@ class ReplicaSpread:
                     came_from[target], last = source, target
             if last is None:
                 return []
-        for _ in range(len(nodes)):  # from anywhere behind the cycle into it
+        for _ in range(len(nodes)):  # step back until surely inside the cycle
             last = came_from[last]
         found, node = list[tuple[int, int, TopicPartition]](), last
         while True:
@@ -166,7 +166,7 @@ class ReplicaSpread:
                 return found
 
     def _edges(self) -> dict[tuple[object, object], tuple[int, TopicPartition | None]]:
-        """Return the best step from each broker to each other; and the way back by which loads change, at each load (`level`)."""
+        """Return the best step between each two brokers, and the edges back, at each load (`level`), by which loads change."""
         edges: dict[tuple[object, object], tuple[int, TopicPartition | None]] = {}
         for source in self._held:
             for target in self._held:

@@ -1,6 +1,6 @@
-"""How connections are secured: the settings `security_protocol`, `ssl_*` and `sasl_*` of every client, by Kafka's names.
+"""The settings that secure connections: `security_protocol`, `ssl_*` and `sasl_*` of every client, by Kafka's names.
 
-Knows names and values and which of them contradict each other; reads no file and opens no connection.
+The module checks values and contradictions between them; it reads no file and opens no connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MODULES = {
     "OAuthBearerLoginModule": (OAUTHBEARER,),
     "Krb5LoginModule": (GSSAPI,),
 }
-"""Java's login modules that hold what proves somebody, by the end of their names."""
+"""The SASL mechanisms of Java's login modules, by the last part of the module's class name."""
 
 
 def _algorithm(name: str, value: object) -> str:
@@ -46,7 +46,7 @@ def _protocols(name: str, value: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class SecureSettings:
-    """What secures a client's connections. Without `security_protocol` nothing does."""
+    """The settings that secure a client's connections. Without `security_protocol`, connections are plain text."""
 
     security_protocol: str = setting(
         PLAINTEXT, checks.OneOf(PROTOCOLS), f"How connections are secured: {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}."
@@ -112,26 +112,26 @@ class SecureSettings:
         return self.security_protocol in (SASL_PLAINTEXT, SASL_SSL)
 
     def secured(self) -> dict[str, Any]:
-        """What was given of these settings, for another client of the same cluster."""
+        """Return the security settings that differ from their defaults, for another client of the same cluster."""
         return {each.name: getattr(self, each.name) for each in fields(SecureSettings) if getattr(self, each.name) != each.default}
 
     def tls_settings(self) -> dict[str, str | None]:
-        """The settings of stores, by Kafka's names with dots."""
+        """Return the settings of trust store and key store, by Kafka's names with dots."""
         names = [each.name for each in fields(self) if each.name.startswith(("ssl_truststore", "ssl_keystore", "ssl_key_"))]
         return {name.replace("_", "."): getattr(self, name) for name in names}
 
     def login(self) -> Login:
-        """The name and password to log in with, empty where there are none. Raises `SettingError`."""
+        """Return the name and password of the login, empty if there are none. Raises `SettingError`."""
         if self.sasl_jaas_config is None:
             return Login(self.sasl_username or "", self.sasl_password or "")
         return _of_jaas(self.sasl_jaas_config, self.sasl_mechanism)
 
     def options(self) -> Mapping[str, str]:
-        """The options of `sasl_jaas_config`, none without it. Raises `SettingError`."""
+        """Return the options of `sasl_jaas_config`; an empty mapping without it. Raises `SettingError`."""
         return {} if self.sasl_jaas_config is None else _module(self.sasl_jaas_config, self.sasl_mechanism).options
 
     def client_credentials(self) -> tuple[str, str, str]:
-        """Id, secret and scope to get tokens with, each empty where it is not given. Raises `SettingError`."""
+        """Return client id, secret and scope for fetching tokens, each empty if not given. Raises `SettingError`."""
         options = self.options()
         return (
             self.sasl_oauthbearer_client_credentials_client_id or options.get("clientId", ""),
@@ -140,7 +140,7 @@ class SecureSettings:
         )
 
     def check_security(self, given: Collection[str]) -> None:
-        """Raise `SettingError` where those `given` contradict each other, or something is missing."""
+        """Raise `SettingError` if settings in `given` contradict each other, or a required one is missing."""
         for prefix, used, better in ((SSL_PREFIX, self.uses_tls, "SSL or SASL_SSL"), (SASL_PREFIX, self.uses_sasl, "SASL_SSL")):
             idle = sorted(name for name in given if name.startswith(prefix) and getattr(self, name))
             if idle and not used:
@@ -172,7 +172,7 @@ class SecureSettings:
                     raise SettingError(f"{name} is missing: {self.sasl_mechanism} logs in with a name and a password.")
 
     def service(self) -> str:
-        """The service whose tickets are asked for. Raises `SettingError`."""
+        """Return the Kerberos service name of the brokers, empty if not given. Raises `SettingError`."""
         return self.sasl_kerberos_service_name or self.options().get("serviceName", "")
 
     def _check_tokens(self) -> None:
@@ -193,7 +193,7 @@ class SecureSettings:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A name and a password, or (`by_token`) the id and the HMAC of a delegation token (KIP-48)."""
+    """A name and a password, or with `by_token` the id and the HMAC of a delegation token (KIP-48)."""
 
     username: str
     password: str

@@ -1,6 +1,7 @@
-"""Turns encoded batches into Produce requests: which partitions send now, to which broker, and what an answer means.
+"""The sender: from encoded batches to Produce requests, with the choice of partitions and brokers and the meaning of answers.
 
-Knows leaders (through the metadata cache), sequences and retries; records stay closed. Producers and Spark's tasks both use it.
+It works with leaders (from the metadata cache), sequence numbers and retries; records stay encoded. Producers and Spark tasks both
+use it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID
 
 
 class Send(NamedTuple):
-    """A Produce request to send to `node_id`; hand it back with the answer."""
+    """A Produce request to send to `node_id`; pass it back with the answer."""
 
     node_id: int
     request: ProduceRequest
@@ -41,9 +42,9 @@ class Send(NamedTuple):
 
 @dataclass(slots=True)
 class Sender:
-    """The machine. While `wants_identity`, it needs an `identity` before it sends; `wants_metadata` names topics to ask about.
+    """The state machine. While `wants_identity`, it sends nothing until `identified`; `wants_metadata` names topics to refresh.
 
-    With `transactions`, the identity is theirs, and they say which batches may leave and whether failures can be got over.
+    With `transactions`, the identity comes from there, and so do the decisions whether batches may be sent and failures are fatal.
     """
 
     metadata: Metadata
@@ -59,11 +60,11 @@ class Sender:
 
     @property
     def idle(self) -> bool:
-        """Whether every batch added so far is done."""
+        """Return whether every batch added so far is done."""
         return not self._busy
 
     def has_backlog(self, where: TopicPartition) -> bool:
-        """Whether a batch of this partition is already waiting."""
+        """Return whether a batch of this partition is already waiting."""
         lane = self._busy.get(where)
         return lane is not None and bool(lane.queue or lane.returned)
 
@@ -78,12 +79,12 @@ class Sender:
         self._busy[batch.where] = lane
 
     def identified(self, identity: Identity) -> None:
-        """InitProducerId answered."""
+        """Store the identity that InitProducerId returned."""
         self.identity = identity
         self.wants_identity = False
 
     def restart(self, identity: Identity) -> None:
-        """Between transactions: if this is another epoch, every partition begins again at sequence 0."""
+        """Restart every partition at sequence number 0 if the identity has changed. Only between transactions."""
         if identity != self.identity:
             self.identity = identity
             for lane in self._lanes.values():
@@ -91,11 +92,11 @@ class Sender:
 
     @property
     def most_produce_version(self) -> int | None:
-        """The version of Produce that must not be exceeded, or None."""
+        """Return the highest version of Produce that may be used, or None for no limit."""
         return EXPLICIT_PRODUCE if self.transactions is not None and not self.transactions.implicit else None
 
     def requests(self, now_ms: int) -> list[Send]:
-        """The requests to send now: at most one batch per partition in each, within the allowed number in flight."""
+        """Return the requests to send now: at most one batch per partition in each, within the limit of requests in flight."""
         sends: list[Send] = []
         if self.transactions is not None and (stop := self.transactions.stop) is not None:
             self.give_up(stop)
@@ -147,7 +148,7 @@ class Sender:
             taken.append(batch)
             part = ProduceRequest.PartitionProduceData(index=lane.where.partition, records=batch.data)
             topics.setdefault(lane.where.topic, []).append(part)
-            # To the end of the line: partitions take turns when one request cannot hold them all.
+            # Move the partition to the end, so that partitions take turns when one request cannot hold them all.
             self._busy[lane.where] = self._busy.pop(lane.where)
         data = [ProduceRequest.TopicProduceData(name=topic, partition_data=parts) for topic, parts in topics.items()]
         acks, timeout_ms = self.settings.acks_code, self.settings.request_timeout_ms
@@ -160,13 +161,13 @@ class Sender:
         return Send(node_id, request, taken)
 
     def answered(self, send: Send, answer: ProduceResponse, now_ms: int) -> None:
-        """The broker answered `send`: each batch is done or is sent again."""
+        """Process the answer to `send`: each batch is done or is sent again."""
         self._requests[send.node_id] -= 1
         found = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
         for batch in send.batches:
             part = found.get(batch.where)
             if batch.done:
-                continue  # it was given up while its answer was owed
+                continue  # it was given up before its answer
             if part is None:
                 self._judge(batch, codes.UNKNOWN_SERVER_ERROR, None, now_ms)
             elif part.error_code in (codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER):
@@ -175,14 +176,14 @@ class Sender:
                 self._judge(batch, part.error_code, part.error_message, now_ms)
 
     def sent_unanswered(self, send: Send) -> None:
-        """`send` left with acks=0: there will be no answer."""
+        """Finish the batches of `send`, which left with acks=0: there will be no answer."""
         self._requests[send.node_id] -= 1
         for batch in send.batches:
             if not batch.done:
                 self._finish(batch)
 
     def broken(self, send: Send, error: KafkaError, now_ms: int) -> None:
-        """No answer came. Whether the records were written is unknown; with sequences, repeating them is safe."""
+        """Process a lost answer. Whether the records were written is unknown; sequence numbers make a repetition safe."""
         self._requests[send.node_id] -= 1
         for batch in send.batches:
             if batch.done:
@@ -254,7 +255,7 @@ class Sender:
         return TimedOut(f"The records were not acknowledged within delivery_timeout_ms={self.settings.delivery_timeout_ms}{why}")
 
     def expire(self, now_ms: int) -> None:
-        """Fail the batches past their deadline, also those in flight: a broker may owe their answer for much longer."""
+        """Fail the batches past their deadline, even in flight: a broker's answer may take much longer."""
         for lane in list(self._busy.values()):
             unanswered = lane.late_under_way(now_ms)
             for batch in (*unanswered, *lane.expired(now_ms)):
@@ -263,18 +264,18 @@ class Sender:
                 self._finish(batch, error=late, gap=True)
 
     def _no_leader(self, lane: Lane) -> KafkaError | None:
-        """Why a partition has no leader, if metadata says so."""
+        """Return the error by which a partition has no leader, or None if metadata contains none."""
         code = self.metadata.partition_error(*lane.where)
         return broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
 
     def give_up(self, error: KafkaError) -> None:
-        """Fail every batch that is not in flight with `error`: the producer is closing, or cannot go on."""
+        """Fail every batch that is not in flight with `error`: the producer is closing, or cannot continue."""
         for lane in list(self._busy.values()):
             for batch in lane.expired(1 << 62):
                 self._finish(batch, error=error, gap=True)
 
     def next_wake_ms(self, now_ms: int) -> int | None:
-        """When the next back-off ends or the next batch expires, or None."""
+        """Return the time, in ms, at which the next back-off ends or the next batch expires, or None."""
         times = []
         for lane in self._busy.values():
             if lane.not_before_ms > now_ms:

@@ -1,6 +1,6 @@
 """The settings of producer, consumer and admin client: each declared once, with Kafka's name, default, check and a sentence.
 
-Knows names and values, not what a setting does. `ottla.client.keywords` is written from these declarations for type checkers.
+The module declares names and values, not their effects. `tools/keywords.py` generates `ottla.client.keywords` from it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ottla.wire import releases
 COMPRESSIONS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 COMPRESSIONS_OF_0_7 = ("none", "gzip", "snappy")
 LARGEST_MESSAGE_OF_0_7 = 1_000_000
-"""Its brokers drop larger ones without a word, unless their max.message.size says otherwise."""
+"""The default limit on a message, in bytes. Brokers of 0.7 drop larger ones silently, unless max.message.size differs."""
 ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 KAFKA07 = "0.7"
 FIRST_RELEASES = ("0.6", KAFKA07, "0.7.0", "0.7.1", "0.7.2")
-"""Before there were versions; to a client they are one."""
+"""Releases before protocol versions existed; clients treat 0.7 and its patch releases alike."""
 IDEMPOTENCE, ZSTD_SINCE = "0.11.0", "2.1"
 LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
-"""Until that release a broker refuses sessions longer than this."""
+"""The longest session timeout, in ms, that brokers before that release accept."""
 
 CLIENT_ID: str | None = "ottla"
 
@@ -46,7 +46,7 @@ OTHER_NAMES = {
     "topic": _TOPICS_FIRST,
     "consumer_timeout_ms": "records(timeout_ms=…) ends when none has come for so long.",
 }
-"""Settings of other clients, and what stands in their place here."""
+"""Settings of other clients, with their replacement here."""
 
 Settings = TypeVar("Settings", bound="ClientSettings")
 
@@ -79,7 +79,7 @@ def _servers(name: str, value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings(SecureSettings):
-    """What every client needs. Times in ms, sizes in bytes."""
+    """The settings shared by all clients. Times are in ms, sizes in bytes."""
 
     bootstrap_servers: str = setting(
         "localhost:9092",
@@ -103,13 +103,13 @@ class ClientSettings(SecureSettings):
         return self.api_version == KAFKA07
 
     def consistent(self, given: Collection[str]) -> Self:
-        """These settings with defaults that fit those `given`. Raises `SettingError` where two of them contradict each other."""
+        """Return these settings with defaults that fit the ones in `given`. Raises `SettingError` if two of them conflict."""
         return self
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiscoverySettings(ClientSettings):
-    """What clients that read and write need beside that, to find brokers of Kafka 0.7."""
+    """The settings by which producers and consumers find brokers of Kafka 0.7."""
 
     zookeeper_connect: str | None = setting(
         None, named, "Where brokers of Kafka 0.7 are registered, as host:2181,host:2181/path; it needs api_version=0.7."
@@ -119,7 +119,10 @@ class DiscoverySettings(ClientSettings):
     )
 
     def check_discovery(self, given: Collection[str], never: Mapping[str, object]) -> None:
-        """Raise `SettingError` for what 0.7 has not, or it alone has. `never`: settings, and the one value that each may have."""
+        """Raise `SettingError` for settings that Kafka 0.7 does not have, or that only it has.
+
+        `never` maps settings to the one value that each may have with 0.7.
+        """
         if not self.is_of_0_7:
             if self.zookeeper_connect is not None:
                 raise SettingError(
@@ -135,7 +138,7 @@ class DiscoverySettings(ClientSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerSettings(DiscoverySettings):
-    """A producer's settings. `batch_size` is larger than Kafka's 16384: a batch costs more here than a record."""
+    """A producer's settings. `batch_size` is larger than Kafka's 16384: here a batch costs more than a record."""
 
     acks: str = setting(
         "all",
@@ -163,11 +166,11 @@ class ProducerSettings(DiscoverySettings):
 
     @property
     def acks_code(self) -> int:
-        """As in a Produce request: 0, 1, or -1 for all."""
+        """Return `acks` as in a Produce request: 0, 1, or -1 for all."""
         return ACKS[self.acks]
 
     def consistent(self, given: Collection[str]) -> Self:
-        """Idempotence is switched off where other settings rule it out, unless it was asked for."""
+        """Return these settings, without idempotence if others rule it out and `given` does not name it. Raises `SettingError`."""
         self.check_discovery(given, {"transactional_id": None})
         if self.is_of_0_7 and self.compression_type not in COMPRESSIONS_OF_0_7:
             raise SettingError(f"Kafka 0.7 has no compression_type={self.compression_type}: choose gzip or snappy.")
@@ -237,7 +240,7 @@ class ConsumerSettings(DiscoverySettings):
         return self.isolation_level == "read_committed"
 
     def consistent(self, given: Collection[str]) -> Self:
-        """Brokers before 0.10.1 refuse sessions as long as today's default."""
+        """Return these settings with a session timeout that the release accepts: before 0.10.1 today's default is too long."""
         self.check_discovery(given, {"isolation_level": "read_uncommitted", "group_instance_id": None})
         if self.is_of_0_7 and self.group_id is not None and self.zookeeper_connect is None:
             raise SettingError("Groups of Kafka 0.7 live in ZooKeeper: give zookeeper_connect, or leave out group_id.")
@@ -257,9 +260,9 @@ class AdminSettings(ClientSettings):
 
 
 def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
-    """Settings from keyword arguments. Raises `SettingError`; for an unknown name it suggests the nearest one."""
+    """Return settings from keyword arguments. Raises `SettingError`; for an unknown name it suggests the nearest one."""
     checks = {declared.name: declared.metadata["check"] for declared in fields(kind)}
-    values: dict[str, Any] = {}  # each check returns what its field holds
+    values: dict[str, Any] = {}  # each check returns the value of its field
     for name, value in given.items():
         if name not in checks:
             raise SettingError(_unknown(kind, checks, name))
@@ -275,7 +278,7 @@ def _unknown(kind: type[ClientSettings], known: Iterable[str], name: str) -> str
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the setting that differs by a typing error, or else one that has some more or some fewer words."""
+    """Return the setting that differs only by a typing error, or else one with some words more or fewer."""
     known = list(known)
     words = [each for each in known if f"_{name}_" in f"_{each}_" or ("_" in each and f"_{each}_" in f"_{name}_")]
     close = difflib.get_close_matches(name, known, 1, 0.85) or difflib.get_close_matches(name, words, 1, 0.5) or words

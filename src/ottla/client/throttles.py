@@ -1,4 +1,4 @@
-"""The settings that keep moving replicas from taking all of the network (KIP-73). Makes settings; sends nothing."""
+"""The settings that limit the network traffic of moving replicas (KIP-73). The module builds settings; it sends nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Placed = Mapping[TopicPartition, Sequence[int]]
 
 
 def throttled_replicas(before: Placed, after: Placed) -> dict[str, dict[str, str]]:
-    """By topic: the replicas that are read from and those that are new, as settings of the topic."""
+    """Return the throttled replicas of each topic, as topic settings: the old ones at the leader, the new ones at the follower."""
     read: dict[str, list[str]] = {}
     written: dict[str, list[str]] = {}
     for where, replicas in sorted(after.items()):
@@ -31,6 +31,6 @@ def throttled_replicas(before: Placed, after: Placed) -> dict[str, dict[str, str
 
 
 def throttled_brokers(before: Placed, after: Placed) -> list[int]:
-    """The brokers that have a part in a move, sorted."""
+    """Return the brokers that take part in a move, sorted."""
     moving = [where for where, replicas in after.items() if set(replicas) - set(before[where])]
     return sorted({node for where in moving for node in (*before[where], *after[where])})

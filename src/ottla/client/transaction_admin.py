@@ -1,6 +1,6 @@
-"""What an admin client asks about transactions (KIP-664). Makes requests and reads answers; sends nothing.
+"""An admin client's requests about transactions (KIP-664). The module sends nothing.
 
-A transaction hangs when it is open in a partition, and no coordinator knows that it has to end it there.
+A hanging transaction is open in a partition, but no coordinator will write its marker there.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ottla.wire.api.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMar
 
 ANY_DURATION: Final = -1
 FENCED_TIMEOUT_MS: Final = 1
-"""The timeout that a fenced id has until its next producer names another one. Every broker allows it."""
+"""The timeout of a fenced id, in ms, until its next producer sets another one. Every broker accepts it."""
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id in the list of all. `state` is spelled as in Kafka: Empty, Ongoing, PrepareCommit, CompleteAbort …"""
+    """A transactional id in the list of all. `state` is Kafka's name: Empty, Ongoing, PrepareCommit, CompleteAbort …"""
 
     transactional_id: str
     coordinator_id: int
@@ -32,10 +32,10 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id, and the transaction that it has under way.
+    """A transactional id with its current transaction.
 
-    `start_time_ms` (Unix epoch) is None where none is. `partitions` are those of an open transaction, or those that have no marker
-    yet.
+    `start_time_ms` (Unix epoch) is None without a current transaction. `partitions` are the ones of an open transaction, or the
+    ones that still lack a transaction marker.
     """
 
     transactional_id: str
@@ -49,9 +49,9 @@ class TransactionDescription(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """A producer as a partition knows it.
+    """A partition's state of a producer.
 
-    `coordinator_epoch` is that of its last marker there, None before the first. `transaction_start_offset` is None unless a
+    `coordinator_epoch` is the epoch of its last marker there, None before the first. `transaction_start_offset` is None unless a
     transaction is open.
     """
 
@@ -64,14 +64,14 @@ class ActiveProducer(NamedTuple):
 
 
 class FencedProducer(NamedTuple):
-    """What a transactional id has after its producer was fenced."""
+    """A transactional id's producer id and epoch after fencing."""
 
     producer_id: int
     producer_epoch: int
 
 
 class HangingTransaction(NamedTuple):
-    """A transaction that nobody will end; `transactional_id` is None if no coordinator knows its producer."""
+    """A transaction that no coordinator will end; `transactional_id` is None if no coordinator has its producer id."""
 
     partition: TopicPartition
     producer: ActiveProducer
@@ -90,7 +90,7 @@ def list_transactions_request(
 
 
 def read_transactions(answer: ListTransactionsResponse, coordinator_id: int) -> list[TransactionListing]:
-    """The transactional ids of one broker. Raises `BrokerError`, and `KafkaError` for a state that it does not know."""
+    """Return the transactional ids of one broker. Raises `BrokerError`, and `KafkaError` for an unknown state."""
     raise_for(answer.error_code, "Listing transactions")
     if answer.unknown_state_filters:
         unknown = ", ".join(answer.unknown_state_filters)
@@ -102,7 +102,7 @@ def read_transactions(answer: ListTransactionsResponse, coordinator_id: int) -> 
 
 
 def read_descriptions(answer: DescribeTransactionsResponse, coordinator_id: int) -> Iterator[tuple[int, TransactionDescription]]:
-    """(error code, description) of each transactional id in the answer."""
+    """Yield (error code, description) for each transactional id in the answer."""
     for found in answer.transaction_states:
         yield (
             found.error_code,
@@ -127,7 +127,7 @@ def describe_producers_request(wanted: Mapping[TopicPartition, None]) -> Describ
 
 
 def read_producers(answer: DescribeProducersResponse) -> Iterator[tuple[TopicPartition, int, list[ActiveProducer]]]:
-    """(partition, error code, producers) of each partition in the answer."""
+    """Yield (partition, error code, producers) for each partition in the answer."""
     for topic in answer.topics:
         for found in topic.partitions:
             producers = [
@@ -147,7 +147,7 @@ def read_producers(answer: DescribeProducersResponse) -> Iterator[tuple[TopicPar
 def abort_request(
     where: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int | None
 ) -> WriteTxnMarkersRequest:
-    """A marker that aborts. The epoch of a coordinator that wrote none there yet counts as 0, which no later one is below."""
+    """Build the request that writes an abort marker. Without a coordinator epoch it uses 0, which no later epoch is below."""
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -159,7 +159,7 @@ def abort_request(
 
 
 def read_markers(answer: WriteTxnMarkersResponse) -> Iterator[tuple[TopicPartition, int, None]]:
-    """(partition, error code, None) of each partition in the answer."""
+    """Yield (partition, error code, None) for each partition in the answer."""
     for marker in answer.markers:
         for topic in marker.topics:
             for found in topic.partitions:
@@ -171,7 +171,7 @@ def fence_request(transactional_id: str) -> InitProducerIdRequest:
 
 
 def read_fenced(answer: InitProducerIdResponse, transactional_id: str) -> FencedProducer:
-    """What the id goes on with. Raises `BrokerError`: CONCURRENT_TRANSACTIONS while what was open is being aborted."""
+    """Return the new producer id and epoch. Raises `BrokerError`: CONCURRENT_TRANSACTIONS during the abort."""
     raise_for(answer.error_code, f"Fencing the producer of {transactional_id}")
     return FencedProducer(answer.producer_id, answer.producer_epoch)
 
@@ -180,7 +180,7 @@ Open = tuple[TopicPartition, ActiveProducer]
 
 
 def opened_before(time_ms: int, producers: Mapping[TopicPartition, Sequence[ActiveProducer]]) -> list[Open]:
-    """The transactions that are open, and into which nothing was written since `time_ms` (Unix epoch), in their order."""
+    """Return the open transactions whose last write is before `time_ms` (Unix epoch), by partition and start offset."""
     found = [
         (where, one.transaction_start_offset, one)
         for where, several in producers.items()
@@ -191,7 +191,7 @@ def opened_before(time_ms: int, producers: Mapping[TopicPartition, Sequence[Acti
 
 
 def hanging(candidates: Iterable[Open], descriptions: Iterable[TransactionDescription]) -> list[HangingTransaction]:
-    """Those of which no coordinator knows that they are open in their partition, or have yet to get their marker there."""
+    """Return the candidates that no coordinator lists as open, or as lacking a marker, in their partition."""
     known = {found.producer_id: found for found in descriptions}
     found = []
     for where, producer in candidates:

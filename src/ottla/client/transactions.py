@@ -1,8 +1,8 @@
-"""A producer's transactions as a machine: what may be sent, what to tell the coordinator, and what an error means.
+"""A producer's transactions as a state machine: which batches may be sent, the coordinator's requests, the meaning of errors.
 
-Begins and ends are the user's; batches leave by the sender, which asks here whether they may. Under transaction.version 2 brokers
-make a partition part of the transaction with its first records, and every end gives the producer another epoch (KIP-890); under
-older ones it is told to the coordinator before, and only a gap in the sequences needs another epoch (KIP-360). Knows no brokers.
+The user begins and ends transactions; the sender checks here whether batches may be sent. Under transaction.version 2 the first
+records add a partition to the transaction, and every end gives the producer another epoch (KIP-890). Under older versions
+AddPartitionsToTxn comes first, and only a gap in the sequence numbers needs another epoch (KIP-360). Brokers are unknown here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerI
 
 TRANSACTION_VERSION: Final = "transaction.version"
 IMPLICIT_FROM: Final = 2
-"""From this level of the feature on, brokers add partitions and groups to transactions by themselves."""
+"""The level of transaction.version from which brokers add partitions and groups to transactions by themselves."""
 EXPLICIT_PRODUCE, EXPLICIT_END_TXN, EXPLICIT_OFFSET_COMMIT = 11, 4, 4
-"""The newest versions of requests for brokers that are told of partitions and groups: newer ones add them (KIP-890)."""
+"""The newest request versions for brokers with explicit AddPartitionsToTxn: newer versions add partitions implicitly (KIP-890)."""
 
 _FATAL: Final = frozenset(
     {
@@ -46,7 +46,10 @@ class InGroup(Protocol):
 
 
 def metadata_of(member: InGroup | ConsumerGroupMetadata) -> ConsumerGroupMetadata:
-    """What brokers know a member by. Raises `SettingError` for a consumer without a group or with automatic commits."""
+    """Return a member's group metadata.
+
+    Raises `SettingError` for a consumer without a group or with automatic commits, and `TypeError` for any other object.
+    """
     if isinstance(member, ConsumerGroupMetadata):
         return member
     if not hasattr(member, "group_metadata"):
@@ -55,14 +58,14 @@ def metadata_of(member: InGroup | ConsumerGroupMetadata) -> ConsumerGroupMetadat
 
 
 def tell_both(error: BaseException, failed: KafkaError) -> None:
-    """`failed` kept a transaction from being aborted after `error`: raise it if it is graver, else note it there."""
+    """Report `failed`, by which the abort after `error` failed: raise it if it is graver, else add it to `error` as a note."""
     if isinstance(error, TransactionAbortable) and isinstance(failed, TransactionFailed):
         raise failed from error
     error.add_note(f"The transaction was not aborted: {failed}")
 
 
 class TransactionPhase(Enum):
-    """Where a producer is. From `COMMITTING` it can turn back until the coordinator was asked."""
+    """The state of a producer. From `COMMITTING`, an abort is possible until the coordinator was asked to commit."""
 
     UNINITIALIZED = "init_transactions() has not been called"
     READY = "no transaction is open"
@@ -72,9 +75,9 @@ class TransactionPhase(Enum):
 
 
 class ProducerTransactions:
-    """The machine. `identity` is None until `initialized`; `failure`: why this transaction, or the producer, cannot go on.
+    """The state machine. `identity` is None until `initialized`; `failure` is the error that stops the transaction or the producer.
 
-    `implicit`: whether brokers add partitions by themselves. `wanted`: the partitions to add before their batches can leave.
+    `implicit`: brokers add partitions by themselves. `wanted`: the partitions to add before their batches can be sent.
     """
 
     def __init__(self, transactional_id: str, timeout_ms: int) -> None:
@@ -83,7 +86,7 @@ class ProducerTransactions:
         self.identity: Identity | None = None
         self.failure: TransactionAbortable | TransactionFailed | None = None
         self.when_failed: Callable[[TransactionError], None] = lambda error: None
-        """Called once with why a transaction, or the producer, cannot go on."""
+        """Called with the error, once per failed transaction or producer."""
         self.implicit = False
         self.wanted: set[TopicPartition] = set()
         self._timeout_ms = timeout_ms
@@ -93,7 +96,7 @@ class ProducerTransactions:
         self._has_begun = self._end_asked = self._id_forgotten = False
         self._sequence_lost = False
 
-    # --- what users do
+    # --- the user's calls
 
     def check_open(self) -> None:
         """Raise unless records can be sent: `TransactionAbortable`, `TransactionFailed`, or `TransactionError` outside of one."""
@@ -111,7 +114,7 @@ class ProducerTransactions:
         self.phase = TransactionPhase.IN_TRANSACTION
 
     def commit(self) -> None:
-        """Accept no more records: all are to be written, then `end_request` asks for the commit. May be repeated."""
+        """Accept no more records. Once all are written, `end_request` requests the commit. May be repeated."""
         if self.failure is not None:
             raise self.failure.with_traceback(None)
         if self.phase not in (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING):
@@ -119,7 +122,7 @@ class ProducerTransactions:
         self.phase = TransactionPhase.COMMITTING
 
     def abort(self) -> None:
-        """Accept no more records: what is not under way is dropped, then `end_request` asks for the end. May be repeated."""
+        """Accept no more records, and drop unsent ones. Then `end_request` requests the abort. May be repeated."""
         self.check_alive()
         if self.phase in (TransactionPhase.UNINITIALIZED, TransactionPhase.READY):
             raise TransactionError(f"There is nothing to abort: {self.phase.value}.")
@@ -129,64 +132,64 @@ class ProducerTransactions:
         self.wanted.clear()
 
     def check_alive(self) -> None:
-        """Raise `TransactionFailed` if the producer cannot go on."""
+        """Raise `TransactionFailed` if the producer cannot continue."""
         if isinstance(self.failure, TransactionFailed):
             raise self.failure.with_traceback(None)
 
     @property
     def can_abort(self) -> bool:
-        """Whether there is an open transaction that nobody has tried to abort yet."""
+        """Return whether a transaction is open and its end was not requested yet."""
         failed = isinstance(self.failure, TransactionFailed)
         open_phases = (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING)
         return self.phase in open_phases and not failed and not self._end_asked
 
     def handed_over(self) -> None:
-        """Somebody else ends the transaction, whose records are all written: `taken_back` then says how to go on."""
+        """Hand over the end of the transaction to another process; all records are written. `taken_back` then continues."""
         self.ended()
 
     def taken_back(self, identity: Identity) -> None:
-        """Somebody else has ended the transaction that was handed over; the coordinator says under which identity to go on."""
+        """Continue under the coordinator's `identity` after another process has ended the transaction that was handed over."""
         self.identity = identity
 
-    # --- batches and offsets that leave
+    # --- batches and offsets to send
 
     @property
     def stop(self) -> TransactionError | None:
-        """Why no batch shall leave any more, or None."""
+        """Return the error by which no batch may be sent any more, or None."""
         if self.failure is not None:
             return self.failure
         return TransactionAbortable(_ABORTED) if self.phase is TransactionPhase.ABORTING else None
 
     def admits(self, where: TopicPartition) -> bool:
-        """Whether batches of this partition may leave now; if not, it is `wanted`."""
+        """Return whether batches of this partition may be sent now; if not, add the partition to `wanted`."""
         if self.implicit or where in self._added:
             return True
         self.wanted.add(where)
         return False
 
     def leaves(self, partitions: Iterable[TopicPartition] = (), group_id: str | None = None) -> None:
-        """Something leaves that makes partitions, or a group, part of the transaction: brokers may have heard of it from now on."""
+        """Note the sending of a request that adds partitions or a group: from now on brokers may have added them."""
         self._tried.update(partitions)
         self._tried_group = group_id or self._tried_group
 
     def arrived(self) -> None:
-        """What had left was accepted: the coordinator knows of the transaction."""
+        """Note that such a request was accepted: the coordinator has begun the transaction."""
         self._has_begun = True
 
     @property
     def unsure(self) -> tuple[list[TopicPartition], str | None] | None:
-        """What may have begun the transaction, where nobody knows whether it did: partitions, and a group; else None."""
+        """Return the partitions and the group that may have begun the transaction while that is uncertain; else None."""
         if self._has_begun or not (self._tried or self._tried_group) or self._id_forgotten:
             return None
         return sorted(self._tried), self._tried_group
 
     def not_begun(self) -> None:
-        """What may have begun the transaction has not."""
+        """Note that the uncertain requests did not begin the transaction."""
         self._tried.clear()
         self._tried_group = None
 
     def add_request(self, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
-        """Make partitions part of the transaction."""
+        """Build the request that adds partitions to the transaction."""
         assert self.identity is not None
         topics: dict[str, list[int]] = {}
         for where in sorted(partitions):
@@ -200,7 +203,7 @@ class ProducerTransactions:
         )
 
     def added(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """The coordinator has made these, or a group, part of the transaction."""
+        """Note that the coordinator has added these partitions, or a group, to the transaction."""
         self._added.update(partitions)
         self.wanted -= self._added
         self.arrived()
@@ -208,13 +211,13 @@ class ProducerTransactions:
     # --- errors
 
     def sequence_lost(self) -> None:
-        """A batch with a sequence was not written, or may not have been: the next transaction needs another epoch."""
+        """Require another epoch for the next transaction: a batch with a sequence number was not written, or perhaps not."""
         self._sequence_lost = True
 
     def refused(self, error: KafkaError, *, by_coordinator: bool = False) -> TransactionError:
-        """What an error that trying again does not mend makes of the transaction, or of the producer: `failure` from now on.
+        """Return the transaction error for an error that a retry does not mend, and store it as `failure`.
 
-        A partition's leader that finds the epoch too old does not know why; the coordinator says so when it is asked for the end.
+        A partition leader that rejects the epoch cannot say why; the coordinator's answer to the end shows the reason.
         """
         if isinstance(error, TransactionError):
             return error
@@ -247,7 +250,7 @@ class ProducerTransactions:
         return judged
 
     def _is_gone(self, error: KafkaError, by_coordinator: bool) -> bool:
-        """Whether a commit came too late: brokers had aborted the transaction, and tell so whoever asks for the abort."""
+        """Return whether a commit came too late: brokers had aborted the transaction, and answer so to an abort."""
         committing = by_coordinator and self.phase is TransactionPhase.COMMITTING
         return committing and self.implicit and error.code == codes.INVALID_TXN_STATE
 
@@ -255,10 +258,10 @@ class ProducerTransactions:
     def _abortable(error: KafkaError) -> TransactionAbortable:
         return TransactionAbortable("The transaction cannot be committed: abort it, and begin it again.", error)
 
-    # --- what the coordinator is asked
+    # --- requests to the coordinator
 
     def init_request(self) -> InitProducerIdRequest:
-        """Ask for an id and an epoch: at first, which fences older producers, and after a gap in the sequences."""
+        """Build the request for a producer id and epoch: the first one fences older producers; later ones follow a sequence gap."""
         known = self.identity or Identity(-1, -1)
         return InitProducerIdRequest(
             transactional_id=self.transactional_id,
@@ -268,7 +271,7 @@ class ProducerTransactions:
         )
 
     def initialized(self, answer: InitProducerIdResponse) -> None:
-        """Take in the answer to `init_request`."""
+        """Process the answer to `init_request`."""
         self.identity = Identity(answer.producer_id, answer.producer_epoch)
         self._sequence_lost = False
         if self.phase is TransactionPhase.UNINITIALIZED:
@@ -276,7 +279,7 @@ class ProducerTransactions:
             self.failure = None
 
     def end_request(self) -> EndTxnRequest | None:
-        """Ask for the end; None where the coordinator cannot have heard of the transaction, or knows the id no more."""
+        """Build the request that ends the transaction; None if the coordinator cannot have begun it, or has forgotten the id."""
         assert self.identity is not None
         self._end_asked = True
         if not self._has_begun or self._id_forgotten:
@@ -289,7 +292,7 @@ class ProducerTransactions:
         )
 
     def end_answered(self, answer: EndTxnResponse) -> bool:
-        """Take in the answer to `end_request`; False where it is an error that counts."""
+        """Process the answer to `end_request`; return False for an error that matters."""
         if self.phase is TransactionPhase.ABORTING and answer.error_code == codes.INVALID_PRODUCER_ID_MAPPING:
             self._id_forgotten = self._sequence_lost = True
             return True
@@ -304,11 +307,11 @@ class ProducerTransactions:
 
     @property
     def needs_epoch(self) -> bool:
-        """Whether `init_request` is to be asked before the next transaction."""
+        """Return whether `init_request` must be sent before the next transaction."""
         return self._sequence_lost
 
     def ended(self) -> None:
-        """The transaction has ended; the next one can begin."""
+        """Reset the state after the end of a transaction; the next one can begin."""
         self.phase = TransactionPhase.READY
         self.failure = None
         self._added.clear()

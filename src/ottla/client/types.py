@@ -1,4 +1,4 @@
-"""The small values of the client's interface."""
+"""The small value types of the client's public interface."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = [
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic. A plain (topic, partition) serves as well."""
+    """A partition of a topic. A plain tuple (topic, partition) is accepted in its place."""
 
     topic: str
     partition: int
 
 
 class Node(NamedTuple):
-    """A broker, and where clients reach it."""
+    """A broker with the address at which clients reach it."""
 
     node_id: int
     host: str
@@ -38,7 +38,7 @@ class Node(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """`offset` is -1 where no record is as recent as asked for; `timestamp` (ms) is -1 where the broker gave none."""
+    """The answer to a search by timestamp. `offset` is -1 if no record is that recent; `timestamp` (ms) is -1 if not sent."""
 
     offset: int
     timestamp: int
@@ -46,7 +46,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: that of the next record to read, or -1 where nothing was committed."""
+    """A committed offset: the offset of the next record to read, or -1 if nothing was committed."""
 
     offset: int
     metadata: str = ""
@@ -54,7 +54,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """A member of a group as brokers know it, so that they refuse offsets of one whom the group has left behind (KIP-447).
+    """A member's identity in its group, by which brokers refuse offsets of a member that the group has fenced (KIP-447).
 
     Without `member_id`, offsets are committed for a group that has no members.
     """
@@ -66,9 +66,9 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. `timestamp` is in ms since 1970.
+    """The position of a written record. `timestamp` is in ms since 1970.
 
-    `offset` is -1 with acks=0, and where the broker recognised a duplicate without telling its offset.
+    `offset` is -1 with acks=0, and if the broker recognised a duplicate without returning its offset.
     """
 
     topic: str
@@ -78,7 +78,7 @@ class RecordMetadata(NamedTuple):
 
 
 Place = TypeVar("Place", bound=tuple[str, int])
-"""`TopicPartition`, or a plain (topic, partition), as the key of a mapping."""
+"""A `TopicPartition`, or a plain tuple (topic, partition), as the key of a mapping."""
 
 EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP = -2, -1, -3
-"""What ListOffsets takes in place of a time in ms."""
+"""The values that ListOffsets accepts in place of a timestamp in ms."""

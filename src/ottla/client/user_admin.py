@@ -1,4 +1,4 @@
-"""What an admin client asks about users who log in by SCRAM (KIP-554). Makes requests and reads answers; sends nothing."""
+"""An admin client's requests about SCRAM users (KIP-554). The module sends nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ DEFAULT_ITERATIONS: Final = LEAST_ITERATIONS
 _NAMES: Final = {algorithm.number: name for name, algorithm in ALGORITHMS.items()}
 
 Users = Mapping[str, Mapping[str, int]]
-"""The iterations of each mechanism, by user."""
+"""user -> mechanism -> iterations"""
 
 
 def algorithm_of(mechanism: str) -> Algorithm:
-    """Raises `SettingError`."""
+    """Return the algorithm of a SCRAM mechanism. Raises `SettingError`."""
     if mechanism not in ALGORITHMS:
         raise SettingError(f"{mechanism!r} is no SCRAM mechanism: choose one of {', '.join(ALGORITHMS)}.")
     return ALGORITHMS[mechanism]
@@ -31,7 +31,10 @@ def algorithm_of(mechanism: str) -> Algorithm:
 def set_password_request(
     user: str, password: str, algorithm: Algorithm, iterations: int, random_bytes: Callable[[int], bytes]
 ) -> AlterUserScramCredentialsRequest:
-    """Takes the processor for some milliseconds. Raises `SettingError` for texts that clients do not all send alike."""
+    """Build the request that sets a password. Raises `SettingError` for texts that clients encode differently.
+
+    Hashing takes some milliseconds of processor time.
+    """
     for what, text in (("name", user), ("password", password)):
         if not text or saslprep(text) != text:
             raise SettingError(
@@ -49,13 +52,13 @@ def set_password_request(
 
 
 def remove_request(user: str, mechanism: str) -> AlterUserScramCredentialsRequest:
-    """Raises `SettingError`."""
+    """Build the request that removes a credential. Raises `SettingError`."""
     deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=algorithm_of(mechanism).number)
     return AlterUserScramCredentialsRequest(deletions=[deletion])
 
 
 def check_altered(answer: AlterUserScramCredentialsResponse) -> None:
-    """Raises `BrokerError`."""
+    """Raise `BrokerError` for the first user that was not changed."""
     for result in answer.results:
         raise_for(result.error_code, f"User {result.user}", result.error_message)
 
@@ -66,7 +69,7 @@ def describe_request(users: Collection[str]) -> DescribeUserScramCredentialsRequ
 
 
 def read_users(answer: DescribeUserScramCredentialsResponse) -> Users:
-    """Users without credentials are left out. Raises `BrokerError`."""
+    """Return the users that have credentials. Raises `BrokerError`."""
     raise_for(answer.error_code, "Describing users", answer.error_message)
     found = {}
     for result in sorted(answer.results, key=lambda result: result.user):

@@ -1,7 +1,7 @@
-"""Which versions of which requests this client speaks, and which of them it shares with a broker (KIP-511).
+"""The request versions that this client speaks, and their negotiation with a broker (KIP-511).
 
-Capped where later versions name topics by id only, cover several groups at once or are for brokers, which nothing here needs.
-`older` knows how requests are changed for older versions.
+Versions are capped where later ones name topics by id only, cover several groups at once or serve brokers, which no client here
+needs. `older` adapts requests to older versions.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     WRITE_TXN_MARKERS: (0, 2),
     CONSUMER_GROUP_DESCRIBE: (0, 1),
 }
-"""api key -> lowest and highest version that this client writes and reads."""
+"""API key -> lowest and highest version that this client writes and reads."""
 
 
 def negotiate(served: Iterable[tuple[int, int, int]]) -> dict[int, int]:
-    """The highest version both ends speak, by api key, from a broker's (api key, lowest, highest)."""
+    """Return the highest shared version by API key, from a broker's (API key, lowest, highest)."""
     shared: dict[int, int] = {}
     for key, lowest, highest in served:
         mine = SPOKEN.get(key)
@@ -87,9 +87,9 @@ def negotiate(served: Iterable[tuple[int, int, int]]) -> dict[int, int]:
 
 
 def versions_of(release: str) -> dict[int, int]:
-    """The highest version that a release of Kafka and this client both speak, by api key. `release` is one of `releases.NAMES`.
+    """Return the highest shared version of this client and a Kafka release, by API key.
 
-    Raises `NotSupported` for 0.7, which has no versions.
+    `release` is one of `releases.NAMES`. Raises `NotSupported` for 0.7, which has no versions.
     """
     if release not in releases.NAMES:
         raise NotSupported(
@@ -99,7 +99,7 @@ def versions_of(release: str) -> dict[int, int]:
 
 
 def not_shared(api_key: int) -> NotSupported:
-    """The error for a request that the broker does not serve in any version spoken here."""
+    """Return the error for a request that the broker serves in no version spoken here."""
     lowest, highest = SPOKEN[api_key]
     return NotSupported(
         f"The broker serves no version of {API[api_key].name} between {lowest} and {highest}, which this client needs: "

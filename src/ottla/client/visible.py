@@ -1,6 +1,6 @@
-"""Which fetched batches a reader may see: no control batches, and with read_committed none of aborted transactions.
+"""The visible part of fetched batches: no control batches, and with read_committed no records of aborted transactions.
 
-Looks at batch headers only; records stay closed. Data without transactions, which is most, passes uncut.
+Only batch headers are read; records stay encoded. Data without transactions, the usual case, passes uncut.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """`pieces`: runs of whole batches. `next_offset`: where the next fetch begins, or None without a whole batch."""
+    """The visible batches. `pieces` are runs of whole batches; `next_offset` starts the next fetch, None without a whole batch."""
 
     pieces: list[memoryview]
     next_offset: int | None
@@ -27,9 +27,9 @@ class Visible(NamedTuple):
 
 
 def visible(records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, check_crcs: bool = False) -> Visible:
-    """Cut out what a reader must not see. `aborted` is what the broker listed (nothing for read_uncommitted).
+    """Cut out the batches that a reader must not see. `aborted` is the broker's list (empty for read_uncommitted).
 
-    Raises `BadBatch` where the bytes are not batches or, with `check_crcs`, a checksum is wrong.
+    Raises `BadBatch` if the bytes are not batches or, with `check_crcs`, a checksum is wrong.
     """
     void = sorted(aborted, key=lambda transaction: transaction.first_offset)
     pieces: list[memoryview] = []

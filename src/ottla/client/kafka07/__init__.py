@@ -1,1 +1,1 @@
-"""Clients of brokers of Kafka 0.7: requests without versions, offsets that are bytes, and groups that live in ZooKeeper."""
+"""Clients of Kafka 0.7 brokers: requests without versions, offsets in bytes, and groups in ZooKeeper."""

@@ -1,4 +1,4 @@
-"""Brokers from a static list: `host:port,...` as everywhere, or `id:host:port,...` as in Kafka 0.7's `broker.list`."""
+"""Brokers from a static list: `host:port,...` as for any client, or `id:host:port,...` as in Kafka 0.7's `broker.list`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.client.types import Node
 
 
 def parse_brokers(servers: str) -> list[Node]:
-    """The brokers with their ids; those without one are counted from 0. Raises `SettingError`."""
+    """Return the brokers with their ids; a broker without one has its index in the list. Raises `SettingError`."""
     words = [word.strip() for word in servers.split(",") if word.strip()]
     brokers: list[Node] = []
     for index, word in enumerate(words):

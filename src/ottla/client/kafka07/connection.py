@@ -1,7 +1,7 @@
-"""The client's end of one connection to a broker of Kafka 0.7, as a machine that takes today's requests and gives today's answers.
+"""The client's end of one connection to a Kafka 0.7 broker: a state machine that translates today's requests and answers.
 
-Its requests have no numbers: answers come in the order of the requests, and what produces has none. So a question is sent behind
-what is produced, whose answer says that the broker has taken it in.
+Requests of 0.7 have no correlation ids: answers come in the order of requests, and Produce has none. A later request, sent after
+each Produce request, is answered once the broker has processed both.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.schema import Message
 
 LEAST_FRAME_BYTES: Final = 2
-"""An error code and nothing more."""
+"""The size of the smallest frame, in bytes: an error code."""
 
 CLOSED: Final = " Brokers of Kafka 0.7 close it at what they refuse, such as a broken message, or a topic that they do not serve."
 UNCONFIRMED: Final = (
@@ -36,14 +36,14 @@ UNCONFIRMED: Final = (
 
 @dataclass(slots=True)
 class Expected:
-    """A request of today with answers still to come. Without `asked` it was given as a frame, and its answer is one."""
+    """A request with answers still to come. If `asked` is None, the request was a whole frame, and its answer is one."""
 
     about: InFlight
     asked: Translation | None
     heard: list[Any] = field(default_factory=list)
 
     def hear(self, frame: Buffer) -> Answer | None:
-        """Take in an answer; return today's once that was the last. Raises `Malformed`."""
+        """Process a frame; return the translated answer after the last one, else None. Raises `Malformed`."""
         if self.asked is None:
             return Answer(self.about.token, frame)
         self.heard.append(kafka07.decode_response(self.asked.answers[len(self.heard)], frame))
@@ -53,7 +53,7 @@ class Expected:
 
 
 class Connection07(ClientConnection):
-    """The machine. `codec` is that of what is produced."""
+    """The state machine. `codec` compresses produced messages."""
 
     def __init__(self, codec: int = 0) -> None:
         super().__init__(None)
@@ -75,7 +75,7 @@ class Connection07(ClientConnection):
         return CLOSED
 
     def failure(self, sent: InFlight, error: BaseException) -> BaseException:
-        """What was produced may be there or not: it is not sent again unless its owner wants that."""
+        """Return an error that is not retriable for Produce: the messages may be written, so only the user may resend them."""
         if sent.api_key != PRODUCE:
             return error
         unconfirmed = ConnectionFailed(f"{UNCONFIRMED}{error}")
@@ -84,7 +84,7 @@ class Connection07(ClientConnection):
         return unconfirmed
 
     def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
-        """The buffers of a request of today. Raises `NotSupported` for one that 0.7 has nothing like."""
+        """Return the buffers of a translated request. Raises `NotSupported` for a request without a counterpart in 0.7."""
         if isinstance(body, FetchRequest):
             asked = requests.fetches(body)
         elif isinstance(body, ProduceRequest):
@@ -123,6 +123,6 @@ class Connection07(ClientConnection):
 
 
 def framed(request: kafka07.Request) -> bytes:
-    """A request as a whole frame, its size included. Raises `Unencodable`."""
+    """Return a request as a whole frame, its size included. Raises `Unencodable`."""
     data = kafka07.encode_request(request)
     return len(data).to_bytes(4, "big") + data

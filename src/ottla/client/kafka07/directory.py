@@ -1,6 +1,6 @@
-"""What brokers and consumers of Kafka 0.7 keep in ZooKeeper: paths and texts, and how brokers and topics are looked up there.
+"""The entries of Kafka 0.7 brokers and consumers in ZooKeeper: paths, texts, and lookups of brokers and topics.
 
-Reaches ZooKeeper through the port of registries. Knows nothing of groups beyond their paths.
+ZooKeeper is accessed through the registry port. Of groups, only the paths are known here.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def offsets(group: str, topic: str) -> str:
 
 
 class Directory07:
-    """Looks up brokers and topics. `changed(path)` is called once after each look that a change has made old."""
+    """Lookups of brokers and topics. `changed(path)` is called once after a change has outdated a lookup."""
 
     def __init__(self, registry: SharedRegistry, changed: Callable[[str], None]) -> None:
         self.registry = registry
         self._changed = changed
 
     def brokers(self) -> RegistrySteps[list[Node]]:
-        """Those that are registered now."""
+        """Return the brokers that are registered now."""
         (names,) = yield from self.registry.list([BROKERS], changed=self._changed)
         known = [name for name in names or () if _is_number(name)]
         entries = yield from self.registry.read([f"{BROKERS}/{name}" for name in known])
@@ -45,12 +45,12 @@ class Directory07:
         return sorted(broker for broker in found if broker is not None)
 
     def names(self) -> RegistrySteps[list[str]]:
-        """The topics that there are."""
+        """Return the names of all topics."""
         (names,) = yield from self.registry.list([TOPICS], changed=self._changed)
         return names or []
 
     def counts(self, topics: Collection[str]) -> RegistrySteps[Mapping[str, Mapping[int, int]]]:
-        """How many partitions each broker has of each topic."""
+        """Return topic -> broker id -> number of partitions."""
         wanted = sorted(topics)
         brokers = yield from self.registry.list([f"{TOPICS}/{topic}" for topic in wanted], changed=self._changed)
         places = [(topic, name) for topic, names in zip(wanted, brokers, strict=True) for name in names or () if _is_number(name)]
@@ -63,12 +63,12 @@ class Directory07:
 
 
 def partitions(counts: Mapping[int, int]) -> list[BrokerPartition]:
-    """All partitions of a topic."""
+    """Return all partitions of a topic."""
     return [BrokerPartition(broker_id, index) for broker_id, count in sorted(counts.items()) for index in range(count)]
 
 
 def number_in(entry: Entry | None) -> int | None:
-    """The number that an entry holds; None without one."""
+    """Return the number in an entry; None without one."""
     text = "" if entry is None else entry.value.decode(errors="replace")
     return int(text) if text.isdecimal() else None
 
@@ -78,7 +78,7 @@ def _is_number(name: str) -> bool:
 
 
 def _broker(broker_id: int, entry: Entry | None) -> Node | None:
-    """From "creator:host:port"; a host may be an IPv6 address."""
+    """Parse "creator:host:port"; the host may be an IPv6 address. Return None for any other text."""
     _, _, where = ("" if entry is None else entry.value.decode(errors="replace")).partition(":")
     host, _, port = where.rpartition(":")
     return Node(broker_id, host.strip("[]"), int(port)) if host and port.isdecimal() else None

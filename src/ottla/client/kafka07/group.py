@@ -1,8 +1,8 @@
-"""A member of a group of Kafka 0.7 as a machine: each takes its own share in ZooKeeper and gives up the rest.
+"""A member of a Kafka 0.7 group as a state machine: each member takes its own share in ZooKeeper and releases the rest.
 
-A partition is owned by whoever made its owner's entry, which ends with the session. So a member believes that it owns one only
-while its session cannot have ended elsewhere (`lapsed`). Whatever it writes is refused where its own registration is gone: what was
-asked for in one session has no effect in the next. Reads may be old; every claim is a write. Waits for nothing by itself.
+The owner of a partition is the member that created its owner entry, which ends with the session. A member therefore counts as owner
+only while its session cannot have ended elsewhere (`lapsed`). Every write is conditional on the member's own registration, so a
+request of one session has no effect in the next. Reads may be stale; every claim is a write. The machine never blocks.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Done = Callable[[StorageFailed | None], None]
 GiveUp = Callable[[list[TopicPartition], Done], None]
 
 STREAM: Final = 0
-"""The number of the one stream that this consumer reads of each topic."""
+"""The number of the one stream in which this consumer reads each topic."""
 
 
 class Round07(NamedTuple):
-    """What a rebalance came to: partitions taken, and those that fall to this member and that others have yet.
+    """The result of a rebalance: partitions taken, and partitions of this member's share that others still own.
 
-    `brokers` and `counts` are what was there: brokers, and how many partitions each has of each topic.
+    `brokers` and `counts` are the registered brokers, and the partition counts by topic and broker.
     """
 
     taken: list[TopicPartition]
@@ -51,9 +51,9 @@ class Round07(NamedTuple):
 
 
 class Group07:
-    """One member. `give_up(partitions, done)` stops reading these, commits, and calls `done`; `new_id` names a consumer.
+    """One member. `give_up(partitions, done)` stops reading, commits, and calls `done`; `new_id` returns a new consumer id.
 
-    `changed()` is called whenever another `rebalance` is needed. A session that is over takes all that was owned with it.
+    `changed()` is called whenever another `rebalance` is needed. The end of a session ends all ownership.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class Group07:
         self._directory = Directory07(registry, self._heard)
         self._subscription: Subscription | None = None
         self._session_id: str | None = None
-        """The id in this session, and `_id` once it is known to be registered."""
+        """The id in this session; `_id` is equal once its registration is confirmed."""
         self._id: str | None = None
         self._doubtful: set[TopicPartition] = set()
-        """Those whose owner's entry may be this member's though it does not own them: given up, or nothing was heard of a claim."""
+        """Partitions whose owner entry may be this member's though it does not own them: released, or claimed without an answer."""
         registry.on_session(self._turned)
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Read this from the next `rebalance` on."""
+        """Change the subscription from the next `rebalance` on."""
         self._subscription = subscription
 
     def _heard(self, path: str) -> None:
@@ -98,7 +98,7 @@ class Group07:
         self._session_id = self._id = None
 
     def lapsed(self, now_ms: int) -> list[TopicPartition]:
-        """Give up, without a word, what may be others' by now: the session may have ended. Empty while it cannot have."""
+        """Drop and return all owned partitions if the session may have ended; return an empty list while it cannot have."""
         if now_ms < self._registry.lives_until_ms():
             return []
         gone = sorted(self.owned)
@@ -111,9 +111,9 @@ class Group07:
     # --- one rebalance
 
     def rebalance(self) -> RegistrySteps[Round07]:
-        """Give up what does not fall to this member any more, and take what does.
+        """Release partitions outside of this member's share, and take the ones inside.
 
-        Raises `RegistryAway`: again once the session is back or another has begun; what was given up stays so.
+        Raises `RegistryAway`: call again once the session is back or another has begun. Released partitions stay released.
         """
         own = yield from self._registered()
         subscription = self._subscription
@@ -139,11 +139,11 @@ class Group07:
             yield TopicPartition(topic, named[name].number)
 
     def _registered(self) -> RegistrySteps[str]:
-        """This member's id, which is new in each session: what stands there of an earlier one is not mistaken for its own."""
+        """Register if necessary, and return this member's id. It is new in each session, so that older entries are never its own."""
         if self._id is None:
             own = self._session_id = self._session_id or self._new_id()
             text = self._subscription.text() if self._subscription is not None else ""
-            with suppress(EntryExists):  # by an earlier try, of which nothing was heard
+            with suppress(EntryExists):  # by an earlier attempt without an answer
                 yield from self._registry.commit([Change(self._path(own), text.encode(), NEW, ephemeral=True)])
             if self._session_id != own:
                 raise RegistryAway(self._path(own), "the session has ended meanwhile")
@@ -165,7 +165,7 @@ class Group07:
         return found
 
     def _stop(self, going: set[TopicPartition], own: str) -> RegistrySteps[None]:
-        """Have these read no longer, before anybody else can."""
+        """Stop reading these partitions before another member can own them."""
         if going:
             failure = yield partial(self._give_up, sorted(going))
             if failure is not None:
@@ -175,7 +175,7 @@ class Group07:
             self._doubtful |= going
 
     def _release(self, going: set[TopicPartition], own: str) -> RegistrySteps[None]:
-        """Remove the owner's entries of these that are this member's."""
+        """Remove this member's owner entries of these partitions."""
         order = sorted(going)
         entries = yield from self._registry.read([self._owner(where) for where in order])
         mark = self._mark(own)
@@ -188,7 +188,7 @@ class Group07:
         self._doubtful -= going
 
     def _take(self, coming: set[TopicPartition], own: str) -> RegistrySteps[set[TopicPartition]]:
-        """Make the owner's entries of all that nobody has. One of this session that is there already is written once more."""
+        """Create the owner entries of all partitions without one. An entry of this session that exists already is written again."""
         order = sorted(coming)
         entries = yield from self._registry.read([self._owner(where) for where in order])
         mark = self._mark(own)
@@ -203,14 +203,14 @@ class Group07:
         try:
             yield from self._written(changes, own)
         except (EntryExists, VersionConflict, NoEntry):
-            return set()  # others were quicker
+            return set()  # other members were quicker
         self._check(own)
         self._doubtful -= taken
         self.owned |= taken
         return taken
 
     def _written(self, changes: list[Change], own: str) -> RegistrySteps[None]:
-        """Change something as this member, which is registered; its session is that of its registration then."""
+        """Commit changes on condition that this member is registered: the session is then that of its registration."""
         if changes:
             yield from self._registry.commit([Condition(self._path(own), 0), *changes])
 
@@ -227,10 +227,10 @@ class Group07:
     def _offset(self, where: TopicPartition) -> str:
         return f"{directory.offsets(self._group_id, where.topic)}/{BrokerPartition.of(where.partition)}"
 
-    # --- what goes along with it
+    # --- leaving, commits
 
     def leave(self) -> RegistrySteps[None]:
-        """Give up everything; what was read is to be committed before."""
+        """Release all partitions and the registration. Commit before."""
         own, gone = self._id, self.owned | self._doubtful
         self.owned.clear()
         if own is not None:
@@ -239,9 +239,9 @@ class Group07:
         self._begin_anew()
 
     def commit(self, places: Mapping[TopicPartition, int], *, as_member: bool) -> RegistrySteps[bool]:
-        """Keep these offsets for the group. `as_member`: only those of partitions that this member owns; False if it does not.
+        """Store these offsets for the group. `as_member`: only if this member owns all the partitions; return False if it does not.
 
-        Raises `RegistryAway` where it is not known whether they are kept.
+        Raises `RegistryAway` if it is uncertain whether they are stored.
         """
         own = self._id
         if as_member and (own is None or not self.owned.issuperset(places)):
@@ -256,7 +256,7 @@ class Group07:
         return True
 
     def committed(self, partitions: Iterable[TopicPartition]) -> RegistrySteps[dict[TopicPartition, int]]:
-        """The offsets that are kept of those partitions that have one."""
+        """Return the stored offsets of the partitions that have one."""
         wanted = list(partitions)
         entries = yield from self._registry.read([self._offset(where) for where in wanted])
         found = {where: number_in(entry) for where, entry in zip(wanted, entries, strict=True)}

@@ -1,4 +1,4 @@
-"""Kafka 0.7's brokers and their partitions as today's metadata: each partition is led by the broker that has it."""
+"""Kafka 0.7's brokers and partitions as today's metadata: each partition's leader is its only broker."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ottla.wire import errors as codes
 from ottla.wire.api.metadata import MetadataResponse
 
 Counts = Mapping[int, int]
-"""How many partitions of a topic each broker has, by its id."""
+"""broker id -> number of partitions of a topic"""
 
 
 def described(brokers: Iterable[Node], topics: Mapping[str, Counts], refused: Mapping[str, int]) -> MetadataResponse:
-    """What a broker of today would tell. `refused`: topics with the code of why they cannot be used."""
+    """Return the metadata that a broker of today would send. `refused` maps unusable topics to error codes."""
     broker = MetadataResponse.MetadataResponseBroker
     topic = MetadataResponse.MetadataResponseTopic
     return MetadataResponse(

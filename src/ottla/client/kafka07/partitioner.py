@@ -1,6 +1,6 @@
-"""Which partition a message goes to by Kafka 0.7's own choice: that of its key's hash, or without a key any.
+"""The partitioner of Kafka 0.7: the partition by the key's hash, or without a key any partition.
 
-Randomness comes in as an argument. A message of 0.7 holds no key: it is used for this alone.
+Randomness is passed in as an argument. A message of 0.7 stores no key: the key only selects the partition.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from ottla.client.partitioner import Partitioner
 
 
 class Partitioner07(Partitioner):
-    """Chooses from all partitions of all brokers, by broker and number. Without a key, messages of one batch stay together."""
+    """A partitioner over all partitions of all brokers, by broker and number. Keyless messages of one batch stay together."""
 
     def __init__(self, choose: Callable[[int], int], metadata: Metadata) -> None:
         super().__init__(choose)
         self._metadata = metadata
 
     def partition(self, topic: str, key: bytes | None, count: int) -> int:
-        found = self._metadata.partitions(topic)  # once: the loop may learn of others between two looks
+        found = self._metadata.partitions(topic)  # read once: the event loop may change the metadata between two reads
         index = super().partition(topic, None, len(found)) if key is None else abs(java_hash(key)) % len(found)
         return found[index].partition
 
@@ -30,7 +30,7 @@ class Partitioner07(Partitioner):
 
 
 def java_hash(key: bytes) -> int:
-    """What Java's `String.hashCode` makes of the key as text; of bytes that are no UTF-8, each counts as one character."""
+    """Return Java's `String.hashCode` of the key as text; in bytes that are not UTF-8, each byte counts as a character."""
     try:
         units = memoryview(key.decode().encode("utf-16-le")).cast("H").tolist()
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
-"""The partitions of Kafka 0.7: each broker has its own, which it counts from 0. Clients need one number for both.
+"""The partitions of Kafka 0.7: each broker numbers its own from 0. Clients combine broker id and index in one number.
 
-Where there is one broker, and it is number 0, the number is 0.7's own.
+With broker 0 alone, the number is 0.7's own.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from ottla.client.errors import KafkaError
 
 BITS: Final = 16
 MOST_PARTITIONS: Final = 1 << BITS
-"""Of one topic on one broker."""
+"""The limit on partitions of one topic on one broker."""
 
 
 class BrokerPartition(NamedTuple):
-    """A partition as Kafka 0.7 names it: "1-0" is the first one of broker 1."""
+    """A partition as Kafka 0.7 names it: "1-0" is the first partition of broker 1."""
 
     broker_id: int
     partition: int
@@ -25,12 +25,12 @@ class BrokerPartition(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The `partition` of records and of a `TopicPartition`: broker_id * 65536 + partition. Raises `KafkaError`."""
+        """Return the `partition` of records and of a `TopicPartition`: broker_id * 65536 + partition. Raises `KafkaError`."""
         if not 0 <= self.partition < MOST_PARTITIONS:
             raise KafkaError(f"Partition {self} cannot be used: a broker has partitions 0 to {MOST_PARTITIONS - 1} of a topic.")
         return (self.broker_id << BITS) + self.partition
 
     @classmethod
     def of(cls, number: int) -> BrokerPartition:
-        """The partition of this number."""
+        """Return the partition with this number."""
         return cls(number >> BITS, number & (MOST_PARTITIONS - 1))

@@ -1,6 +1,6 @@
-"""Who of a group of Kafka 0.7 reads what: each consumer finds out for itself, and all come to the same.
+"""The assignment within a Kafka 0.7 group: each consumer computes it from the same input, with the same result.
 
-Knows the texts by which consumers tell in ZooKeeper what they read, and how partitions are shared out. Asks nobody.
+The module contains the texts of subscriptions in ZooKeeper and the assignment function; it reads nothing itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ WHITE, BLACK = "*", "!"
 
 
 class Subscription(NamedTuple):
-    """What one consumer reads: `topics` with the number of its streams of each, or `streams` of what `pattern` (Java's) tells.
+    """A consumer's subscription: `topics` with the stream count of each, or `streams` of the topics selected by `pattern` (Java's).
 
-    `is_white`: those whose whole name matches; otherwise all others.
+    `is_white`: select the topics whose whole name matches; otherwise all others.
     """
 
     topics: Mapping[str, int]
@@ -25,7 +25,7 @@ class Subscription(NamedTuple):
     is_white: bool = True
 
     def text(self) -> str:
-        """As it stands in ZooKeeper: { "t": 1 } or *1*pattern."""
+        """Return the text in ZooKeeper: { "t": 1 } or *1*pattern."""
         if self.pattern is not None:
             mark = WHITE if self.is_white else BLACK
             return f"{mark}{self.streams}{mark}{self.pattern}"
@@ -33,7 +33,7 @@ class Subscription(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Subscription | None:
-        """None for a text that no consumer of Kafka 0.7 writes."""
+        """Parse a subscription's text; return None for a text that no Kafka 0.7 consumer writes."""
         if text[:1] in (WHITE, BLACK):
             streams, mark, pattern = text[1:].partition(text[0])
             return cls({}, pattern, int(streams), text[0] == WHITE) if mark and streams.isdecimal() else None
@@ -45,13 +45,13 @@ class Subscription(NamedTuple):
         return cls(topics) if is_sound else None
 
     def streams_of(self, topic: str) -> int:
-        """How many streams of a topic it reads."""
+        """Return the number of this consumer's streams of a topic."""
         if self.pattern is None:
             return self.topics.get(topic, 0)
         return self.streams if self._matches(topic) == self.is_white else 0
 
     def _matches(self, topic: str) -> bool:
-        # 0.7 takes a list of patterns with commas, and quotes around it.
+        # 0.7 accepts a list of patterns separated by commas, in quotes.
         wanted = (self.pattern or "").strip().replace(",", "|").replace(" ", "").strip("\"'")
         try:
             return re.fullmatch(wanted, topic) is not None
@@ -59,21 +59,21 @@ class Subscription(NamedTuple):
             return False
 
     def of(self, known: Collection[str]) -> list[str]:
-        """The topics that it reads; `known` are those that there are."""
+        """Return the topics of this subscription; `known` are all existing topics."""
         if self.pattern is None:
             return sorted(topic for topic, streams in self.topics.items() if streams)
         return sorted(topic for topic in known if self.streams_of(topic))
 
 
 def threads(consumers: Mapping[str, Subscription], topic: str) -> list[str]:
-    """Who reads a topic, by name, in the order in which partitions are dealt."""
+    """Return the names of a topic's reading streams, in the order in which partitions are assigned."""
     return sorted(f"{consumer}-{number}" for consumer, reads in consumers.items() for number in range(reads.streams_of(topic)))
 
 
 def share(readers: Sequence[str], partitions: Collection[str], own: str) -> list[str]:
-    """What falls to `own` of `readers`: a run of the partitions, sorted as text ("0-10" before "0-2").
+    """Return the share of `own` among `readers`: a run of the partitions, sorted as text ("0-10" before "0-2").
 
-    The first readers have one more where it does not come out even.
+    If the number is not divisible, the first readers have one more.
     """
     if own not in readers:
         return []

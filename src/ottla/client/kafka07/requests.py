@@ -1,6 +1,7 @@
-"""Today's requests as Kafka 0.7 understands them, and its answers as today's.
+"""The translation of today's requests into Kafka 0.7's, and of its answers into today's.
 
-So the machines of producer and consumer serve its brokers too. Knows both kinds of messages, and no connection.
+With it, the state machines of producer and consumer also serve 0.7 brokers. Both message formats are known here, connections are
+not.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ from ottla.wire.kafka07 import (
 from ottla.wire.schema import Message
 
 MOST_FETCHES: Final = 0x7FFF
-"""So many partitions fit into one request."""
+"""The limit on partitions in one request."""
 
 NO_OFFSET: Final = -1
 
 TORN: Final = memoryview(bytes(8) + b"\x7f\x00\x00\x00" + bytes(5))
-"""What stands for messages of which not even the first came whole: the beginning of one in the format of Kafka 0.8."""
+"""The records of a fetch whose first message is incomplete: the beginning of a message in the format of Kafka 0.8."""
 
 CODES: Final = {
     kafka07.NONE: codes.NONE,
@@ -53,17 +54,16 @@ CODES: Final = {
     kafka07.INVALID_MESSAGE: codes.CORRUPT_MESSAGE,
     kafka07.WRONG_PARTITION: codes.UNKNOWN_TOPIC_OR_PARTITION,
 }
-"""Kafka 0.7's error codes as today's. Any other is UNKNOWN_SERVER_ERROR: the broker does not serve the topic."""
+"""Kafka 0.7's error code -> today's. Any other is UNKNOWN_SERVER_ERROR: the broker does not serve the topic."""
 
 
 def today(code: int) -> int:
-    """The code of today for one of 0.7's."""
+    """Return today's error code for one of 0.7's."""
     return CODES.get(code, codes.UNKNOWN_SERVER_ERROR)
 
 
 class Translation(NamedTuple):
-    """What a request becomes: 0.7's requests, sent one behind another, the classes of the answers that come in turn, and what
-    makes today's answer of those."""
+    """A translated request: 0.7's requests in order, the classes of their answers, and the function that builds today's answer."""
 
     requests: list[kafka07.Request]
     answers: list[type[kafka07.Response]]
@@ -74,7 +74,7 @@ class Translation(NamedTuple):
 
 
 def fetches(body: FetchRequest) -> Translation:
-    """One request for all partitions. Raises `NotSupported` for more of them than 0.7 can name."""
+    """Translate a fetch into one request for all partitions. Raises `NotSupported` for more of them than 0.7 allows."""
     wanted = [
         FetchRequest07(topic.topic, BrokerPartition.of(part.partition).partition, part.fetch_offset, part.partition_max_bytes)
         for topic in body.topics
@@ -86,7 +86,7 @@ def fetches(body: FetchRequest) -> Translation:
 
 
 def fetched(body: FetchRequest, answers: Sequence[MultiFetchResponse07]) -> FetchResponse:
-    """The messages of each partition as one batch, which begins where it was asked for."""
+    """Return today's answer: the messages of each partition as one batch that begins at the requested offset."""
     parts = iter(answers[0].responses)
     responses = [
         FetchResponse.FetchableTopicResponse(
@@ -119,10 +119,10 @@ def _partition(part: FetchRequest.FetchPartition, found: FetchResponse07 | None)
 
 
 def produces(body: ProduceRequest, codec: int, *, is_confirmed: bool) -> Translation:
-    """Each partition's batch as a set of messages, compressed together with `codec`.
+    """Translate Produce: each partition's batch becomes a message set, compressed as a whole with `codec`.
 
-    With `is_confirmed` a question follows that the broker answers once it has taken in what came before. Raises `NotSupported` for
-    what messages of 0.7 have no place for.
+    With `is_confirmed`, a second request follows whose answer confirms the first. Raises `NotSupported` for records that messages
+    of 0.7 cannot hold.
     """
     found = [
         ProduceRequest07(topic.name, BrokerPartition.of(part.index).partition, memoryview(messages(part.records or b"", codec)))
@@ -136,13 +136,13 @@ def produces(body: ProduceRequest, codec: int, *, is_confirmed: bool) -> Transla
 
 
 def question(produced: Sequence[ProduceRequest07]) -> OffsetsRequest07:
-    """What a broker answers behind what was produced: it does one thing after another, and closes the connection at a fault."""
+    """Return the request that confirms Produce: a broker processes requests in order, and closes the connection after an error."""
     last = produced[-1]
     return OffsetsRequest07(last.topic, last.partition, LATEST_TIMESTAMP, 1)
 
 
 def messages(batch: Buffer, codec: int) -> Buffer:
-    """A batch as a set of messages. Raises `NotSupported`."""
+    """Convert a batch to a message set. Raises `NotSupported`."""
     columns = open_batches(batch)
     if max(columns.span_column(kernel.HEADERS_SIZE), default=0) > NO_HEADERS_BYTES:
         raise NotSupported("Messages of Kafka 0.7 have no headers: leave them out, or use a newer broker.")
@@ -153,7 +153,7 @@ def messages(batch: Buffer, codec: int) -> Buffer:
 
 
 def produced(body: ProduceRequest, answers: Sequence[object]) -> ProduceResponse:
-    """All was taken in. Where it stands, 0.7 tells nobody."""
+    """Return today's answer to Produce: all is written. Kafka 0.7 returns no offsets."""
     part = ProduceResponse.PartitionProduceResponse
     responses = [
         ProduceResponse.TopicProduceResponse(
@@ -167,11 +167,11 @@ def produced(body: ProduceRequest, answers: Sequence[object]) -> ProduceResponse
     return ProduceResponse(responses=responses)
 
 
-# --- places
+# --- offsets
 
 
 def lookups(body: ListOffsetsRequest) -> Translation:
-    """One request for each partition: 0.7 cannot ask about several at once."""
+    """Translate ListOffsets into one request per partition: 0.7 cannot look up several at once."""
     wanted: list[kafka07.Request] = [
         OffsetsRequest07(topic.name, BrokerPartition.of(part.partition_index).partition, part.timestamp, 1)
         for topic in body.topics
@@ -181,7 +181,7 @@ def lookups(body: ListOffsetsRequest) -> Translation:
 
 
 def looked_up(body: ListOffsetsRequest, answers: Sequence[OffsetsResponse07]) -> ListOffsetsResponse:
-    """The newest of the offsets that each was answered with, -1 for none."""
+    """Return today's answer: the newest offset for each partition, -1 for none."""
     parts = iter(answers)
     return ListOffsetsResponse(
         topics=[
@@ -202,16 +202,16 @@ def _offset(
     )
 
 
-# --- which partitions a broker has
+# --- the partitions of a broker
 
 
 def probe(topics: Sequence[str], first: int, count: int) -> MultiFetchRequest07:
-    """Fetches of nothing from `count` partitions of each topic: those that the broker has not are refused."""
+    """Build fetches of 0 bytes from `count` partitions of each topic: the broker refuses the ones that it does not have."""
     return MultiFetchRequest07([FetchRequest07(topic, first + each, 0, 0) for topic in topics for each in range(count)])
 
 
 def probed(topics: Sequence[str], count: int, answer: MultiFetchResponse07) -> Iterator[tuple[str, int, int]]:
-    """(topic, how many of the partitions asked for are there, error code of today for a topic that is not served)."""
+    """Yield (topic, number of probed partitions that exist, today's error code of a topic that is not served)."""
     for index, topic in enumerate(topics):
         found = [part.error_code for part in answer.responses[index * count : (index + 1) * count]]
         is_refused = kafka07.UNKNOWN in found
