@@ -1,4 +1,4 @@
-"""The blocking admin client: calls the asynchronous one, which runs on a thread of its own."""
+"""The blocking admin client: it calls the asynchronous one, which runs on a background thread."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from ottla.net.client.background import BackgroundLoop
 
 
 class Admin:
-    """Creates, changes and describes. A context manager; keyword arguments are Kafka's admin settings with underscores.
+    """An admin client that creates, changes and describes; a context manager. Keyword arguments: Kafka's settings with underscores.
 
         with Admin("localhost:9092") as admin:
             admin.create_topic("flights", 6)
 
-    Every method raises `KafkaError`: a `BrokerError` with Kafka's code for the first topic, group or resource that is refused (the
-    others may have been changed), `NotSupported` where the broker is too old, `ConnectionFailed` or `TimedOut`. Raises
+    Every method raises `KafkaError`: `BrokerError` with Kafka's code for the first topic, group or resource that is refused (others
+    may have been changed), `NotSupported` for a broker that is too old, `ConnectionFailed`, or `TimedOut`. The constructor raises
     `SettingError` for a setting that is unknown or has a wrong value.
     """
 
@@ -61,7 +61,7 @@ class Admin:
                 self._background.stop()
 
     def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
-        """Create topics; with `validate_only`, only check whether they could be created (KIP-4)."""
+        """Create topics; with `validate_only`, only check whether the broker would create them (KIP-4)."""
         self._background.run(self._async.create_topics(topics, validate_only=validate_only))
 
     def create_topic(
@@ -71,11 +71,11 @@ class Admin:
         replication_factor: int = BROKER_DEFAULT,
         configs: Mapping[str, ConfigValue] | None = None,
     ) -> None:
-        """Create a topic; counts left out are the broker's defaults."""
+        """Create a topic. Counts left out are the broker's defaults."""
         self._background.run(self._async.create_topic(name, num_partitions, replication_factor, configs))
 
     def create_partitions(self, counts: Mapping[str, int]) -> None:
-        """Add partitions to topics: `counts` says how many each topic is to have in all (KIP-195)."""
+        """Add partitions to topics. `counts` maps each topic to its new total number of partitions (KIP-195)."""
         self._background.run(self._async.create_partitions(counts))
 
     def delete_topics(self, *names: str) -> None:
@@ -83,19 +83,19 @@ class Admin:
         self._background.run(self._async.delete_topics(*names))
 
     def list_topics(self, *, internal: bool = False) -> list[str]:
-        """The names of all topics, sorted; Kafka's own (`__consumer_offsets`) only with `internal`."""
+        """Return the names of all topics, sorted; internal topics (`__consumer_offsets`) only with `internal`."""
         return self._background.run(self._async.list_topics(internal=internal))
 
     def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
-        """Partitions, leaders and replicas of topics, by name. Raises `UnknownTopic`."""
+        """Return partitions, leaders and replicas of topics, by name. Raises `UnknownTopic`."""
         return self._background.run(self._async.describe_topics(*names))
 
     def describe_cluster(self) -> ClusterDescription:
-        """The cluster's id, its controller and its brokers."""
+        """Return the cluster's id, its controller and its brokers."""
         return self._background.run(self._async.describe_cluster())
 
     def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
-        """Delete the records before an offset, by (topic, partition); -1 deletes all. The first offset of each partition (KIP-107).
+        """Delete the records before an offset, by (topic, partition); -1 deletes all. Return the new first offsets (KIP-107).
 
         Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
         """
@@ -111,12 +111,12 @@ class Admin:
         subtract: Mapping[str, ConfigValue] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings of a topic, broker or group, and leave the others as they are (KIP-339).
+        """Change some settings of a topic, broker or group, and leave the others unchanged (KIP-339).
 
             admin.alter_configs(ConfigResource.topic("flights"), set={"retention.ms": 86_400_000})
 
         `delete` restores defaults; `append` and `subtract` change lists (`cleanup.policy`). With `validate_only`, nothing changes.
-        Raises `BrokerError` (INVALID_CONFIG) for a value that is refused, and `UnknownTopic`.
+        Raises `BrokerError` (INVALID_CONFIG) for a value that the broker refuses, and `UnknownTopic`.
         """
         altering = self._async.alter_configs(
             resource, set=set, delete=delete, append=append, subtract=subtract, validate_only=validate_only
@@ -124,38 +124,38 @@ class Admin:
         self._background.run(altering)
 
     def describe_configs(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
-        """The settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
+        """Return the settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
         return self._background.run(self._async.describe_configs(resource))
 
     def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
-        """The settings in force for a topic, by name."""
+        """Return the settings in force for a topic, by name."""
         return self._background.run(self._async.describe_topic_configs(topic))
 
     def describe_broker_configs(self, node_id: int) -> dict[str, ConfigEntry]:
-        """The settings in force for a broker, by name."""
+        """Return the settings in force for a broker, by name."""
         return self._background.run(self._async.describe_broker_configs(node_id))
 
     def list_groups(self) -> list[GroupListing]:
-        """The groups of all brokers, sorted by id."""
+        """Return the groups of all brokers, sorted by id."""
         return self._background.run(self._async.list_groups())
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """State and members of a group, classic or consumer (KIP-848); one that does not exist is described as Dead."""
+        """Return state and members of a group, classic or consumer (KIP-848). A group that does not exist has the state Dead."""
         return self._background.run(self._async.describe_group(group_id))
 
     def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets that a group has committed."""
+        """Return the offsets that a group has committed."""
         return self._background.run(self._async.list_group_offsets(group_id))
 
     def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
-        """Commit offsets, by (topic, partition), for a group without members: where it will continue to read.
+        """Commit offsets, by (topic, partition), for a group without members, which will continue from them.
 
         Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
         """
         self._background.run(self._async.alter_group_offsets(group_id, offsets))
 
     def delete_groups(self, *group_ids: str) -> None:
-        """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
+        """Delete groups that have no members, with their committed offsets (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
         self._background.run(self._async.delete_groups(*group_ids))
 
     def list_transactions(
@@ -166,10 +166,10 @@ class Admin:
         min_duration_ms: int = ANY_DURATION,
         transactional_id_pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """The transactional ids of all brokers, sorted; filters left out let all pass (KIP-664).
+        """Return the transactional ids of all brokers, sorted. A filter left out matches all (KIP-664).
 
-        `states` as Kafka spells them: Ongoing, Empty … `min_duration_ms` is for transactions that are open for longer (KIP-994),
-        `transactional_id_pattern` a regular expression for whole ids (KIP-1152).
+        `states` are Kafka's names: Ongoing, Empty … `min_duration_ms` selects transactions that are open for longer (KIP-994).
+        `transactional_id_pattern` is a regular expression for whole ids (KIP-1152).
         """
         return self._background.run(
             self._async.list_transactions(
@@ -181,11 +181,11 @@ class Admin:
         )
 
     def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
-        """State, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
+        """Return state, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
         return self._background.run(self._async.describe_transactions(*transactional_ids))
 
     def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
-        """The producers that partitions, by (topic, partition), know by their ids, and their open transactions (KIP-664).
+        """Return the active producers of partitions, by (topic, partition), with their open transactions (KIP-664).
 
         Raises `UnknownTopic`.
         """
@@ -194,69 +194,69 @@ class Admin:
     def find_hanging_transactions(
         self, topics: Iterable[str] | None = None, *, min_open_ms: int = 900_000
     ) -> list[HangingTransaction]:
-        """Transactions that no coordinator will end: they hold up readers of committed records for ever.
+        """Return hanging transactions: no coordinator will end them, and readers of committed records wait for them without end.
 
-        Of all topics unless some are named. Only those count into which nothing was written for `min_open_ms`: younger ones may be
-        about to begin at their coordinator.
+        `topics` None means all topics. A transaction is hanging only if nothing was written to it for `min_open_ms`: its
+        coordinator may not have recorded a younger one yet.
         """
         return self._background.run(self._async.find_hanging_transactions(topics, min_open_ms=min_open_ms))
 
     def abort_transaction(
         self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
     ) -> None:
-        """End a hanging transaction in one partition. `describe_producers` tells id and epochs (KIP-664)."""
+        """Abort a hanging transaction in one partition. `describe_producers` returns its producer id and epochs (KIP-664)."""
         aborting = self._async.abort_transaction(topic, partition, producer_id, producer_epoch, coordinator_epoch)
         self._background.run(aborting)
 
     def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
-        """Fence the producers that use transactional ids, and abort what they have open."""
+        """Fence the producers that use these transactional ids, and abort their open transactions."""
         return self._background.run(self._async.fence_producers(*transactional_ids))
 
     def alter_partition_reassignments(self, targets: Mapping[Place, Sequence[int] | None]) -> None:
         """Move partitions, by (topic, partition), to other replicas: node ids, the preferred leader first; None cancels (KIP-455).
 
-        The move goes on when this returns: `list_partition_reassignments` tells of it. Raises `BrokerError`:
-        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS … and `UnknownTopic`.
+        The move continues after the return: `list_partition_reassignments` shows it. Raises `UnknownTopic` and `BrokerError`:
+        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS …
         """
         self._background.run(self._async.alter_partition_reassignments(targets))
 
     def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """The partitions that are moving to other replicas: of all, or of those named by (topic, partition) (KIP-455)."""
+        """Return the partitions that are being reassigned, of all or of the given (topic, partition) pairs (KIP-455)."""
         return self._background.run(self._async.list_partition_reassignments(partitions))
 
     def elect_leaders(self, partitions: Iterable[tuple[str, int]] | None = None, *, unclean: bool = False) -> list[TopicPartition]:
-        """Give the lead of partitions, or of all, to their first replicas; those that have another leader now (KIP-183).
+        """Elect the preferred leaders of the given partitions (None: of all). Return the partitions whose leader changed (KIP-183).
 
-        An `unclean` election is for partitions without a leader: a replica that lags behind may lead, and what it has not is lost
-        (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
+        An `unclean` election is for partitions without a leader: a replica out of sync may become leader, and records that it lacks
+        are lost (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
         """
         return self._background.run(self._async.elect_leaders(partitions, unclean=unclean))
 
     def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[int, list[LogDir]]:
-        """The directories of brokers by node id, of all that are up unless some are named, and the replicas there (KIP-113)."""
+        """Return the log directories of brokers, by node id, with their replicas (KIP-113). `node_ids` None: all live brokers."""
         return self._background.run(self._async.describe_log_dirs(node_ids, partitions))
 
     def describe_features(self) -> ClusterFeatures:
-        """The features of the cluster and their levels (KIP-584)."""
+        """Return the features of the cluster and their levels (KIP-584)."""
         return self._background.run(self._async.describe_features())
 
     def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
     ) -> None:
-        """Let features have these levels, all of them or none (KIP-584); `downgrade` lowers them, 0 turns a feature off.
+        """Set these features to these levels, all of them or none (KIP-584). `downgrade` permits lower levels; 0 disables one.
 
-        An `unsafe` downgrade may lose what the lower level has no room for. With `validate_only`, nothing changes. Raises
-        `BrokerError` (INVALID_UPDATE_VERSION) for a level that is refused.
+        An `unsafe` downgrade may lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
+        `BrokerError` (INVALID_UPDATE_VERSION) for a level that the broker refuses.
         """
         updating = self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only)
         self._background.run(updating)
 
     def describe_quotas(self, user: str | None = None, client_id: str | None = None, ip: str | None = None) -> list[ClientQuota]:
-        """The quotas of clients (KIP-546): all, or those for whom these are named. "" is the default of all that have none."""
+        """Return client quotas (KIP-546): all, or the ones of this user, client id or address. "" means the default entity."""
         return self._background.run(self._async.describe_quotas(user, client_id, ip))
 
     def alter_quotas(
@@ -268,38 +268,38 @@ class Admin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set quotas by Kafka's names, and remove those that are None, of a user, a client id, both together, or an address.
+        """Set quotas, by Kafka's names, of a user, a client id, both together, or an address. A value of None removes the quota.
 
-        "" is the default of all that have none. Raises `BrokerError` (INVALID_REQUEST) for a quota that cannot be.
+        "" means the default entity. Raises `BrokerError` (INVALID_REQUEST) for an invalid quota.
         """
         self._background.run(self._async.alter_quotas(quotas, user, client_id, ip, validate_only=validate_only))
 
     def list_users(self, *names: str) -> Users:
-        """The iterations of each mechanism that users can log in by, by name; without names, of all users (KIP-554)."""
+        """Return the SCRAM iterations of each user, by name and mechanism; without names, of all users (KIP-554)."""
         return self._background.run(self._async.list_users(*names))
 
     def set_user_password(
         self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
     ) -> None:
-        """Let a user log in by SCRAM with this password (KIP-554). The broker is never sent the password, but what proves it.
+        """Set a user's SCRAM password (KIP-554). The broker receives a salted hash, never the password.
 
-        Raises `SettingError` for a name or password that clients do not all send alike, and `BrokerError` for iterations outside
-        4096 to 16384.
+        Raises `SettingError` for a name or password that clients encode differently, and `BrokerError` for iterations outside 4096
+        to 16384.
         """
         self._background.run(self._async.set_user_password(name, password, mechanism=mechanism, iterations=iterations))
 
     def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
-        """Let a user no longer log in by a mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
+        """Remove a user's credential for a SCRAM mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
         self._background.run(self._async.remove_user(name, mechanism=mechanism))
 
     def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
-        """The rules of access (KIP-140): all, or those of a principal ("User:alice"), about a type of resource, about a name."""
+        """Return the ACLs (KIP-140): all, or the ones of a principal ("User:alice"), a resource type, or a resource name."""
         return self._background.run(self._async.list_acls(principal, resource, name))
 
     def create_acls(self, rules: Iterable[AclRule]) -> None:
-        """Make rules of access. Raises `SettingError` for words that Kafka has not, `BrokerError` for what cannot be a rule."""
+        """Create ACLs. Raises `SettingError` for words that Kafka does not have, and `BrokerError` for an invalid ACL."""
         self._background.run(self._async.create_acls(rules))
 
     def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
-        """Delete exactly these rules of access; those that there were."""
+        """Delete exactly these ACLs. Return the ones that existed."""
         return self._background.run(self._async.delete_acls(rules))

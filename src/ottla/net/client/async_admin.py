@@ -1,4 +1,4 @@
-"""The admin client on asyncio: topics, settings, records, groups, transactions, features."""
+"""The admin client on asyncio: topics, settings, records, groups, transactions, features, quotas, users, ACLs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ Result = TypeVar("Result")
 
 
 class ClusterDescription(NamedTuple):
-    """The brokers of a cluster; `controller_id` is the id of one of them, or -1 while there is no controller."""
+    """The brokers of a cluster. `controller_id` is the id of one of them, or -1 while there is no controller."""
 
     cluster_id: str | None
     controller_id: int
@@ -101,13 +101,13 @@ class ClusterDescription(NamedTuple):
 
 
 class AsyncAdmin:
-    """Creates, changes and describes. A context manager; keyword arguments are Kafka's admin settings with underscores.
+    """An admin client that creates, changes and describes; a context manager. Keyword arguments: Kafka's settings with underscores.
 
         async with AsyncAdmin("localhost:9092") as admin:
             await admin.create_topic("flights", 6)
 
-    Every method raises `KafkaError`: a `BrokerError` with Kafka's code for the first topic, group or resource that is refused (the
-    others may have been changed), `NotSupported` where the broker is too old, `ConnectionFailed` or `TimedOut`. Raises
+    Every method raises `KafkaError`: `BrokerError` with Kafka's code for the first topic, group or resource that is refused (others
+    may have been changed), `NotSupported` for a broker that is too old, `ConnectionFailed`, or `TimedOut`. The constructor raises
     `SettingError` for a setting that is unknown or has a wrong value.
     """
 
@@ -116,7 +116,7 @@ class AsyncAdmin:
         self._settings = parse(AdminSettings, {**settings, **servers})
 
     async def start(self) -> Self:
-        """Begin, without a `with` statement; nothing is sent before the first call."""
+        """Start the client without a `with` statement. Nothing is sent before the first call."""
         self._cluster = ClusterLinks(self._settings)
         return self
 
@@ -127,13 +127,13 @@ class AsyncAdmin:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; calls that still wait for an answer raise `ConnectionFailed`."""
+        """Close all connections. Calls that still wait for an answer raise `ConnectionFailed`."""
         await self._cluster.close()
 
     async def _change(self, api_key: int, body: Message, check: Callable[[Response], None]) -> None:
-        """Send a change to the controller, and to the next one where it is none any more, for default_api_timeout_ms.
+        """Send a change to the controller, and after NOT_CONTROLLER to the next controller, for up to `default_api_timeout_ms`.
 
-        A change whose answer was lost is not repeated: it may have happened.
+        A change whose answer was lost is not repeated: it may have been applied.
         """
 
         async def change() -> KafkaError | None:
@@ -153,7 +153,7 @@ class AsyncAdmin:
             raise failed
 
     async def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
-        """Create topics; with `validate_only`, only check whether they could be created (KIP-4)."""
+        """Create topics; with `validate_only`, only check whether the broker would create them (KIP-4)."""
         request = admin.create_topics_request(topics, self._settings.request_timeout_ms, validate_only=validate_only)
         await self._change(CREATE_TOPICS, request, admin.check_topics)
 
@@ -164,11 +164,11 @@ class AsyncAdmin:
         replication_factor: int = admin.BROKER_DEFAULT,
         configs: Mapping[str, ConfigValue] | None = None,
     ) -> None:
-        """Create a topic; counts left out are the broker's defaults."""
+        """Create a topic. Counts left out are the broker's defaults."""
         await self.create_topics([NewTopic(topic_name(name), num_partitions, replication_factor, configs or {})])
 
     async def create_partitions(self, counts: Mapping[str, int]) -> None:
-        """Add partitions to topics: `counts` says how many each topic is to have in all (KIP-195)."""
+        """Add partitions to topics. `counts` maps each topic to its new total number of partitions (KIP-195)."""
         request = admin.create_partitions_request(counts, self._settings.request_timeout_ms)
         await self._change(CREATE_PARTITIONS, request, admin.check_partitions)
 
@@ -179,12 +179,12 @@ class AsyncAdmin:
         )
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
-        """The names of all topics, sorted; Kafka's own (`__consumer_offsets`) only with `internal`."""
+        """Return the names of all topics, sorted; internal topics (`__consumer_offsets`) only with `internal`."""
         await self._cluster.retried(lambda: self._cluster.refresh(None))
         return sorted(topic.name for topic in self._cluster.metadata.topics.values() if internal or not topic.is_internal)
 
     async def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
-        """Partitions, leaders and replicas of topics, by name. Raises `UnknownTopic`."""
+        """Return partitions, leaders and replicas of topics, by name. Raises `UnknownTopic`."""
         arguments.names("A topic's name", names)
         await self._cluster.retried(lambda: self._cluster.refresh(names))
         self._cluster.metadata.check(names)
@@ -192,13 +192,13 @@ class AsyncAdmin:
         return {name: known[name] for name in names}
 
     async def describe_cluster(self) -> ClusterDescription:
-        """The cluster's id, its controller and its brokers."""
+        """Return the cluster's id, its controller and its brokers."""
         await self._cluster.retried(lambda: self._cluster.refresh([]))
         found = self._cluster.metadata
         return ClusterDescription(found.cluster_id, found.controller_id, sorted(found.nodes.values()))
 
     async def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
-        """Delete the records before an offset, by (topic, partition); -1 deletes all. The first offset of each partition (KIP-107).
+        """Delete the records before an offset, by (topic, partition); -1 deletes all. Return the new first offsets (KIP-107).
 
         Raises `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
         """
@@ -216,12 +216,12 @@ class AsyncAdmin:
         subtract: Mapping[str, ConfigValue] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Change some settings of a topic, broker or group, and leave the others as they are (KIP-339).
+        """Change some settings of a topic, broker or group, and leave the others unchanged (KIP-339).
 
             await admin.alter_configs(ConfigResource.topic("flights"), set={"retention.ms": 86_400_000})
 
         `delete` restores defaults; `append` and `subtract` change lists (`cleanup.policy`). With `validate_only`, nothing changes.
-        Raises `BrokerError` (INVALID_CONFIG) for a value that is refused, and `UnknownTopic`.
+        Raises `BrokerError` (INVALID_CONFIG) for a value that the broker refuses, and `UnknownTopic`.
         """
         changes: dict[int, Mapping[str, ConfigValue | None]] = {
             admin.SET: set or {},
@@ -237,7 +237,7 @@ class AsyncAdmin:
             admin.check_altered(await self._cluster.ask(resource.node_id, INCREMENTAL_ALTER_CONFIGS, request))
 
     async def describe_configs(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
-        """The settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
+        """Return the settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
         request = admin.describe_configs_request(resource)
 
         async def ask() -> dict[str, ConfigEntry]:
@@ -249,15 +249,15 @@ class AsyncAdmin:
         return await self._cluster.retried(ask)
 
     async def describe_topic_configs(self, topic: str) -> dict[str, ConfigEntry]:
-        """The settings in force for a topic, by name."""
+        """Return the settings in force for a topic, by name."""
         return await self.describe_configs(ConfigResource.topic(topic_name(topic)))
 
     async def describe_broker_configs(self, node_id: int) -> dict[str, ConfigEntry]:
-        """The settings in force for a broker, by name."""
+        """Return the settings in force for a broker, by name."""
         return await self.describe_configs(ConfigResource.broker(node_id))
 
     async def list_groups(self) -> list[GroupListing]:
-        """The groups of all brokers, sorted by id."""
+        """Return the groups of all brokers, sorted by id."""
 
         async def ask() -> list[GroupListing]:
             nodes = (await self.describe_cluster()).nodes
@@ -267,7 +267,7 @@ class AsyncAdmin:
         return await self._cluster.retried(ask)
 
     async def _ask_coordinator(self, group_id: str, api_key: int, body: Message, read: Callable[[Response], Result]) -> Result:
-        """What `read` makes of the coordinator's answer; asked again while it fails with a retriable error."""
+        """Return the result of `read` for the coordinator's answer. Retry while it fails with a retriable error."""
         arguments.text("A group's id", group_id)
 
         async def ask() -> Result:
@@ -278,7 +278,7 @@ class AsyncAdmin:
         return await self._cluster.retried(ask)
 
     async def describe_group(self, group_id: str) -> GroupDescription:
-        """State and members of a group, classic or consumer (KIP-848); one that does not exist is described as Dead."""
+        """Return state and members of a group, classic or consumer (KIP-848). A group that does not exist has the state Dead."""
         request = DescribeGroupsRequest(groups=[group_id])
         classic = await self._ask_coordinator(group_id, DESCRIBE_GROUPS, request, admin.read_description)
         if classic.state != admin.DEAD:
@@ -286,12 +286,12 @@ class AsyncAdmin:
         try:
             asked = ConsumerGroupDescribeRequest(group_ids=[group_id])
             consumer = await self._ask_coordinator(group_id, CONSUMER_GROUP_DESCRIBE, asked, admin.read_consumer_description)
-        except NotSupported:  # before KIP-848
+        except NotSupported:  # the broker is older than KIP-848
             return classic
         return consumer or classic
 
     async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets that a group has committed."""
+        """Return the offsets that a group has committed."""
 
         def read(answer: OffsetFetchResponse) -> dict[TopicPartition, OffsetAndMetadata]:
             raise_for(answer.error_code, f"Group {group_id}")
@@ -304,7 +304,7 @@ class AsyncAdmin:
         return await self._ask_coordinator(group_id, OFFSET_FETCH, fetch_offsets_request(group_id, None), read)
 
     async def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
-        """Commit offsets, by (topic, partition), for a group without members: where it will continue to read.
+        """Commit offsets, by (topic, partition), for a group without members, which will continue from them.
 
         Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members.
         """
@@ -318,7 +318,7 @@ class AsyncAdmin:
         )
 
     async def delete_groups(self, *group_ids: str) -> None:
-        """Delete groups that have no members, and what they have committed (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
+        """Delete groups that have no members, with their committed offsets (KIP-229). Raises `BrokerError`: NON_EMPTY_GROUP …"""
         for group_id in arguments.names("A group's id", group_ids):
             await self._ask_coordinator(group_id, DELETE_GROUPS, DeleteGroupsRequest(groups_names=[group_id]), admin.check_groups)
 
@@ -330,21 +330,21 @@ class AsyncAdmin:
         min_duration_ms: int = ANY_DURATION,
         transactional_id_pattern: str | None = None,
     ) -> list[TransactionListing]:
-        """The transactional ids of all brokers, sorted; filters left out let all pass (KIP-664).
+        """Return the transactional ids of all brokers, sorted. A filter left out matches all (KIP-664).
 
-        `states` as Kafka spells them: Ongoing, Empty … `min_duration_ms` is for transactions that are open for longer (KIP-994),
-        `transactional_id_pattern` a regular expression for whole ids (KIP-1152).
+        `states` are Kafka's names: Ongoing, Empty … `min_duration_ms` selects transactions that are open for longer (KIP-994).
+        `transactional_id_pattern` is a regular expression for whole ids (KIP-1152).
         """
         states, producer_ids = arguments.several("states", states), arguments.several("producer_ids", producer_ids)
         return await transaction_admin.listed(self._cluster, states, producer_ids, min_duration_ms, transactional_id_pattern)
 
     async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
-        """State, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
+        """Return state, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
         names = arguments.names("A transactional id", transactional_ids)
         return await transaction_admin.described(self._cluster, names)
 
     async def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
-        """The producers that partitions, by (topic, partition), know by their ids, and their open transactions (KIP-664).
+        """Return the active producers of partitions, by (topic, partition), with their open transactions (KIP-664).
 
         Raises `UnknownTopic`.
         """
@@ -353,10 +353,10 @@ class AsyncAdmin:
     async def find_hanging_transactions(
         self, topics: Iterable[str] | None = None, *, min_open_ms: int = 900_000
     ) -> list[HangingTransaction]:
-        """Transactions that no coordinator will end: they hold up readers of committed records for ever.
+        """Return hanging transactions: no coordinator will end them, and readers of committed records wait for them without end.
 
-        Of all topics unless some are named. Only those count into which nothing was written for `min_open_ms`: younger ones may be
-        about to begin at their coordinator.
+        `topics` None means all topics. A transaction is hanging only if nothing was written to it for `min_open_ms`: its
+        coordinator may not have recorded a younger one yet.
         """
         names = None if topics is None else arguments.several("topics", topics)
         return await transaction_admin.hanging(self._cluster, names, min_open_ms)
@@ -364,12 +364,12 @@ class AsyncAdmin:
     async def abort_transaction(
         self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
     ) -> None:
-        """End a hanging transaction in one partition. `describe_producers` tells id and epochs (KIP-664)."""
+        """Abort a hanging transaction in one partition. `describe_producers` returns its producer id and epochs (KIP-664)."""
         where = arguments.place((topic, partition))
         await transaction_admin.aborted(self._cluster, where, producer_id, producer_epoch, coordinator_epoch)
 
     async def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
-        """Fence the producers that use transactional ids, and abort what they have open."""
+        """Fence the producers that use these transactional ids, and abort their open transactions."""
         return {
             name: await transaction_admin.fenced(self._cluster, name)
             for name in arguments.names("A transactional id", transactional_ids)
@@ -378,8 +378,8 @@ class AsyncAdmin:
     async def alter_partition_reassignments(self, targets: Mapping[Place, Sequence[int] | None]) -> None:
         """Move partitions, by (topic, partition), to other replicas: node ids, the preferred leader first; None cancels (KIP-455).
 
-        The move goes on when this returns: `list_partition_reassignments` tells of it. Raises `BrokerError`:
-        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS … and `UnknownTopic`.
+        The move continues after the return: `list_partition_reassignments` shows it. Raises `UnknownTopic` and `BrokerError`:
+        INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS …
         """
         wanted = arguments.by_place("targets", targets, replica_admin.checked_replicas)
         request = replica_admin.reassignments_request(wanted, self._settings.request_timeout_ms)
@@ -388,17 +388,17 @@ class AsyncAdmin:
     async def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, PartitionReassignment]:
-        """The partitions that are moving to other replicas: of all, or of those named by (topic, partition) (KIP-455)."""
+        """Return the partitions that are being reassigned, of all or of the given (topic, partition) pairs (KIP-455)."""
         wanted = None if partitions is None else places(partitions)
         return await reassignments(self._cluster, wanted)
 
     async def elect_leaders(
         self, partitions: Iterable[tuple[str, int]] | None = None, *, unclean: bool = False
     ) -> list[TopicPartition]:
-        """Give the lead of partitions, or of all, to their first replicas; those that have another leader now (KIP-183).
+        """Elect the preferred leaders of the given partitions (None: of all). Return the partitions whose leader changed (KIP-183).
 
-        An `unclean` election is for partitions without a leader: a replica that lags behind may lead, and what it has not is lost
-        (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
+        An `unclean` election is for partitions without a leader: a replica out of sync may become leader, and records that it lacks
+        are lost (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
         """
         wanted = None if partitions is None else places(partitions)
         request = replica_admin.elect_request(wanted, self._settings.request_timeout_ms, unclean=unclean)
@@ -413,13 +413,13 @@ class AsyncAdmin:
     async def describe_log_dirs(
         self, node_ids: Iterable[int] | None = None, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[int, list[LogDir]]:
-        """The directories of brokers by node id, of all that are up unless some are named, and the replicas there (KIP-113)."""
+        """Return the log directories of brokers, by node id, with their replicas (KIP-113). `node_ids` None: all live brokers."""
         wanted = None if partitions is None else places(partitions)
         nodes = None if node_ids is None else arguments.several("node_ids", node_ids)
         return await log_dirs(self._cluster, nodes, wanted)
 
     async def describe_features(self) -> ClusterFeatures:
-        """The features of the cluster and their levels (KIP-584)."""
+        """Return the features of the cluster and their levels (KIP-584)."""
 
         async def ask() -> ClusterFeatures:
             return read_features(await self._cluster.ask_any(API_VERSIONS, features_request()))
@@ -429,7 +429,7 @@ class AsyncAdmin:
     async def describe_quotas(
         self, user: str | None = None, client_id: str | None = None, ip: str | None = None
     ) -> list[ClientQuota]:
-        """The quotas of clients (KIP-546): all, or those for whom these are named. "" is the default of all that have none."""
+        """Return client quotas (KIP-546): all, or the ones of this user, client id or address. "" means the default entity."""
         request = describe_quotas_request(QuotaOf(user, client_id, ip))
 
         async def ask() -> list[ClientQuota]:
@@ -446,9 +446,9 @@ class AsyncAdmin:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set quotas by Kafka's names, and remove those that are None, of a user, a client id, both together, or an address.
+        """Set quotas, by Kafka's names, of a user, a client id, both together, or an address. A value of None removes the quota.
 
-        "" is the default of all that have none. Raises `BrokerError` (INVALID_REQUEST) for a quota that cannot be.
+        "" means the default entity. Raises `BrokerError` (INVALID_REQUEST) for an invalid quota.
         """
         request = alter_quotas_request(QuotaOf(user, client_id, ip), quotas, validate_only=validate_only)
         await self._change(ALTER_CLIENT_QUOTAS, request, check_quotas)
@@ -456,17 +456,17 @@ class AsyncAdmin:
     async def update_features(
         self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
     ) -> None:
-        """Let features have these levels, all of them or none (KIP-584); `downgrade` lowers them, 0 turns a feature off.
+        """Set these features to these levels, all of them or none (KIP-584). `downgrade` permits lower levels; 0 disables one.
 
-        An `unsafe` downgrade may lose what the lower level has no room for. With `validate_only`, nothing changes. Raises
-        `BrokerError` (INVALID_UPDATE_VERSION) for a level that is refused.
+        An `unsafe` downgrade may lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
+        `BrokerError` (INVALID_UPDATE_VERSION) for a level that the broker refuses.
         """
         kind = UPGRADE if not downgrade else UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE
         request = update_features_request(levels, kind, self._settings.request_timeout_ms, validate_only=validate_only)
         await self._change(UPDATE_FEATURES, request, check_updated)
 
     async def list_users(self, *names: str) -> user_admin.Users:
-        """The iterations of each mechanism that users can log in by, by name; without names, of all users (KIP-554)."""
+        """Return the SCRAM iterations of each user, by name and mechanism; without names, of all users (KIP-554)."""
 
         request = user_admin.describe_request(arguments.names("A user's name", names))
 
@@ -478,21 +478,21 @@ class AsyncAdmin:
     async def set_user_password(
         self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
     ) -> None:
-        """Let a user log in by SCRAM with this password (KIP-554). The broker is never sent the password, but what proves it.
+        """Set a user's SCRAM password (KIP-554). The broker receives a salted hash, never the password.
 
-        Raises `SettingError` for a name or password that clients do not all send alike, and `BrokerError` for iterations outside
-        4096 to 16384.
+        Raises `SettingError` for a name or password that clients encode differently, and `BrokerError` for iterations outside 4096
+        to 16384.
         """
         algorithm = user_admin.algorithm_of(mechanism)
         request = await asyncio.to_thread(user_admin.set_password_request, name, password, algorithm, iterations, os.urandom)
         await self._change(ALTER_USER_SCRAM_CREDENTIALS, request, user_admin.check_altered)
 
     async def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
-        """Let a user no longer log in by a mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
+        """Remove a user's credential for a SCRAM mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
         await self._change(ALTER_USER_SCRAM_CREDENTIALS, user_admin.remove_request(name, mechanism), user_admin.check_altered)
 
     async def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
-        """The rules of access (KIP-140): all, or those of a principal ("User:alice"), about a type of resource, about a name."""
+        """Return the ACLs (KIP-140): all, or the ones of a principal ("User:alice"), a resource type, or a resource name."""
         request = acl_admin.describe_request(principal, resource, name)
 
         async def ask() -> list[AclRule]:
@@ -501,11 +501,11 @@ class AsyncAdmin:
         return await self._cluster.retried(ask)
 
     async def create_acls(self, rules: Iterable[AclRule]) -> None:
-        """Make rules of access. Raises `SettingError` for words that Kafka has not, `BrokerError` for what cannot be a rule."""
+        """Create ACLs. Raises `SettingError` for words that Kafka does not have, and `BrokerError` for an invalid ACL."""
         await self._change(CREATE_ACLS, acl_admin.create_request(rules), acl_admin.check_created)
 
     async def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
-        """Delete exactly these rules of access; those that there were."""
+        """Delete exactly these ACLs. Return the ones that existed."""
         deleted: list[AclRule] = []
 
         def read(answer: DeleteAclsResponse) -> None:

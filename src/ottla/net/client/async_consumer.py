@@ -45,21 +45,23 @@ Listener = Callable[[list[TopicPartition]], Awaitable[None] | None]
 Partition = tuple[str, int]
 CLOSING_COMMIT_MS = 5_000
 MISSING_PAUSE_MS = 1_000
-"""How often metadata is refreshed while a subscribed topic does not exist."""
+"""The interval, in ms, of metadata refreshes while a subscribed topic does not exist."""
 
 log = logging.getLogger("ottla.client")
 
 
 class AsyncConsumer:
-    """Reads records. A context manager; keyword arguments are Kafka's consumer settings with underscores.
+    """A consumer that reads records; a context manager. Keyword arguments are Kafka's consumer settings with underscores.
 
         async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
             async for record in consumer: ...
 
-    With `group_id`, the members of the group share the topics' partitions; without, all are read, or those of `assign`. With
-    `api_version="0.7"`, offsets are bytes, groups live in ZooKeeper, and broker 1's first partition has the number 65536.
-    `on_assigned` and `on_revoked`, functions or coroutines, are called with the partitions that come and go. Raises `SettingError`
-    for a setting that is unknown or has a wrong value.
+    With `group_id`, the members of the group share the topics' partitions. Without, the consumer reads all of them, or the
+    partitions given to `assign`. With `api_version="0.7"`, offsets are positions in bytes, group state is in ZooKeeper, and
+    partition numbers of broker 1 start at 65536.
+
+    `on_assigned` and `on_revoked`, functions or coroutine functions, are called with the partitions that are added or removed.
+    Raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class AsyncConsumer:
         self._missing: set[str] = set()
 
     async def start(self) -> Self:
-        """Begin, without a `with` statement, and subscribe to the topics given. If that fails, everything is closed."""
+        """Start the consumer without a `with` statement, and subscribe to the given topics. If that fails, close everything."""
         self._tasks = Tasks(self._broke)
         self._cluster = links_to(self._settings, self._tasks)
         self._reader = FetchDriver(self._cluster, self._settings, self._tasks)
@@ -122,7 +124,8 @@ class AsyncConsumer:
     async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
         """Read these topics from now on, or all whose whole name matches the regular expression `pattern`, future ones included.
 
-        Joins the group again if it had refused this consumer. If brokers do not answer, all stays as it was. Raises `KafkaError`.
+        After the group has refused this consumer, join it again. If brokers do not answer, the subscription stays unchanged. Raises
+        `KafkaError`.
         """
         compiled = arguments.subscribed(topics, pattern)
         self._check()
@@ -159,9 +162,9 @@ class AsyncConsumer:
         await self._replace([])
 
     async def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions. The group's other members are not considered, but offsets can be committed for it.
+        """Read exactly these partitions, independently of the group's other members. Offsets can still be committed for the group.
 
-        Raises `UnknownTopic` for one that does not exist.
+        Raises `UnknownTopic` for a partition that does not exist.
         """
         wanted = places(partitions)
         if self._topics or self._pattern:
@@ -186,11 +189,11 @@ class AsyncConsumer:
             await self._adopt(sorted(then - now))
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions being read."""
+        """Return the partitions being read."""
         return set(self._reader.fetcher.partitions)
 
     def subscription(self) -> set[str]:
-        """The subscribed topics."""
+        """Return the subscribed topics."""
         return set(self._topics)
 
     # --- partitions come and go
@@ -249,7 +252,7 @@ class AsyncConsumer:
             log.info("%s: this consumer %s %s", group, what, arguments.listed(partitions))
 
     async def _call(self, listener: Listener | None, partitions: list[TopicPartition]) -> None:
-        """Call a listener, unless the consumer broke, perhaps by a listener's own exception."""
+        """Call a rebalance callback, unless the consumer has failed, perhaps by a callback's own exception."""
         if self._tasks.broken:
             return
         told = listener(partitions) if listener is not None else None
@@ -257,13 +260,13 @@ class AsyncConsumer:
             await told
 
     def _fail(self, error: KafkaError) -> None:
-        """The group refused this consumer: every poll raises the error until it subscribes again."""
+        """Store the error by which the group refused this consumer: every poll raises it until the consumer subscribes again."""
         log.warning("group %s: this consumer is out until it subscribes again: %s", self._settings.group_id, error)
         self._error = error
         self._reader.nudge()
 
     def _broke(self, error: KafkaError) -> None:
-        """An unexpected error, or a listener's: leave the group at once; the next call raises it."""
+        """Leave the group at once after an unexpected error, or a callback's: the next call raises the error."""
         self._begin_shutting()
         self._reader.nudge()
 
@@ -301,7 +304,7 @@ class AsyncConsumer:
     # --- records
 
     async def _next_cursor(self, timeout_ms: int | None) -> Cursor | None:
-        """The chunk to hand out from, or None after `timeout_ms`; what was handed out before counts as processed."""
+        """Return the cursor of the next records, or None after `timeout_ms`. Records handed out before now count as processed."""
         timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
         self._progress.settle()
         self._settled.set()
@@ -338,7 +341,7 @@ class AsyncConsumer:
             raise self._error.with_traceback(None)
 
     async def records(self, timeout_ms: int | None = None) -> AsyncIterator[ConsumerRecord]:
-        """Records one by one: without end, or until none has come for `timeout_ms`. Raises `KafkaError`."""
+        """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`."""
         while (cursor := await self._next_cursor(timeout_ms)) is not None:
             for record in cursor.each():
                 yield record
@@ -347,9 +350,10 @@ class AsyncConsumer:
         return self.records()
 
     async def batches(self, timeout_ms: int | None = None) -> AsyncIterator[pyarrow.RecordBatch]:
-        """Arrow record batches, each of one partition: without end, or until none has come for `timeout_ms`. No object per record.
+        """Yield Arrow record batches, each of one partition, without end, or until none arrives for `timeout_ms`.
 
-        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow (`pip install ottla[arrow]`).
+        No Python object is created per record. Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs
+        pyarrow (`pip install ottla[arrow]`).
         """
         from ottla.net.client.arrow import record_batches
 
@@ -358,9 +362,9 @@ class AsyncConsumer:
                 yield batch
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
-        """Up to `max_records` records (default `max_poll_records`); waits up to `timeout_ms` for the first.
+        """Return up to `max_records` records (None: `max_poll_records`). Wait up to `timeout_ms` for the first.
 
-        Raises `KafkaError` if there are none to hand out; of an error met behind some, the next call tells.
+        Raises `KafkaError` if an error comes before the first record. The next call raises an error that comes after some records.
         """
         timeout_ms = arguments.whole("timeout_ms", timeout_ms)
         wanted = self._settings.max_poll_records if max_records is None else arguments.whole("max_records", max_records, 1)
@@ -369,7 +373,7 @@ class AsyncConsumer:
         while (cursor := await self._next_cursor(left_ms)) is not None:
             if records := self._gather(cursor, wanted):
                 return records
-            # Markers and what was aborted take offsets, but are no records.
+            # Transaction markers and aborted records take offsets, but yield no records.
             left_ms = max(0, round((deadline - asyncio.get_running_loop().time()) * 1000))
         return []
 
@@ -382,7 +386,7 @@ class AsyncConsumer:
             except KafkaError:
                 if not records:
                     raise
-                break  # what is in hand must not get lost: the position is behind it
+                break  # keep the records in hand: the position is already past them
             if not cursor.exhausted:
                 break
             chunk = self._reader.more() if len(records) < wanted else None
@@ -392,9 +396,10 @@ class AsyncConsumer:
     # --- offsets
 
     async def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
-        """Commit offsets for the group: those given, or the positions behind everything handed out so far.
+        """Commit offsets for the group. Without `offsets`, commit the positions after all records handed out so far.
 
-        Raises `CommitFailed` if the group has moved on, `SettingError` without a group, or another `KafkaError`.
+        Raises `CommitFailed` if the group has assigned the partitions to other members, `SettingError` without a group, or another
+        `KafkaError`.
         """
         if self._member is None:
             raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
@@ -404,13 +409,14 @@ class AsyncConsumer:
             await self._member.commit(committable(offsets))
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What `commit()` would commit: the positions behind everything handed out so far."""
+        """Return the offsets that `commit()` would commit: the positions after all records handed out so far."""
         return self._progress.positions()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This member of its group, for `Producer.send_offsets` (KIP-447). Raises `SettingError` without a group.
+        """Return this member's identity in its group, for `Producer.send_offsets` (KIP-447).
 
-        Also with `enable_auto_commit`: what is committed apart from a transaction stays committed when that is aborted.
+        Raises `SettingError` without a group. Also raises it with `enable_auto_commit`, because aborting a transaction does not
+        undo offsets committed outside of it.
         """
         if self._member is None:
             raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
@@ -429,18 +435,18 @@ class AsyncConsumer:
                 await self._member.commit(done)
                 last = done
             except KafkaError as error:
-                # The next round or the revocation will commit it.
+                # The next round or the revocation commits these offsets.
                 log.warning("group %s: offsets were not committed: %s", self._settings.group_id, error)
 
     async def committed(self, partition: Partition) -> OffsetAndMetadata | None:
-        """The offset that the group has committed for a partition, or None. Raises `KafkaError`."""
+        """Return the offset that the group has committed for a partition, or None. Raises `KafkaError`."""
         if self._member is None:
             raise SettingError("Offsets are committed by a group: give the consumer a group_id.")
         where = place(partition)
         return (await self._member.committed([where])).get(where)
 
     async def position(self, partition: Partition) -> int:
-        """The offset of the next record that an assigned partition will hand out. Raises `KafkaError`."""
+        """Return the offset of the next record to hand out from an assigned partition. Raises `KafkaError`."""
         where = place(partition)
         reading = self._reader.fetcher.reading(where)
         while (position := self._progress.position(where)) == UNKNOWN_OFFSET:
@@ -456,19 +462,19 @@ class AsyncConsumer:
         return position
 
     def current_lag(self, partition: Partition) -> int | None:
-        """How many offsets lie between the position and the end that the last fetch told, or None before one did (KIP-695).
+        """Return the number of offsets from the position to the end in the last fetch response; None before one (KIP-695).
 
-        With `read_committed`, the end is that of the last transaction before the first open one. Raises `KafkaError` if the
-        partition is not assigned.
+        The end is the high watermark, or with `read_committed` the last stable offset. Raises `KafkaError` if the partition is not
+        assigned.
         """
         where = place(partition)
         reading, position = self._reader.fetcher.reading(where), self._progress.position(where)
-        stable = self._settings.read_committed and reading.last_stable_offset != UNKNOWN_OFFSET  # brokers before 0.11 tell none
+        stable = self._settings.read_committed and reading.last_stable_offset != UNKNOWN_OFFSET  # brokers before 0.11 have none
         end = reading.last_stable_offset if stable else reading.high_watermark
         return None if UNKNOWN_OFFSET in (end, position) else max(0, end - position)
 
     def seek(self, partition: Partition, offset: int) -> None:
-        """Continue from `offset`. Raises `KafkaError` if the partition is not assigned."""
+        """Continue reading at `offset`. Raises `KafkaError` if the partition is not assigned."""
         where = place(partition)
         hint = "; seek_to_beginning() and seek_to_end() find the ends"
         self._reader.fetcher.seek(where, arguments.whole("offset", offset, hint=hint))
@@ -476,11 +482,11 @@ class AsyncConsumer:
         self._reader.pump()
 
     def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Continue from the first record of these partitions; without arguments, of all assigned ones."""
+        """Continue from the first record of these partitions; without arguments, of all assigned partitions."""
         self._seek_to(partitions, EARLIEST_TIMESTAMP)
 
     def seek_to_end(self, *partitions: Partition) -> None:
-        """Continue with records written from now on, in these partitions or (without arguments) in all assigned ones."""
+        """Continue with records written from now on, in these partitions; without arguments, in all assigned partitions."""
         self._seek_to(partitions, LATEST_TIMESTAMP)
 
     def _seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
@@ -491,9 +497,9 @@ class AsyncConsumer:
         self._reader.pump()
 
     async def seek_to_committed(self, *partitions: Partition) -> None:
-        """Continue from what the group has committed, as is needed after an aborted transaction.
+        """Continue from the group's committed offsets, for example after an aborted transaction.
 
-        Without arguments, in all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
+        Without arguments, this applies to all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
         """
         if self._member is None:
             raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
@@ -518,15 +524,15 @@ class AsyncConsumer:
         self._reader.nudge()
 
     def paused(self) -> set[TopicPartition]:
-        """The paused partitions."""
+        """Return the paused partitions."""
         return self._reader.fetcher.paused()
 
     async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
-        """The first offset of each partition. Raises `KafkaError`."""
+        """Return the first offset of each partition. Raises `KafkaError`."""
         return await self._ends(partitions, EARLIEST_TIMESTAMP)
 
     async def end_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
-        """The offset of the next record to be written to each partition. Raises `KafkaError`."""
+        """Return the end offset of each partition: the offset of the next record to be written. Raises `KafkaError`."""
         return await self._ends(partitions, LATEST_TIMESTAMP)
 
     async def _ends(self, partitions: Iterable[Partition], timestamp: int) -> dict[TopicPartition, int]:
@@ -534,18 +540,18 @@ class AsyncConsumer:
         return {where: offset.offset for where, offset in found.items()}
 
     async def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after a time (ms since 1970) in each partition; -1 where no record is that recent."""
+        """Return the first offset at or after a timestamp (ms since 1970) in each partition; -1 if no record is that recent."""
         return await self._reader.offsets(arguments.by_place("timestamps", timestamps, arguments.timestamp))
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic. Raises `UnknownTopic`."""
+        """Return the partitions of a topic. Raises `UnknownTopic`."""
         await self._cluster.ensure([arguments.topic_name(topic)])
         return self._cluster.metadata.partitions(topic)
 
     async def close(self, *, finished: bool = True) -> None:
-        """Commit what is processed (with auto-commit), leave the group, close all connections.
+        """Commit the offsets of processed records (with auto-commit), leave the group, and close all connections.
 
-        Records in hand count as processed only if `finished`; leaving a `with` statement by an exception passes False.
+        The records handed out last count as processed only if `finished`. Leaving a `with` statement by an exception passes False.
         """
         if not self._started:
             return

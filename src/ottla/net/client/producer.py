@@ -1,4 +1,4 @@
-"""The blocking producer: drives the same machines as the asynchronous one, on a thread of its own."""
+"""The blocking producer: it calls the asynchronous machines, which run on a background thread."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ from ottla.net.client.produce_driver import ProduceDriver
 
 
 class Producer:
-    """Writes records. A context manager; keyword arguments are Kafka's producer settings with underscores.
+    """A producer that writes records; a context manager. Keyword arguments are Kafka's producer settings with underscores.
 
         with Producer("localhost:9092", linger_ms=5) as producer:
             producer.send("flights", b"...", key=b"JFK")
 
-    With `transactional_id`, records belong into transactions, which other producers of that name cannot disturb (KIP-98):
+    With `transactional_id`, every record belongs to a transaction; a newer producer with that id fences this one (KIP-98):
 
         with producer.transaction():
             producer.send("flights", b"...")
             producer.send_offsets(consumer.positions(), consumer)
 
-    With `api_version="0.7"` a record is written once the broker has answered a question behind it, and its offset is -1.
-    Leaving the context waits until every record is written, and raises `DeliveryFailed` if one was not and nobody has asked for its
-    result. Several threads may share a producer. Raises `SettingError` for a setting that is unknown or has a wrong value.
+    With `api_version="0.7"` brokers acknowledge no records. A record counts as written once the broker has answered a later
+    request, and its offset is -1.
+
+    Leaving the context waits until every record is written. It raises `DeliveryFailed` if records were not written and no caller
+    has read their errors. Several threads may share a producer. Raises `SettingError` for a setting that is unknown or has a wrong
+    value.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
@@ -66,12 +69,15 @@ class Producer:
         headers: Headers | None = None,
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Queue a record, and return a `Delivery` whose `result()` says where it was written.
+        """Queue a record, and return a `Delivery` whose `result()` is the record's `RecordMetadata`.
 
-        Without `partition`, the key decides; records without a key are spread (KIP-480). `timestamp_ms` (since 1970) is now, unless
-        given. Waits up to `max_block_ms` while `buffer_memory` is full or the topic is unknown. Raises `TimedOut`, `UnknownTopic`,
-        `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a record of wrong types. With a
-        `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and `TransactionError` outside of a transaction.
+        Without `partition`, the key selects the partition; records without a key are spread over all (KIP-480). `timestamp_ms` is
+        in ms since 1970; None means now. Waits up to `max_block_ms` while `buffer_memory` is full or the topic's metadata is
+        missing.
+
+        Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a
+        field of a wrong type. With a `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and outside of a
+        transaction `TransactionError`.
         """
         accumulator = self._accumulator
         self._background.check_process()
@@ -84,25 +90,26 @@ class Producer:
         return delivery
 
     def init_transactions(self) -> None:
-        """Fence older producers with the transactional id, and abort what they left open. The first transaction does so by itself.
+        """Fence older producers with the transactional id and abort their open transaction. The first transaction does this itself.
 
-        Raises `TransactionFailed`, `SettingError` without a `transactional_id`, or another `KafkaError`: call again then.
+        Raises `SettingError` without a `transactional_id`, and `TransactionFailed`. After any other `KafkaError`, call again.
         """
         self._background.run(self._driver.transactions.initialize())
 
     def begin_transaction(self) -> None:
-        """Open a transaction, for all that is sent until its end. Raises `TransactionError`, or as `init_transactions`."""
+        """Begin a transaction for all records sent until it ends. Raises `TransactionError`, and as `init_transactions`."""
         self._background.run(self._driver.transactions.begin())
 
     def commit_transaction(self) -> None:
-        """Write what was sent, and commit it. Raises `TransactionAbortable`: then abort, or `TransactionFailed`: then close.
+        """Write all records sent so far, and commit the transaction.
 
-        After any other `KafkaError`, such as `TimedOut`, nobody knows whether brokers have committed it: call again.
+        Raises `TransactionAbortable`: then abort; or `TransactionFailed`: then close. Any other `KafkaError`, such as `TimedOut`,
+        leaves it open whether brokers have committed: call again.
         """
         self._background.run(self._driver.transactions.commit())
 
     def abort_transaction(self) -> None:
-        """Abort the transaction; what was not written yet never will be.
+        """Abort the transaction. Records that are still unsent are never written.
 
         Raises `TransactionFailed`: then close. After any other `KafkaError`, such as `TimedOut`, call again.
         """
@@ -110,9 +117,10 @@ class Producer:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """A transaction for a `with` statement: committed at its end, aborted if it is left by an exception.
+        """Return a context manager that begins a transaction, commits it at the end, and aborts it after an exception.
 
-        Raises as `begin_transaction` and `commit_transaction` do; what cannot be committed is aborted before that is raised.
+        Raises as `begin_transaction` and `commit_transaction` do. A transaction that cannot be committed is aborted before the
+        exception is raised.
         """
         self.begin_transaction()
         try:
@@ -133,30 +141,29 @@ class Producer:
             tell_both(error, failed)
 
     def send_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int], member: InGroup | ConsumerGroupMetadata) -> None:
-        """Commit a group's offsets with the transaction (KIP-447): for a consumer, what its `positions()` are, and the consumer.
+        """Commit a group's offsets as part of the transaction (KIP-447): pass a consumer's `positions()` and the consumer.
 
-        Raises `TransactionAbortable`, with `CommitFailed` as its cause if the group has moved on, or `TransactionFailed`;
-        `SettingError` for a consumer without a group or with automatic commits.
+        Raises `TransactionAbortable`, whose cause is `CommitFailed` if the group has assigned the partitions to other members, or
+        `TransactionFailed`. Raises `SettingError` for a consumer without a group or with automatic commits.
         """
         self._background.run(self._driver.transactions.send_offsets(committable(offsets), metadata_of(member)))
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Return once everything sent so far is written. Raises `TimedOut` after `timeout_ms`.
+        """Return once every record sent so far is written. Raises `TimedOut` after `timeout_ms`; None waits without limit.
 
-        Raises `DeliveryFailed` if records were not written and nobody has asked for their results. In a transaction, committing
-        raises what failed.
+        Raises `DeliveryFailed` if records were not written and no caller has read their errors. In a transaction,
+        `commit_transaction` raises the error instead.
         """
         self._background.run(self._driver.flush(timeout_ms))
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """The partitions of a topic. Raises `KafkaError`."""
+        """Return the partitions of a topic. Raises `KafkaError`."""
         return self._background.run(self._driver.partitions_for(topic))
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`. Raises `TimedOut`.
+        """Flush, then close all connections. Records not written within `timeout_ms` fail with `Closed`. Raises `TimedOut`.
 
-        Raises `DeliveryFailed` if records were not written and nobody has asked for their results. A transaction that is open is
-        aborted.
+        Raises `DeliveryFailed` if records were not written and no caller has read their errors. An open transaction is aborted.
         """
         timeout_ms = timeout("timeout_ms", timeout_ms)
         if self._closed:
