@@ -139,7 +139,7 @@ class Group07:
             yield TopicPartition(topic, named[name].number)
 
     def _registered(self) -> RegistrySteps[str]:
-        """Register if necessary, and return this member's id. It is new in each session, so that older entries are never its own."""
+        """Register if necessary, and return this member's id. It is new in each session, so older entries are never its own."""
         if self._id is None:
             own = self._session_id = self._session_id or self._new_id()
             text = self._subscription.text() if self._subscription is not None else ""

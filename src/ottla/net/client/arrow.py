@@ -13,7 +13,7 @@ COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 
 
 def record_batches(cursor: Cursor) -> list[pyarrow.RecordBatch]:
-    """The rest of `cursor`, with `COLUMNS`; `ottla.records.arrow.to_arrow` decides their types."""
+    """Return the rest of `cursor` as batches with `COLUMNS`; `ottla.records.arrow.to_arrow` sets their types."""
     try:
         from ottla.records.arrow import to_arrow
     except ImportError as missing:

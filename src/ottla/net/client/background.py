@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, on which blocking clients run asynchronous ones."""
+"""An event loop on its own thread, on which blocking clients run asynchronous ones."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Result = TypeVar("Result")
 
 
 class BackgroundLoop:
-    """Starts at once and ends with `stop`. Its thread is a daemon: a client left open does not keep a program from ending.
+    """A loop that runs from construction to `stop`. Its thread is a daemon: an open client does not keep a program from exiting.
 
-    A forked child has no such thread: there, `run` raises and `stop` leaves everything to the parent.
+    A forked child has no such thread: there `run` raises, and `stop` leaves everything to the parent.
     """
 
     _count = 0
-    """How many forks lie between this process and the first one. Compared for each record, which `os.getpid` is too slow for."""
+    """The number of forks between this process and the first one. It is compared per record; `os.getpid` is too slow for that."""
 
     @classmethod
     def _note_fork(cls) -> None:
@@ -37,7 +37,7 @@ class BackgroundLoop:
 
     @classmethod
     def begin(cls, name: str, start: Callable[[], Coroutine[object, None, object]]) -> Self:
-        """A loop that has run `start()`. If that fails, no thread is left."""
+        """Return a loop that has run `start()`. If that fails, stop the thread."""
         made = cls(name)
         try:
             made.run(start())
@@ -49,7 +49,7 @@ class BackgroundLoop:
     def run(self, work: Coroutine[object, None, Result]) -> Result:
         """Run a coroutine on the loop and return its result. An interrupt (Ctrl-C) cancels it.
 
-        Raises `Closed` after `stop` and in a forked child, `KafkaError` on the loop's own thread, where callbacks run.
+        Raises `Closed` after `stop` and in a forked child, `KafkaError` on the loop's own thread, on which callbacks run.
         """
         if (refused := self._refusal()) is not None:
             work.close()
@@ -68,7 +68,7 @@ class BackgroundLoop:
             raise
 
     def check_process(self) -> None:
-        """Raise `Closed` in a forked child, before anything is locked: a lock may have been held when it was forked."""
+        """Raise `Closed` in a forked child, before any lock is taken: a lock may have been held during the fork."""
         if self.is_forked:
             raise self._elsewhere()
 
@@ -77,7 +77,7 @@ class BackgroundLoop:
         return Closed("The client belongs to the process that made it: make another one in a forked child.")
 
     def check_thread(self) -> None:
-        """Raise `KafkaError` on the loop's own thread, which would wait for itself for ever."""
+        """Raise `KafkaError` on the loop's own thread, which would wait for itself without end."""
         if not self.is_forked and threading.current_thread() is self._thread:
             raise self._own_thread()
 
@@ -110,13 +110,13 @@ class BackgroundLoop:
         return self.run(work())
 
     def call(self, function: Callable[[], object]) -> None:
-        """Call a function on the loop soon, without waiting; not after `stop`. It must not raise: the error would be lost."""
+        """Schedule a function on the loop without waiting; do nothing after `stop`. It must not raise: the error would be lost."""
         with self._lock:
             if not self._stopped:
                 self._loop.call_soon_threadsafe(function)
 
     def stop(self) -> None:
-        """End the loop and its thread. Calls of other threads that still wait raise `Closed`."""
+        """Stop the loop and its thread. Waiting calls of other threads raise `Closed`."""
         if self.is_forked:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""Writes ready batches, idempotently: what a Spark task writes through. Records stay closed."""
+"""A producer of encoded batches, idempotent, for Spark tasks. Records stay encoded."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ottla.net.client.tasks import Tasks
 from ottla.records.batch import read_header
 
 MAX_WAITING = 16
-"""How many batches may be unanswered before `send` waits."""
+"""The number of unanswered batches from which `send` waits."""
 
 
 class BatchProducer:
-    """Writes whole v2 batches (base offset 0, no producer id), those of a partition in the order given.
+    """A producer of whole v2 batches (base offset 0, no producer id), in the given order within each partition.
 
     The first error of any batch is raised by the next `send` or `flush`.
     """
@@ -33,7 +33,7 @@ class BatchProducer:
         self._written: list[RecordMetadata] = []
 
     async def start(self) -> Self:
-        """Begin; connections are opened when first needed."""
+        """Start the producer. Connections are opened when first needed."""
         self._tasks = Tasks(self._fail)
         self._cluster = ClusterLinks(self._settings, self._tasks, whole_tries=True)
         self._sender = BatchSender(self._cluster, self._settings, self._tasks, self._pump)
@@ -41,15 +41,15 @@ class BatchProducer:
         return self
 
     async def close(self) -> None:
-        """Close all connections; what is not acknowledged by then is given up. `flush` first."""
+        """Close all connections, and drop unacknowledged batches. Call `flush` first."""
         self._sender.stop()
         await self._tasks.cancel()
         await self._cluster.close()
 
     async def partition_count(self, topic: str) -> int:
-        """Return the number of partitions of a topic; a new one is created where brokers create topics by themselves.
+        """Return the number of partitions of a topic. A missing topic is created if brokers create topics automatically.
 
-        Asked again after `metadata_max_age_ms`: a producer may be kept for long, and a topic may grow meanwhile.
+        Metadata is requested again after `metadata_max_age_ms`: a producer may live long, and the topic may get more partitions.
         """
         await self._cluster.ensure([topic], create=True)
         asked_ms = self._asked_ms.setdefault(topic, now_ms())
@@ -59,7 +59,7 @@ class BatchProducer:
         return self._cluster.metadata.partition_count(topic)
 
     async def send(self, batches: Iterable[tuple[TopicPartition, bytearray]]) -> None:
-        """Queue batches; waits while `MAX_WAITING` are unanswered. Raises the `KafkaError` of an earlier batch."""
+        """Queue batches; wait while `MAX_WAITING` are unanswered. Raises the `KafkaError` of an earlier batch."""
         for where, data in batches:
             if not self._cluster.metadata.partition_count(where.topic):
                 await self.partition_count(where.topic)
@@ -72,7 +72,7 @@ class BatchProducer:
         self._raise_error()
 
     async def flush(self) -> list[RecordMetadata]:
-        """Wait until every batch is acknowledged. Returns where each batch landed since the last flush; raises the first error."""
+        """Wait until every batch is acknowledged. Return the position of each batch since the last flush; raise the first error."""
         while not self._sender.idle:
             await self._progress()
         self._raise_error()
@@ -96,7 +96,7 @@ class BatchProducer:
         self._settled.set()
 
     def _fail(self, error: KafkaError) -> None:
-        """A task broke: whoever waits hears what broke it."""
+        """Wake the waiting calls after a task failed: they raise its error."""
         self._settled.set()
 
     def _raise_error(self) -> None:

@@ -1,6 +1,6 @@
-"""Drives a sender of ready batches over a cluster: requests leave, answers come back, and what is missing is asked for.
+"""The driver of a `Sender` over a cluster: it sends requests, passes answers on, and requests missing metadata and identity.
 
-Knows links and the clock. Order, sequences and retries are the business of `ottla.client.sender`; records stay closed.
+Order, sequence numbers and retries are decided by `ottla.client.sender`; records stay encoded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerI
 
 
 class BatchSender:
-    """Runs on the loop it was made on. `pump` is called whenever a batch may be able to leave; it has to call `send_ready`."""
+    """A driver on the loop that made it. `pump` is called whenever a batch may be ready to send; it must call `send_ready`."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class BatchSender:
 
     @property
     def idle(self) -> bool:
-        """Whether every batch given so far is done."""
+        """Return whether every batch added so far is done."""
         return self._machine.idle
 
     def has_backlog(self, where: TopicPartition) -> bool:
-        """Whether a batch of this partition waits already."""
+        """Return whether a batch of this partition is already waiting."""
         return self._machine.has_backlog(where)
 
     def add(self, batch: Outgoing) -> None:
@@ -53,7 +53,7 @@ class BatchSender:
         self._machine.add(batch)
 
     def send_ready(self, now: int, wake_ms: int | None = None) -> None:
-        """Send what can leave and ask for what is missing. `pump` is called again at `wake_ms`, or earlier."""
+        """Send the ready batches and request missing metadata. `pump` is called again at `wake_ms`, or earlier."""
         self._machine.expire(now)
         for send in self._machine.requests(now):
             self._tasks.spawn(self._dispatch(send))
@@ -63,11 +63,11 @@ class BatchSender:
         self._timer = self._tasks.later(max(1, min(times) - now) / 1000, self._pump) if times else None
 
     def restart(self, identity: Identity) -> None:
-        """Between transactions, while nothing is on its way: go on under this identity."""
+        """Continue under this identity. Only between transactions, while no request is in flight."""
         self._machine.restart(identity)
 
     def stop(self) -> None:
-        """Do not call `pump` by time alone any more."""
+        """Cancel the timer that calls `pump`."""
         if self._timer is not None:
             self._timer.cancel()
 

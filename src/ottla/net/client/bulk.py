@@ -1,4 +1,4 @@
-"""Receiving a large answer with few rounds of the event loop. Knows one transport; knows nothing of frames."""
+"""The receiving of a large answer in few rounds of the event loop. It works on one transport; frames are unknown here."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 from contextlib import suppress
 
 WAKE_BYTES = 1024 * 1024
-"""How much of a large answer has to have arrived before the system wakes the event loop again."""
+"""The bytes of a large answer that must arrive before the system wakes the event loop again."""
 
 
 class BulkReceiver:
-    """Reads past the transport what is in the socket's buffer already, then has the system wake the loop for large parts only.
+    """A receiver that reads the socket's buffer past the transport, then lets the system wake the loop for large parts only.
 
-    Does nothing where that is impossible (TLS, systems other than Linux): the transport reads everything then.
+    It does nothing where that is impossible (TLS, systems other than Linux): the transport then reads everything.
     """
 
     def __init__(self, transport: asyncio.BaseTransport) -> None:
@@ -24,7 +24,7 @@ class BulkReceiver:
         self._wakes_at = 1
 
     def read(self, buffer: memoryview) -> int:
-        """Receive into `buffer` without waiting. 0: there is nothing more now, or the transport has to deal with it."""
+        """Receive into `buffer` without blocking; return the number of bytes. 0: no bytes now, or the transport has to read."""
         if self._socket is None:
             return 0
         try:
@@ -33,10 +33,10 @@ class BulkReceiver:
             return 0
 
     def wake_at(self, missing_bytes: int) -> None:
-        """Sleep until `WAKE_BYTES`, or all `missing_bytes` of an answer, are there; 0: until anything is."""
+        """Let the loop sleep until `WAKE_BYTES`, or all `missing_bytes` of an answer, have arrived; 0 means any byte."""
         count = max(1, min(missing_bytes, WAKE_BYTES))
         if count != self._wakes_at and self._socket is not None:
             self._wakes_at = count
             with suppress(OSError):
-                # Linux keeps this below what the receive buffer holds, so that it cannot wait for ever.
+                # Linux caps this below the receive buffer's capacity, so that it cannot wait without end.
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)

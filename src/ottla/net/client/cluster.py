@@ -1,6 +1,7 @@
-"""A cluster over asyncio links: which are open, metadata kept fresh, requests tried again when leaders or coordinators move.
+"""A cluster over asyncio links: open connections, fresh metadata, and retries when leaders or coordinators move.
 
-Requests that may wait long at the broker (fetches, joins) have links of their own, `lane`, so that nothing queues behind them.
+Requests that may wait long at the broker (fetches, joins) have links of their own, by `lane`, so that no other request queues
+behind them.
 """
 
 from __future__ import annotations
@@ -39,30 +40,31 @@ Result = TypeVar("Result")
 
 
 def now_ms() -> int:
-    """The clock of deadlines, in ms."""
+    """Return the monotonic clock of deadlines, in ms."""
     return int(time.monotonic() * 1000)
 
 
 class ClusterLinks:
-    """Links by lane and node id, opened when first needed."""
+    """The links of a client by lane and node id, opened when first needed."""
 
     def __init__(self, settings: ClientSettings, tasks: Tasks | None = None, *, whole_tries: bool = False) -> None:
-        """`tasks` run what `refresh_soon` begins. With `whole_tries`, a call that runs out of time may end its last try.
+        """Prepare links. `tasks` run the refreshes of `refresh_soon`.
 
-        Each of that one's requests has a timeout of its own, so that all bootstrap servers are tried, however silent the first.
+        With `whole_tries`, a call that runs out of time may end its last try. Each request of that try has its own timeout, so that
+        all bootstrap servers are tried even if the first is silent.
         """
         self.metadata = Metadata()
         self.is_stale = False
-        """Whether metadata is known to be old."""
+        """Whether metadata is known to be outdated."""
         self.settings = settings
         self._security = Security.of(settings)
         self._bootstrap = parse_servers(settings.bootstrap_servers)
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
         self._firsts: list[asyncio.Future[Link]] = []
-        """To brokers whose ids nobody asked for."""
+        """Links to brokers whose node ids are unknown."""
         self._asked_last: Link | None = None
         self._unhelpful: set[str] = set()
-        """Where brokers are that had no answer when any was asked: cut off from the others, they may have none for long."""
+        """The addresses of brokers whose answers failed with retriable errors: a broker cut off from the others may fail for long."""
         self._backoff: dict[tuple[str, int], int] = {}
         self._tasks = tasks
         self._whole_tries = whole_tries
@@ -85,7 +87,7 @@ class ClusterLinks:
         await asyncio.sleep(0)
 
     async def link(self, node_id: int, lane: str = CONTROL) -> Link:
-        """The link to a broker, by its id in metadata. Raises `ConnectionFailed`, `TimedOut`, `Closed`."""
+        """Return the link to a broker, by its id in metadata. Raises `ConnectionFailed`, `TimedOut`, `Closed`."""
         self._check_open()
         key = (lane, node_id)
         opening = self._links.get(key)
@@ -108,7 +110,7 @@ class ClusterLinks:
         return link
 
     async def _logged(self, host: str, port: int) -> Link:
-        """Open a link, and log what becomes of it."""
+        """Open a link, and log success or failure."""
         where = f"{host}:{port}"
 
         def lost(error: BaseException) -> None:
@@ -129,7 +131,7 @@ class ClusterLinks:
             raise Closed("The client is closed: make a new one.")
 
     async def any_link(self) -> Link:
-        """A link to some broker; to one that had no answer before only if no other is reached. Raises `ConnectionFailed`."""
+        """Return a link to any broker, preferably one whose last answer did not fail. Raises `ConnectionFailed`."""
         self._check_open()
         link = self._open_link()
         if link is None:
@@ -180,14 +182,14 @@ class ClusterLinks:
         return await link.ask(api_key, body, self.settings.request_timeout_ms)
 
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
-        """Ask for metadata of some topics, or (None) of all."""
+        """Request the metadata of some topics, or of all if None."""
         answer = await self.ask_any(METADATA, metadata_request(topics, allow_auto_topic_creation=create))
         self.metadata.update(answer, whole=topics is None)
 
     def refresh_soon(self, topics: Iterable[str], then: Callable[[], None], failed: Callable[[KafkaError], None]) -> None:
-        """Ask for metadata in the background, at most one request at a time, until it came.
+        """Request metadata in the background, one request at a time, until it arrives.
 
-        `then` is called after each answer, `failed` with an error that trying again cannot mend.
+        `then` is called after each answer, `failed` with an error that a retry cannot mend.
         """
         assert self._tasks is not None
         self._wanted.update(topics)
@@ -220,7 +222,7 @@ class ClusterLinks:
         self.metadata.check(topics)
 
     async def leader(self, where: TopicPartition) -> int:
-        """The node that leads a partition. Asks for metadata while none is known; raises LEADER_NOT_AVAILABLE (retriable) after."""
+        """Return the node id of a partition's leader. Raises LEADER_NOT_AVAILABLE (retriable) if new metadata has none either."""
         if self.metadata.leader(*where) == NO_LEADER:
             await self.refresh([where.topic])
         node_id = self.metadata.leader(*where)
@@ -236,9 +238,10 @@ class ClusterLinks:
         topics: Collection[str] = (),
         must_exist: bool = False,
     ) -> Result:
-        """`call()`, again after retriable errors, until `timeout_ms` (default_api_timeout_ms) have passed; then the last error.
+        """Return the result of `call()`, repeated after retriable errors until `timeout_ms` (default_api_timeout_ms).
 
-        Metadata of `topics` is fetched before each new try. With `must_exist`, a topic that does not exist is an error at once.
+        After that, raise the last error. Metadata of `topics` is refreshed before each repetition. With `must_exist`, a missing
+        topic raises at once.
         """
         allowed_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = now_ms() + allowed_ms
@@ -279,7 +282,7 @@ class ClusterLinks:
 
 
 def _opened(opening: asyncio.Future[Link]) -> Link | None:
-    """The link that came of it, if it is there and can still be used."""
+    """Return the finished link if it is open and usable, else None."""
     if not opening.done() or opening.cancelled() or opening.exception() is not None or opening.result().closed:
         return None
     return opening.result()

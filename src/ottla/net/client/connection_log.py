@@ -1,4 +1,4 @@
-"""Log lines about a client's connections: a broker is reached or not, each once when it changes. Knows no socket."""
+"""The log of a client's connections: a line when a broker becomes reachable or unreachable. Sockets are unknown here."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import logging
 log = logging.getLogger("ottla.client")
 
 LINES_AT_ONCE = 4
-"""How many changes of one broker are logged at once, however often its connections come and go."""
+"""The number of changes of one broker that are logged at once, however often its connections break."""
 REGAINED_MS = 15_000
-"""How long it takes until one more may be logged."""
+"""The time, in ms, after which one more change may be logged."""
 
 
 class ConnectionLog:
-    """The state of each broker that was logged last, by address. A client that tries again each second logs the first failure only.
+    """The last logged state of each broker, by address. A client that retries each second logs only the first failure.
 
-    A change beyond `LINES_AT_ONCE` is logged later, if it is still so at another try.
+    A change beyond `LINES_AT_ONCE` is logged later, if it still holds at another attempt.
     """
 
     def __init__(self, client_id: str | None) -> None:
         self._client_id = client_id or "client"
         self._reached: dict[str, bool] = {}
         self._spent_ms: dict[str, int] = {}
-        """By address, the time at which all its lines may be logged again."""
+        """By address: the time, in ms, at which all its lines may be logged again."""
 
     def reached(self, where: str, now_ms: int) -> None:
-        """Log that a broker is connected, unless that is known."""
+        """Log that a broker is connected, unless the last line says so."""
         if self._is_news(where, now_ms, reached=True):
             log.info("%s: connected to %s", self._client_id, where)
 
     def lost(self, where: str, error: BaseException, now_ms: int) -> None:
-        """Log that a broker cannot be reached, or that a connection to it broke, unless that is known."""
+        """Log that a broker is unreachable or that a connection to it broke, unless the last line says so."""
         if self._is_news(where, now_ms, reached=False):
             sequel = "; it is tried again" if getattr(error, "retriable", True) else ""
             log.info("%s: %s%s", self._client_id, str(error).rstrip("."), sequel)

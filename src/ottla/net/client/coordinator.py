@@ -1,4 +1,4 @@
-"""Finds the broker that coordinates a group or a transactional id, and asks it; finds it again once it has moved."""
+"""The coordinator of a group or a transactional id: its lookup, requests to it, and a new lookup after it has moved."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAIL
 
 
 async def find_coordinator(cluster: ClusterLinks, key: str, key_type: int) -> int:
-    """The node id of the coordinator of a key, which is a group's id or a transactional id. Raises `KafkaError`."""
+    """Return the node id of the coordinator of a group or transactional id. Raises `KafkaError`."""
     (node_id,) = await find_coordinators(cluster, [key], key_type)
     return node_id
 
 
 async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type: int) -> dict[int, list[str]]:
-    """Keys by the node ids of their coordinators. Raises `KafkaError`: `NotSupported` for several where Kafka is older than 3.0."""
+    """Return keys by the node ids of their coordinators.
+
+    Raises `KafkaError`: `NotSupported` for several keys if Kafka is older than 3.0.
+    """
     answer = await cluster.ask_any(FIND_COORDINATOR, FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
     grouped: dict[int, list[str]] = {}
     for key, found in [(found.key, found) for found in answer.coordinators] or [(keys[0], answer)]:
@@ -37,7 +40,7 @@ async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type
 
 
 class Coordinator:
-    """The coordinator of one key. Nothing is tried again here: an error that is retriable may be gone at the next call."""
+    """The coordinator of one key. It never retries: a retriable error may be gone at the next call."""
 
     def __init__(self, cluster: ClusterLinks, key: str, key_type: int) -> None:
         self._cluster = cluster
@@ -45,7 +48,7 @@ class Coordinator:
         self._node_id: int | None = None
 
     async def link(self) -> Link:
-        """The link to it. Raises `KafkaError`."""
+        """Return the link to the coordinator. Raises `KafkaError`."""
         if self._node_id is None:
             self._node_id = await find_coordinator(self._cluster, self._key, self._key_type)
         try:
@@ -55,7 +58,7 @@ class Coordinator:
             raise
 
     async def ask(self, api_key: int, body: Message, most: int | None = None) -> AnswerBody:
-        """Its answer to a request in version `most` at most. Raises `KafkaError`."""
+        """Return the coordinator's answer to a request in at most version `most`. Raises `KafkaError`."""
         link = await self.link()
         try:
             return await link.ask(api_key, body, self._cluster.settings.request_timeout_ms, most)
@@ -64,7 +67,7 @@ class Coordinator:
             raise
 
     def check(self, code: int, context: str) -> None:
-        """Raise for the code of an answer; look for the coordinator again where the code says that this one is not."""
+        """Raise the error of an answer's code. Codes for a moved coordinator cause a new lookup by the next request."""
         if code in COORDINATOR_GONE:
             self._node_id = None
         raise_for(code, context)

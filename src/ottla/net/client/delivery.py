@@ -1,4 +1,4 @@
-"""What `send` returns: a record on its way, which can be awaited, waited for, or ignored."""
+"""The result of `send`: a queued record that can be awaited, waited for, or ignored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.client.types import RecordMetadata
 
 
 def arrival(batch: PendingBatch) -> asyncio.Future[None]:
-    """A future of the running loop that is done once `batch` is, whichever thread finishes it."""
+    """Return a future of the running loop that is done once `batch` is, whichever thread finishes it."""
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
     arrived: asyncio.Future[None] = loop.create_future()
 
@@ -26,7 +26,7 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
         if threading.get_ident() == thread:
             tell()
         else:
-            with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+            with suppress(RuntimeError):  # the loop was closed, and no caller waits
                 loop.call_soon_threadsafe(tell)
 
     batch.watch(done)
@@ -34,7 +34,7 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
 
 
 class Delivery:
-    """A record on its way to the broker. `index` is its place in its batch: the record of index 0 has opened it."""
+    """A record on its way to the broker. `index` is its position in its batch: the record of index 0 has opened the batch."""
 
     __slots__ = ("_batch", "index")
 
@@ -43,11 +43,14 @@ class Delivery:
         self.index = index
 
     def done(self) -> bool:
-        """Whether it was written or has failed."""
+        """Return whether the record was written or has failed."""
         return self._batch.done
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record was written; waits up to `timeout` seconds. Raises `TimedOut`, or the `KafkaError` it failed with."""
+        """Return the record's metadata; wait up to `timeout` seconds, None without limit.
+
+        Raises `TimedOut`, or the `KafkaError` by which the record failed.
+        """
         if timeout is not None and not isinstance(timeout, int | float):
             raise TypeError(f"timeout is a number of seconds, not {shown(timeout)}.")
         if not self._batch.done:
@@ -58,7 +61,7 @@ class Delivery:
         return self._batch.outcome(self.index)
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call `callback(delivery)` once it is done: on the client's own thread, or at once if it is done already."""
+        """Call `callback(delivery)` once the record is done: on the client's thread, or at once if it is done already."""
         left = [callback]
 
         def once() -> None:

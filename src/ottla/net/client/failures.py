@@ -1,4 +1,4 @@
-"""The errors of clients that cannot connect, in one wording."""
+"""The errors of clients that cannot connect, with uniform messages."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ _OLD = "A broker older than Kafka 0.10 cannot say which versions it serves: name
 _TLS = "A listener with TLS needs security_protocol=SSL or SASL_SSL."
 PERHAPS_SASL = " A listener that asks for a login does so to clients without one: set security_protocol to SASL_SSL then."
 EXPIRED, NOT_YET, OTHER_HOST, OTHER_ADDRESS = 10, 9, 62, 64
-"""Codes of X.509 verification, as OpenSSL has them."""
+"""The codes of X.509 verification errors in OpenSSL."""
 
 
 def no_connection(where: str, error: OSError) -> ConnectionFailed:
-    """`where`: HOST:PORT. Uses the system's text, because asyncio replaces it with one of its own."""
+    """Return the error for a failed connection to `where` (HOST:PORT).
+
+    The system's text for `errno` is used, because asyncio replaces it with its own.
+    """
     code = error.errno or 0
-    reason = os.strerror(code) if code > 0 else error.strerror or error  # below 0: the lookup of a name failed
+    reason = os.strerror(code) if code > 0 else error.strerror or error  # below 0: name resolution failed
     return ConnectionFailed(f"No connection to {where}: {reason}.")
 
 
 def none_reached(bootstrap_servers: object, failures: Iterable[str]) -> ConnectionFailed:
-    """`failures`: one sentence for each broker that was tried."""
+    """Return the error after all brokers failed. `failures` has one sentence for each broker that was tried."""
     tried = " ".join(failures)
     return ConnectionFailed(
         f"None of bootstrap_servers={bootstrap_servers} could be reached: start a broker there, or name another. {tried}"
@@ -32,19 +35,19 @@ def none_reached(bootstrap_servers: object, failures: Iterable[str]) -> Connecti
 
 
 def perhaps_old(*, is_secure: bool) -> str:
-    """What may be the matter with a broker that says nothing of its versions."""
+    """Return the likely reason if a broker does not answer ApiVersions."""
     return _OLD if is_secure else f"{_OLD} {_TLS}"
 
 
 def ended_early(where: str) -> ConnectionFailed:
-    """The connection was closed before TLS was agreed on."""
+    """Return the error for a connection that was closed during the TLS handshake."""
     return ConnectionFailed(
         f"No connection to {where}: it was closed during the TLS handshake. Is that a listener with TLS, and is its broker up?"
     )
 
 
 def not_secured(where: str, error: ssl.SSLError) -> AuthenticationFailed | ConnectionFailed:
-    """Why TLS failed."""
+    """Return the error for a failure of TLS."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationFailed(_not_trusted(where, error))
     reason = (error.reason or str(error)).upper()

@@ -1,4 +1,4 @@
-"""Drives a consumer's fetcher over a cluster: fetches in the background, looks up offsets by time, hands out chunks."""
+"""The driver of a consumer's fetcher over a cluster: background fetches, offset lookups by timestamp, and chunks for the user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RESETS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP, "none": No
 
 
 class FetchDriver:
-    """Fetches what the partitions of `fetcher` need. Belongs to the event loop it was made on."""
+    """A driver that fetches for the partitions of `fetcher`. It belongs to the event loop that made it."""
 
     def __init__(self, cluster: ClusterLinks, settings: ConsumerSettings, tasks: Tasks) -> None:
         self.fetcher = Fetcher(
@@ -46,13 +46,13 @@ class FetchDriver:
         self._tasks = tasks
         self._closed = False
         self._resetting: dict[TopicPartition, int] = {}
-        """Partitions whose offset at a time is being looked up."""
+        """The partitions whose offset lookup is under way, with its timestamp."""
         self._pump_is_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def next_chunk(self, timeout_ms: int | None) -> Chunk | None:
-        """The next chunk; None after `timeout_ms`, or when nudged. Raises the `KafkaError` that prevents fetching."""
+        """Return the next chunk; None after `timeout_ms`, or after `nudge`. Raises the `KafkaError` that prevents fetching."""
         chunk = self._take()
         if chunk is not None or timeout_ms == 0:
             return chunk
@@ -67,7 +67,7 @@ class FetchDriver:
         return self._take()
 
     def more(self) -> Chunk | None:
-        """The next chunk, if it is there, for a user who has records in hand: errors wait for `next_chunk`."""
+        """Return the next chunk if it is buffered, for a user with records in hand: errors wait for `next_chunk`."""
         try:
             return self.fetcher.take_more()
         finally:
@@ -77,16 +77,16 @@ class FetchDriver:
         try:
             return self.fetcher.take()
         finally:
-            # Afterwards: the next fetch includes the partition just emptied, or whose error was just raised.
+            # This comes afterwards: the next fetch includes the partition just emptied, or whose error was just raised.
             self.pump()
 
     def nudge(self) -> None:
-        """Have whoever waits for a chunk look again."""
+        """Make a waiting `next_chunk` check again."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     def pump(self) -> None:
-        """Send the fetches that can leave, and get what others are waiting for."""
+        """Send the ready fetches, and start missing metadata refreshes and offset lookups."""
         self._pump_is_due = False
         if self._closed:
             return
@@ -128,11 +128,11 @@ class FetchDriver:
             self.nudge()
 
     async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
-        """Find positions for partitions that lack one, each as soon as can be. An error that remains is raised by the next poll."""
+        """Find the positions of partitions that lack one, each as early as possible. The next poll raises a remaining error."""
 
         def heard(where: TopicPartition, offset: OffsetAndTimestamp) -> None:
             over(where)
-            # A seek or a rebalance in between is newer than this.
+            # Ignore the result if a seek or a rebalance came in between.
             if where in self.fetcher.partitions and self.fetcher.reading(where).reset_to == wanted[where]:
                 self.fetcher.seek(where, offset.offset)
                 self._pump_soon()
@@ -150,7 +150,7 @@ class FetchDriver:
                 over(where)
 
     def _pump_soon(self) -> None:
-        """Go on once for all that is found at a time."""
+        """Schedule one `pump` for all positions that are found at the same time."""
         if not self._pump_is_due:
             self._pump_is_due = True
             self._tasks.soon(self.pump)
@@ -158,7 +158,7 @@ class FetchDriver:
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], heard: Callable[[TopicPartition, OffsetAndTimestamp], None] = lambda *_: None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by timestamp; asked again while leaders move. `heard` gets each at once. Raises `KafkaError`."""
+        """Return offsets by timestamp; retry while leaders move. `heard` is called with each one at once. Raises `KafkaError`."""
         settings = self._settings
 
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
@@ -167,7 +167,7 @@ class FetchDriver:
         return await ask_leaders(self._cluster, wanted, LIST_OFFSETS, request, read_list_offsets, "Offsets of", heard=heard)
 
     def close(self) -> None:
-        """Fetch nothing more; whoever waits for a chunk looks again."""
+        """Stop fetching, and wake a waiting `next_chunk`."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

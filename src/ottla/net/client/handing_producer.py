@@ -1,6 +1,6 @@
-"""Writes ready batches in transactions that somebody else ends: what a task writes through that shares a batch with others.
+"""A producer of encoded batches in transactions that another process ends, for a task that shares a transaction with others.
 
-Knows how a transaction begins and what is written in it; who ends it is the business of `ottla.once`.
+The producer begins a transaction and writes into it; `ottla.once` decides who ends it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.net.client.transaction_driver import TransactionDriver
 
 
 class HandingProducer(BatchProducer):
-    """A `BatchProducer` with a `transactional_id`. Every batch belongs into a transaction, between `begin` and `hand_over`."""
+    """A `BatchProducer` with a `transactional_id`. Every batch belongs to a transaction, between `begin` and `hand_over`."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         super().__init__(settings)
@@ -28,7 +28,7 @@ class HandingProducer(BatchProducer):
         self._partitions: set[TopicPartition] = set()
 
     async def start(self) -> Self:
-        """Begin; connections are opened when first needed."""
+        """Start the producer. Connections are opened when first needed."""
         await super().start()
         self._sender = BatchSender(self._cluster, self._settings, self._tasks, self._pump, self._machine)
         self._driver = TransactionDriver(
@@ -48,27 +48,27 @@ class HandingProducer(BatchProducer):
         self._driver.add_wanted()
 
     async def initialize(self) -> None:
-        """Get an id and an epoch; the next epoch where there is one already. Raises `KafkaError`."""
+        """Get a producer id and an epoch, or the next epoch if there is one already. Raises `KafkaError`."""
         if self._machine.identity is None:
             await self._driver.initialize()
         else:
             await self._driver.renew()
 
     async def begin(self) -> None:
-        """Open a transaction: with its first batch, brokers know of it. Raises `TransactionError`, or another `KafkaError`."""
+        """Begin a transaction; the first batch adds it at the brokers. Raises `TransactionError`, or another `KafkaError`."""
         await self._driver.begin()
         self._partitions.clear()
 
     async def send(self, batches: Iterable[tuple[TopicPartition, bytearray]]) -> None:
-        """As `BatchProducer.send`."""
+        """Send batches as `BatchProducer.send` does."""
         batches = list(batches)
         self._partitions.update(where for where, _ in batches)
         await super().send(batches)
 
     async def hand_over(self) -> tuple[Identity, tuple[TopicPartition, ...]]:
-        """Wait until everything is written, and leave the transaction open for somebody else to end. Raises `KafkaError`.
+        """Wait until everything is written, and leave the transaction open for another process to end. Raises `KafkaError`.
 
-        Returns under which identity it was written, and into which partitions.
+        Return the identity of the writes and their partitions.
         """
         await self.flush()
         identity = self._machine.identity
@@ -77,7 +77,7 @@ class HandingProducer(BatchProducer):
         return identity, tuple(sorted(self._partitions))
 
     def take_back(self, identity: Identity) -> None:
-        """Go on under this identity, after somebody else has ended what was handed over."""
+        """Continue under this identity after another process has ended the transaction."""
         self._machine.taken_back(identity)
         self._sender.restart(identity)
 
@@ -89,11 +89,11 @@ class HandingProducer(BatchProducer):
         await self.flush()
 
     async def _dropped(self, error: TransactionError) -> None:
-        """Write nothing more, and return once nothing is on its way."""
+        """Send no more batches, and return once none is in flight."""
         self._pump()
         while not self._sender.idle:
             await self._progress()
         try:
             await self.flush()
         except KafkaError:
-            return  # of what is dropped
+            return  # the error belongs to dropped batches

@@ -1,4 +1,4 @@
-"""Asks the leaders of partitions, each about those that it leads."""
+"""Requests to the leaders of partitions, each about the partitions that it leads."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ async def ask_leaders(
     heard: Callable[[TopicPartition, Found], None] = lambda where, value: None,
     timeout_ms: int | None = None,
 ) -> dict[TopicPartition, Found]:
-    """What the leaders of all partitions `wanted` answer; asked again while leaders move.
+    """Return the leaders' answers for all `wanted` partitions; retry while leaders move.
 
-    `request` makes one for some of the partitions, `read` gives (partition, error code, what was found) from its answer. `heard` is
-    called with each find at once: others may be long in coming. It ends after `timeout_ms` (default_api_timeout_ms), at 0 after one
-    try. Raises `UnknownTopic` or another `KafkaError`, whose text begins with `doing`.
+    `request` builds a request for some of the partitions; `read` yields (partition, error code, result) from its answer. `heard` is
+    called with each result at once, because others may take long. The call ends after `timeout_ms` (default_api_timeout_ms); 0
+    allows one try. Raises `UnknownTopic` or another `KafkaError`, whose text begins with `doing`.
     """
     found: dict[TopicPartition, Found] = {}
 
@@ -48,7 +48,7 @@ async def ask_leaders(
                 else:
                     found[where] = value
                     heard(where, value)
-        # What trying again cannot help comes first.
+        # Errors that a retry cannot mend come first.
         for error in sorted((_error(where, code, doing) for where, code in refused), key=lambda error: error.retriable):
             raise error
         for where in wanted.keys() - found.keys():
@@ -67,7 +67,7 @@ def _error(where: TopicPartition, error_code: int, doing: str) -> BrokerError:
 async def _by_leader(
     cluster: ClusterLinks, partitions: list[TopicPartition]
 ) -> tuple[dict[int, list[TopicPartition]], list[TopicPartition]]:
-    """Partitions by their leaders, and those that have none by the newest metadata either."""
+    """Return partitions by their leaders, and the partitions without one even in new metadata."""
     grouped, leaderless = cluster.metadata.by_leader(partitions)
     if leaderless:
         await cluster.refresh(sorted({where.topic for where in leaderless}))

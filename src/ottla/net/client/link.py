@@ -1,4 +1,4 @@
-"""One asyncio connection to one broker. Knows sockets and `ottla.client.connection`; nothing of what requests mean."""
+"""One asyncio connection to one broker. It uses sockets and `ottla.client.connection`; the meaning of requests is unknown here."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ log = logging.getLogger("ottla.client")
 
 
 class Link(asyncio.BufferedProtocol):
-    """Pipelines requests; an answer resolves the future of its request. Once broken, a link stays so, and every future says why."""
+    """A connection that pipelines requests; an answer resolves its request's future.
+
+    A broken link stays broken, and every future gets the reason.
+    """
 
     def __init__(self, where: str, connection: ClientConnection) -> None:
         self.where = where
         self.closed = False
         self.when_broken: Callable[[BaseException], None] | None = None
-        """Called with the reason when an open link breaks, but not when it is closed here."""
+        """Called with the reason when an open link breaks, but not when it is closed by the client."""
         self._connection = connection
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None
@@ -58,10 +61,10 @@ class Link(asyncio.BufferedProtocol):
         security: Security | None = None,
         connection: ClientConnection | None = None,
     ) -> Link:
-        """Connect, ask which versions the broker serves unless its `release` is given, and log in where `security` says so.
+        """Connect, request the broker's versions unless its `release` is given, and log in if `security` uses SASL.
 
-        `connection` is the machine of that release, where it is none of today's.
-        Raises `ConnectionFailed`, `TimedOut`, `AuthenticationFailed`, `BrokerError`.
+        `connection` replaces the state machine, for Kafka 0.7. Raises `ConnectionFailed`, `TimedOut`, `AuthenticationFailed`,
+        `BrokerError`.
         """
         link = cls(f"{host}:{port}", connection or ClientConnection(client_id, release))
         link._security = security
@@ -93,7 +96,7 @@ class Link(asyncio.BufferedProtocol):
         await self._loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=name)
 
     def _broken(self, error: OSError) -> KafkaError:
-        """Why there is no connection."""
+        """Return the error for a failed connection."""
         if isinstance(error, ssl.SSLError):
             return not_secured(self.where, error)
         if (
@@ -117,21 +120,24 @@ class Link(asyncio.BufferedProtocol):
                 return
 
     def size_receive_buffer(self, size_bytes: int) -> None:
-        """Let the system hold no more than about so many received bytes, instead of as many as it finds useful."""
+        """Limit the socket's receive buffer to about so many bytes, instead of the system's automatic size."""
         peer: socket.socket | None = None if self._transport is None else self._transport.get_extra_info("socket")
         if peer is not None:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)
 
     def version(self, api_key: int) -> int:
-        """The version in which `api_key` is spoken here, -1 if in none."""
+        """Return the version in which `api_key` is sent here, -1 if in none."""
         return self._connection.versions.get(api_key, -1)
 
     def feature(self, name: str) -> int:
-        """The level of a feature that the cluster has finalized, 0 if it has not (KIP-584)."""
+        """Return the level of a finalized feature of the cluster, 0 if it is not finalized (KIP-584)."""
         return self._connection.features.get(name, 0)
 
     def send(self, api_key: int, body: Message, most: int | None = None) -> asyncio.Future[AnswerBody]:
-        """Write a request, in version `most` at most; the future gives its answer. Raises `ConnectionFailed`, `NotSupported`."""
+        """Write a request in at most version `most`, and return the future of its answer.
+
+        Raises `ConnectionFailed`, `NotSupported`.
+        """
         self._check_open()
         if self._session is not None:
             answer: asyncio.Future[AnswerBody] = self._loop.create_future()
@@ -140,7 +146,7 @@ class Link(asyncio.BufferedProtocol):
         return self._send_now(api_key, body, most)
 
     def pass_on(self, frame: Sequence[Part]) -> asyncio.Future[AnswerBody]:
-        """Write a whole frame of the caller's, its size included; the future gives its answer's. Raises `ConnectionFailed`."""
+        """Write a whole frame, its size included, and return the future of its answer's frame. Raises `ConnectionFailed`."""
         self._check_open()
         answer: asyncio.Future[AnswerBody] = self._loop.create_future()
 
@@ -160,7 +166,7 @@ class Link(asyncio.BufferedProtocol):
         return answer
 
     def _log_request(self, api_key: int, answer: asyncio.Future[AnswerBody]) -> None:
-        """Log a request, and later how long its answer took: never what is in them."""
+        """Log a request, and later the time until its answer, but never their contents."""
         name, version, asked = _name(api_key), self.version(api_key), self._loop.time()
         log.debug("%s: %s v%d", self.where, name, version)
 
@@ -172,14 +178,14 @@ class Link(asyncio.BufferedProtocol):
         answer.add_done_callback(answered)
 
     def _send_later(self, api_key: int, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
-        """As `_send_now`, for a request that had to wait."""
+        """Send a request that had to wait, as `_send_now` does."""
         try:
             self._write(self._connection.send(api_key, body, answer, most=most))
         except NotSupported as error:
             answer.set_exception(error)
 
     async def send_unanswered(self, api_key: int, body: Message) -> None:
-        """Write a request that brokers do not answer (acks=0), and wait until it has left for the socket. Raises as `send`."""
+        """Write a request without an answer (acks=0), and wait until it has left for the socket. Raises as `send`."""
         self._check_open()
         if self._session is not None:
             renewed: asyncio.Future[AnswerBody] = self._loop.create_future()
@@ -191,7 +197,7 @@ class Link(asyncio.BufferedProtocol):
         self._check_open()
 
     async def ask(self, api_key: int, body: Message, timeout_ms: int, most: int | None = None) -> AnswerBody:
-        """The answer to a request. Raises as `send` and `answer`."""
+        """Return the answer to a request. Raises as `send` and `answer`."""
         return await self.answer(self.send(api_key, body, most), timeout_ms)
 
     async def answer(self, sent: asyncio.Future[AnswerBody], timeout_ms: int) -> AnswerBody:
@@ -239,7 +245,7 @@ class Link(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        # asyncio stops writers above this size where connections are plain, and from it on where they have TLS.
+        # asyncio pauses writing above this size on plain connections, and at or above this size with TLS.
         self._transport.set_write_buffer_limits(high=0 if transport.get_extra_info("ssl_object") is None else 1)
         self._outbox = Outbox(self._transport)
         self._writable.set()
@@ -273,12 +279,12 @@ class Link(asyncio.BufferedProtocol):
             if rest_ms := getattr(body, "throttle_time_ms", 0):
                 self._rest(rest_ms)
             answer = cast("asyncio.Future[AnswerBody]", token)
-            # The future of a caller that gave up (timeout, cancellation) is done already.
+            # A caller that gave up (timeout, cancellation) has already finished its future.
             if not answer.done():
                 answer.set_result(body)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """An error that is not the network's is a bug of this client: whoever waits for an answer gets it unchanged."""
+        """Fail the open requests. An exception that is not the network's is a bug: callers get it unchanged."""
         if isinstance(exc, ssl.SSLError):
             self._fail(not_secured(self.where, exc))
         elif exc is None or isinstance(exc, OSError):
@@ -301,7 +307,7 @@ class Link(asyncio.BufferedProtocol):
             answer = cast("asyncio.Future[AnswerBody]", sent.token)
             if not answer.done():
                 answer.set_exception(self._connection.failure(sent, error))
-                answer.exception()  # keeps asyncio from logging it where nobody waits any more
+                answer.exception()  # keeps asyncio from logging it if no caller waits any more
         if self._session is not None:
             self._session.end(error)
         self.close()

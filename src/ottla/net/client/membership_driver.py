@@ -1,4 +1,4 @@
-"""Drives a consumer's membership over a cluster: finds the coordinator, joins, sends heartbeats, commits, leaves."""
+"""The driver of a consumer's group membership over a cluster: finding the coordinator, joining, heartbeats, commits, leaving."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ Adopt = Callable[[list[TopicPartition]], Awaitable[None]]
 
 
 class MembershipDriver:
-    """`revoke`, `lose` and `adopt` are called as partitions go and come; `failed` with an error that ends the membership.
+    """A member. `revoke`, `lose` and `adopt` are called as partitions change; `failed` with an error that ends the membership.
 
-    `free(partitions, timeout_ms)` waits until the user has finished with their records, and says whether that is so.
+    `free(partitions, timeout_ms)` waits until the user has processed their records, and returns whether that is so.
     """
 
     def __init__(
@@ -64,8 +64,10 @@ class MembershipDriver:
         self._busy_since_ms: int | None = now_ms()
 
     def subscribe(self, topics: list[str], pattern: str | None = None) -> None:
-        """Subscribe to these topics, whichever `pattern` they match. The first call starts the membership, as does one after an
-        error that ended it."""
+        """Subscribe to these topics; the classic protocol ignores `pattern`.
+
+        The first call, and a call after an error ended the membership, start it.
+        """
         self.machine.subscribe(topics)
         if self._task is None or self._task.done():
             self._task = self._tasks.spawn(self._run())
@@ -77,13 +79,13 @@ class MembershipDriver:
         self._changed.set()
 
     def user_is_busy(self, busy: bool) -> None:
-        """Note that the user works on records (True, counts towards `max_poll_interval_ms`) or waits for some (False)."""
+        """Note that the user processes records (True, counts towards `max_poll_interval_ms`) or waits for some (False)."""
         self._busy_since_ms = now_ms() if busy else None
         if not busy:
             self._changed.set()
 
     async def lapse(self) -> None:
-        """Give up what may be others' by now: nothing, for the coordinator refuses what a member does too late."""
+        """Do nothing: the coordinator refuses a member's late requests by itself."""
 
     async def _run(self) -> None:
         try:
@@ -137,7 +139,7 @@ class MembershipDriver:
             self.machine.revoked(step.partitions)
 
     async def _until_free(self, partitions: list[TopicPartition]) -> None:
-        """Let the user finish with the records in hand, within `max_poll_interval_ms`, and send heartbeats meanwhile."""
+        """Wait until the user has processed the records in hand, up to `max_poll_interval_ms`; send heartbeats meanwhile."""
         beat = self.machine.heartbeat()
         while not await self._free(partitions, self._settings.heartbeat_interval_ms) and not self._user_is_late():
             try:
@@ -170,7 +172,7 @@ class MembershipDriver:
         self.machine.answered(answer, now_ms())
 
     async def coordinator(self) -> int:
-        """The node id of the group's coordinator. Raises `KafkaError`."""
+        """Return the node id of the group's coordinator. Raises `KafkaError`."""
         if (self._coordinator is None or self.machine.coordinator_lost) and not await self._any_coordinates():
             self._coordinator = await find_coordinator(self._cluster, self.group_id, GROUP)
             log.debug("group %s: broker %d coordinates", self.group_id, self._coordinator)
@@ -179,7 +181,7 @@ class MembershipDriver:
         return self._coordinator
 
     async def _any_coordinates(self) -> bool:
-        """Whether any broker will do, because offsets are kept in ZooKeeper, as until 0.8.1. Chooses one then."""
+        """Return whether any broker can serve the group, and choose one: until 0.8.1 offsets are stored in ZooKeeper."""
         link = await self._cluster.any_link()
         if link.version(FIND_COORDINATOR) >= 0 or link.version(OFFSET_COMMIT) < 0:
             return False
@@ -207,12 +209,12 @@ class MembershipDriver:
         raise_for(code, context)
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None = None) -> None:
-        """Commit offsets for the group. Raises `CommitFailed` if the group has moved on, or another `KafkaError`."""
+        """Commit offsets for the group. Raises `CommitFailed` if another member owns the partitions, or another `KafkaError`."""
         if offsets:
             await self._cluster.retried(lambda: self._commit(offsets), timeout_ms=timeout_ms)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """This member as its group knows it now."""
+        """Return this member's current group metadata."""
         machine = self.machine
         member_id = machine.member_id if machine.generation_id >= 0 else ""
         return ConsumerGroupMetadata(self.group_id, machine.generation_id, member_id, self._settings.group_instance_id)
@@ -230,7 +232,7 @@ class MembershipDriver:
             self._check(code, context)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of those partitions that have one."""
+        """Return the committed offsets of the partitions that have one."""
         wanted = list(partitions)
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 
@@ -250,13 +252,13 @@ class MembershipDriver:
         try:
             if owned:
                 await self._lose(owned)
-        finally:  # even if a listener raises, the group must not wait for this member
+        finally:  # even if a callback raises, the group must not wait for this member
             if ask is not None:
                 with suppress(KafkaError):
                     await self._request(ask.api_key, ask.body, LeaveGroupResponse)
 
     async def leave(self) -> None:
-        """Stop, and tell the coordinator, so that the group need not wait for the session to time out."""
+        """Stop, and leave the group at the coordinator, so that the group does not wait for the session timeout."""
         if self._task is None:
             return
         self._task.cancel()

@@ -1,7 +1,8 @@
-"""Drives a producer's accumulator and sender over a cluster: what `AsyncProducer` and `Producer` have in common.
+"""The driver of a producer's accumulator and sender over a cluster, shared by `AsyncProducer` and `Producer`.
 
-`append` may run on any thread (the blocking producer's users have theirs): it shares the accumulator, the counts of losses and the
-metadata with the loop. The first two lock themselves, metadata is replaced and never resized; everything else belongs to the loop.
+`append` may run on any thread (users of the blocking producer have their own). It shares the accumulator, the loss counts and the
+metadata with the event loop. The first two lock themselves; metadata is replaced and never resized. All other state belongs to the
+loop.
 """
 
 from __future__ import annotations
@@ -32,30 +33,30 @@ from ottla.net.client.transaction_driver import TransactionDriver
 from ottla.records.columns import build
 
 STALE_PAUSE_MS = 1_000
-"""How often it is looked whether metadata is known to be old."""
+"""The interval, in ms, of checks whether metadata is outdated."""
 
 LOSSES_PAUSE_MS = 10_000
-"""How long losses are collected before they are logged."""
+"""The time, in ms, for which losses are collected before they are logged."""
 
 PLAIN = (bytes, type(None))
-"""The types of keys and values that batches hold as they are given."""
+"""The types of keys and values that batches store without a copy."""
 
 log = logging.getLogger("ottla.client")
 
 
 class ProduceDriver:
-    """Takes records by `append`, and writes them in the background from `start` until `close`."""
+    """A driver that takes records by `append`, and writes them in the background from `start` until `close`."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         self.settings = settings
         name = settings.transactional_id
         self._machine = ProducerTransactions(name, settings.transaction_timeout_ms) if name is not None else None
         self._losses = Losses(threading.Lock())
-        self._codec = COMPRESSIONS["none" if settings.is_of_0_7 else settings.compression_type]  # 0.7's links compress themselves
+        self._codec = COMPRESSIONS["none" if settings.is_of_0_7 else settings.compression_type]  # with 0.7, the link compresses
         self._closed = self._closing = False
 
     async def start(self) -> None:
-        """Begin on the running loop; connections are opened when first needed."""
+        """Start on the running loop. Connections are opened when first needed."""
         settings = self.settings
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks(self._give_up)
@@ -94,7 +95,7 @@ class ProduceDriver:
 
     @property
     def transactions(self) -> TransactionDriver:
-        """What begins and ends transactions. Raises `SettingError` without a transactional id, `Closed`."""
+        """Return the driver of transactions. Raises `SettingError` without a transactional id, `Closed`."""
         if self._closing or self._closed:
             self._raise_closed()
         if self._transactions is None:
@@ -110,7 +111,7 @@ class ProduceDriver:
         headers: Headers | None,
         timestamp_ms: int | None,
     ) -> Delivery | None:
-        """Add a record to its batch, from any thread, then `pump` if its index is 0. None: `know` the topic first."""
+        """Add a record to its batch, from any thread. Then call `pump` if its index is 0. None: call `know` for the topic first."""
         if headers is not None or timestamp_ms is not None or type(value) not in PLAIN or type(key) not in PLAIN:
             key, value, headers = checked_record(key, value, headers, timestamp_ms)
         metadata = self._cluster.metadata
@@ -128,7 +129,7 @@ class ProduceDriver:
         raise self._tasks.ended()
 
     async def know(self, topic: str) -> None:
-        """Learn a topic's partitions; brokers that create topics on demand create it. Raises `KafkaError`, `TypeError`."""
+        """Fetch a topic's partitions; brokers with automatic topic creation create it. Raises `KafkaError`, `TypeError`."""
         topic = topic_name(topic)
         await self._cluster.ensure([topic], create=True, timeout_ms=self.settings.max_block_ms)
 
@@ -137,7 +138,7 @@ class ProduceDriver:
         return self._cluster.metadata.partitions(topic)
 
     async def _keep_metadata_fresh(self) -> None:
-        """Ask about all known topics every `metadata_max_age_ms`: one may have more partitions by now, or have moved."""
+        """Refresh all known topics every `metadata_max_age_ms`: they may have more partitions or other leaders."""
         asked_ms, age_ms = now_ms(), self.settings.metadata_max_age_ms
         while True:
             await asyncio.sleep(min(STALE_PAUSE_MS, age_ms) / 1000)
@@ -168,7 +169,7 @@ class ProduceDriver:
         self._tasks.soon(self.pump)
 
     def pump(self) -> None:
-        """Send what can leave, and set a timer for the rest. On the loop."""
+        """Send the ready batches, and set a timer for the rest. Call it on the loop."""
         if self._closed:
             return
         now = now_ms()
@@ -192,7 +193,7 @@ class ProduceDriver:
             self._tell_of_room()
 
     def _note_loss(self, batch: PendingBatch, error: KafkaError) -> None:
-        """Count a batch that is about to fail. What belongs to a transaction is no loss: its commit raises."""
+        """Count a batch that is about to fail. A transactional batch is not counted: its commit raises."""
         if self._machine is not None:
             return
         self._losses.add(batch, error)
@@ -200,13 +201,13 @@ class ProduceDriver:
             self._telling = self._tasks.later(LOSSES_PAUSE_MS / 1000, self._tell_losses)
 
     def _tell_losses(self) -> None:
-        """Log what was lost meanwhile, for programs that flush seldom or never."""
+        """Log the losses so far, for programs that flush seldom or never."""
         self._telling = None
         if lost := self._losses.seen():
             log.error("not written so far, and nobody has asked for the results: %s", counted(lost))
 
     def _report_losses(self) -> DeliveryFailed | None:
-        """Log what was lost since the last time, and return it."""
+        """Log the losses since the last report, and return them as an exception, or None."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
@@ -222,7 +223,7 @@ class ProduceDriver:
                 freed.set_result(None)
 
     async def _drop(self, error: KafkaError) -> None:
-        """Write nothing more of what was sent so far, and return once nothing is on its way."""
+        """Drop the unsent batches, and return once none is in flight."""
         dropped = self.accumulator.drop()
         for batch in dropped:
             batch.finish(error=error)
@@ -230,13 +231,13 @@ class ProduceDriver:
         await self._finish_all()
 
     async def flush(self, timeout_ms: int | None = None) -> None:
-        """Return once everything sent so far is written. Raises `TimedOut` after `timeout_ms`, and `DeliveryFailed`."""
+        """Return once every record sent so far is written. Raises `TimedOut` after `timeout_ms`, and `DeliveryFailed`."""
         await self._finish_all(timeout("timeout_ms", timeout_ms))
         if (lost := self._report_losses()) is not None:
             raise lost
 
     async def _finish_all(self, timeout_ms: int | None = None) -> None:
-        """Return once everything sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
+        """Return once every record sent so far is written or has failed. Raises `TimedOut` after `timeout_ms`."""
         self._tasks.check()
         waiting = self.accumulator.end_linger()
         self.pump()
@@ -254,9 +255,9 @@ class ProduceDriver:
         self._tasks.check()
 
     async def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, then close all connections. What is not written within `timeout_ms` fails with `Closed`.
+        """Flush, then close all connections. Records not written within `timeout_ms` fail with `Closed`.
 
-        Raises `TimedOut`, and `DeliveryFailed` for records that were not written and whose results nobody has asked for.
+        Raises `TimedOut`, and `DeliveryFailed` for records that were not written and whose errors no caller has read.
         """
         timeout_ms = timeout("timeout_ms", timeout_ms)
         if self._closing:
@@ -275,7 +276,7 @@ class ProduceDriver:
                 lost = self._report_losses()
                 await self._cluster.close()
         self._tasks.check_untold()
-        if lost is not None and not self._tasks.broken:  # what broke it was raised before
+        if lost is not None and not self._tasks.broken:  # the error that broke it was raised before
             raise lost
 
     async def _abort_what_is_open(self, timeout_ms: int | None) -> None:
@@ -292,7 +293,7 @@ class ProduceDriver:
             )
 
     def _give_up(self, error: KafkaError) -> None:
-        """Send and accept nothing more; everything unfinished, and everybody waiting for room, gets `error`."""
+        """Stop sending and accepting records; unfinished batches and calls that wait for room get `error`."""
         self._sender.stop()
         self._closed = True
         self.accumulator.end(self._raise_closed)

@@ -1,6 +1,6 @@
-"""What a client proves itself with beyond a password: tokens of a function, a file or an issuer (KIP-768), and Kerberos' tickets.
+"""A client's credentials beyond a password: tokens of a callback, a file or an issuer (KIP-768), and Kerberos tickets.
 
-All of it may take long: it is asked for on a thread of its own, once for each login.
+Getting them may take long: it runs on a thread, once per login.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ottla.sasl.mechanism import SaslFailed
 URL: Final = "sasl_oauthbearer_token_endpoint_url"
 EXTENSION: Final = "extension_"
 USED_FOR: Final = 0.8
-"""Of a token's life: then another one is fetched, so that a login that is renewed in time lasts longer."""
+"""The part of a token's lifetime after which another one is fetched, so that a login renewed in time lasts longer."""
 FETCH_TIMEOUT_S: Final = 10
 
 Source = Callable[[], str]
 
 
 def source_of(settings: SecureSettings) -> Source:
-    """Where tokens come from, by settings that were checked. What it returns raises `SaslFailed`. Raises `SettingError`."""
+    """Return the source of tokens for checked settings. Calling it may raise `SaslFailed`. Raises `SettingError`."""
     callback, url = settings.sasl_oauthbearer_token_callback, settings.sasl_oauthbearer_token_endpoint_url
     if callback is not None:
         return lambda: _called(cast("Callable[[], object]", callback))
@@ -41,12 +41,12 @@ def source_of(settings: SecureSettings) -> Source:
 
 
 def extensions_of(options: Mapping[str, str]) -> dict[str, str]:
-    """What is said to the broker beside the token (KIP-342)."""
+    """Return the SASL extensions that are sent with the token (KIP-342)."""
     return {name.removeprefix(EXTENSION): value for name, value in options.items() if name.startswith(EXTENSION)}
 
 
 def context_of(settings: SecureSettings, host: str) -> SecurityContext:
-    """Kerberos' context for a broker: with a keytab of `sasl_jaas_config`, or the tickets of `kinit`. Raises `SaslFailed`."""
+    """Return the Kerberos context for a broker, from `sasl_jaas_config`'s keytab or the tickets of `kinit`. Raises `SaslFailed`."""
     from ottla.net.kerberos import Keytab, check_installed, initiator
 
     options = settings.options()
@@ -61,7 +61,7 @@ def context_of(settings: SecureSettings, host: str) -> SecurityContext:
 
 
 class Issued:
-    """Tokens that an issuer gives for an id and a secret. One is used by all links until most of its life is over."""
+    """Tokens that an issuer returns for an id and a secret. All links share a token for most of its lifetime."""
 
     def __init__(self, url: str, client_id: str, client_secret: str, scope: str) -> None:
         self._url = url
@@ -76,7 +76,7 @@ class Issued:
         self._until_ms = 0.0
 
     def token(self) -> str:
-        """Raises `SaslFailed`."""
+        """Return a token, fetched if necessary. Raises `SaslFailed`."""
         with self._lock:
             now_ms = time.time() * 1000
             if now_ms >= self._until_ms:
@@ -105,7 +105,7 @@ class Issued:
 def _called(callback: Callable[[], object]) -> str:
     try:
         token = callback()
-    except Exception as error:  # it is the user's, and may raise anything
+    except Exception as error:  # the user's callback may raise any exception
         raise SaslFailed(f"sasl_oauthbearer_token_callback raised {type(error).__name__}: {error}") from error
     if not isinstance(token, str):
         raise SaslFailed(f"sasl_oauthbearer_token_callback returned {type(token).__name__}: have it return the token as a text.")

@@ -1,7 +1,7 @@
-"""Reads one range of one partition: whole batches as the broker stored them, the next answer fetched while one is read.
+"""The reader of one range of one partition: whole batches as the broker stores them, one fetch ahead of the caller.
 
-Records stay closed, for `ottla.records.columns` to open. Uses no fetch session: a range is short-lived. Asks for about as many
-bytes as the rest of the range takes, so that the pieces of a partition together fetch little more than the partition.
+Records stay encoded for `ottla.records.columns`. There is no fetch session: a range is short-lived. A fetch requests about as many
+bytes as the rest of the range takes, so that readers of a partition's ranges together fetch little more than the partition.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_SERVER_ERROR
 
 FIRST_FETCH_BYTES = 256 * 1024
-"""Asked for while it is not known what a record takes."""
+"""The size of a fetch, in bytes, while the size of records is unknown."""
 LEAST_FETCH_BYTES = 32 * 1024
 LOOKS = 3
-"""How many looks in a row must miss a topic before it counts as deleted: a broker that starts may not know it yet."""
+"""The number of lookups in a row that must miss a topic before it counts as deleted: a starting broker may lack it at first."""
 
 
 class FetchAhead(NamedTuple):
-    """A fetch under way. Its timeout begins when somebody waits for it: until then the loop may not run."""
+    """A fetch in flight. Its timeout begins when a caller waits for it: before that, the loop may not run."""
 
     link: Link
     answer: asyncio.Future[AnswerBody]
 
 
 class RangeReader:
-    """Reads from offset `start` up to, not including, `end`. Offsets that compaction or transactions left empty are skipped."""
+    """A reader from offset `start` up to, not including, `end`. It skips offsets that compaction or transactions left empty."""
 
     def __init__(self, settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> None:
         self._settings = settings
@@ -70,11 +70,11 @@ class RangeReader:
         await self._cluster.close()
 
     async def next_batches(self) -> list[memoryview] | None:
-        """Runs of whole batches from one answer, as large as `max_partition_fetch_bytes` allows; None when all was read.
+        """Return runs of whole batches from one answer of up to `max_partition_fetch_bytes`; None at the end of the range.
 
-        Their first and last records may lie outside the range. The list is empty where the answer held nothing visible. Raises
-        `OffsetOutOfRange` if the next offset is gone, `UnknownTopic` if the topic is, `TimedOut` if `end` is not reached, and other
-        `KafkaError`s.
+        The first and last records may lie outside the range. The list is empty if the answer held nothing visible. Raises
+        `OffsetOutOfRange` if the next offset is deleted, `UnknownTopic` if the topic is, `TimedOut` if `end` is not reached, or
+        another `KafkaError`.
         """
         if self._offset >= self._end:
             return None
@@ -97,13 +97,13 @@ class RangeReader:
         return seen.pieces
 
     async def _fetch(self) -> FetchedPartition | None:
-        """The partition's part of an answer; None where the broker held the answer back to slow its client down (KIP-219)."""
+        """Return the partition's part of an answer; None if the broker sent an empty answer to throttle its client (KIP-219)."""
         ahead, self._ahead = self._ahead, None
         link, answer = ahead or self._ask(await self._cluster.link(await self._leader()))
         return self._read(await link.answer(answer, self._settings.request_timeout_ms), link.version(FETCH))
 
     async def _leader(self) -> int:
-        """The node to ask. A topic that several looks in a row have missed is deleted: trying on would not bring it back."""
+        """Return the leader's node id. A topic that several lookups in a row have missed is deleted: its error is not retriable."""
         try:
             node_id = await self._cluster.leader(self._where)
         except UnknownTopic as error:
@@ -119,7 +119,7 @@ class RangeReader:
         return FetchAhead(link, link.send(FETCH, fetch_request(wanted, self._limits_of_next(link.version(FETCH))), NAMED_UNTIL))
 
     def _limits_of_next(self, version: int) -> FetchLimits:
-        """As many bytes as the rest of the range probably takes, within what the settings allow; one batch comes at least."""
+        """Return limits for about the rest of the range, within the settings. A broker returns at least one batch."""
         if version < WHOLE_FROM_FETCH:
             return self._limits
         wanted = FIRST_FETCH_BYTES
@@ -129,7 +129,7 @@ class RangeReader:
         return replace(self._limits, max_partition_fetch_bytes=min(self._limits.max_partition_fetch_bytes, wanted))
 
     def _ask_ahead(self) -> None:
-        """Have the broker send the next answer while this one is read. What fails here is tried again when it is needed."""
+        """Request the next answer while this one is read. An error here is ignored: the fetch is repeated when it is needed."""
         with suppress(KafkaError):
             self._ahead = self._ask(self._link)
 
@@ -145,7 +145,7 @@ class RangeReader:
                     raise cut_short(self._where, self._offset, self._limits)
                 return found
         if answer.throttle_time_ms and not answer.responses:
-            return None  # the next answer comes when the time is over
+            return None  # the next answer comes after the throttle time
         raise broker_error(UNKNOWN_SERVER_ERROR, context, "The broker's answer leaves the partition out.")
 
     def _stuck(self, found: FetchedPartition) -> TimedOut:

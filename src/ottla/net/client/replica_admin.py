@@ -1,4 +1,4 @@
-"""Where replicas are and how they move: asks the controller and each broker. Knows which broker to ask, and what is asked again."""
+"""Requests about replicas and their reassignment: which broker is asked, and what is retried."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.net.client.cluster import ClusterLinks
 async def reassignments(
     cluster: ClusterLinks, partitions: Iterable[TopicPartition] | None
 ) -> dict[TopicPartition, PartitionReassignment]:
-    """What the controller says of partitions, or (None) of all: those that are on the move."""
+    """Return the reassignments of these partitions, or of all if None, from the controller."""
     wanted = None if partitions is None else list(partitions)
     request = asked.list_reassignments_request(wanted, cluster.settings.request_timeout_ms)
 
@@ -32,7 +32,7 @@ async def reassignments(
 async def log_dirs(
     cluster: ClusterLinks, node_ids: Iterable[int] | None, partitions: Iterable[TopicPartition] | None
 ) -> dict[int, list[LogDir]]:
-    """The directories of brokers, or (None) of all that are up, with what they hold of these partitions, or (None) of all."""
+    """Return the log directories of brokers (None: all live ones), with the replicas of these partitions (None: of all)."""
     request = asked.log_dirs_request(None if partitions is None else list(partitions))
     asked_for = None if node_ids is None else list(node_ids)
 

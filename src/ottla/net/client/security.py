@@ -1,6 +1,6 @@
-"""What secures the links of one client: the TLS context, made once, and a new login for each of them.
+"""The security of one client's links: the TLS context, made once, and a new login for each link.
 
-Reads the files that settings name. Knows no link and no request.
+It reads the files that settings name. Links and requests are unknown here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.wire.errors import SASL_AUTHENTICATION_FAILED
 
 
 class Security:
-    """Only for settings that secure anything. Raises `SettingError` for files that cannot be used."""
+    """The security of a client whose settings use TLS or SASL. Raises `SettingError` for unusable files."""
 
     def __init__(self, settings: SecureSettings) -> None:
         self._settings = settings
@@ -31,7 +31,7 @@ class Security:
 
     @classmethod
     def of(cls, settings: SecureSettings) -> Self | None:
-        """None where connections are plain."""
+        """Return the security of these settings; None for plain connections without SASL."""
         return cls(settings) if settings.uses_tls or settings.uses_sasl else None
 
     @property
@@ -39,7 +39,7 @@ class Security:
         return self._settings.uses_sasl
 
     def exchange(self, host: str, where: str) -> SaslExchange:
-        """A new login at a broker; it may have to fetch a token, and takes long then. Raises `AuthenticationFailed`."""
+        """Return a new login at a broker. It may fetch a token and then take long. Raises `AuthenticationFailed`."""
         settings = self._settings
         try:
             mechanism = self._mechanism(host)
@@ -48,7 +48,7 @@ class Security:
         return SaslExchange(settings.sasl_mechanism, mechanism, where)
 
     def _mechanism(self, host: str) -> ClientMechanism:
-        """Raises `SaslFailed`."""
+        """Return the client's side of the SASL mechanism. Raises `SaslFailed`."""
         settings = self._settings
         if self._token is not None:
             return OAuthBearerClient(self._token(), extensions_of(settings.options()))
@@ -81,7 +81,7 @@ def _context(settings: SecureSettings) -> ssl.SSLContext:
 
 
 def _choose_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
-    """The standard library chooses ciphers of TLS 1.2 alone; those of TLS 1.3 are all offered."""
+    """Set the ciphers of TLS 1.2: the standard library cannot choose the ones of TLS 1.3, which are all offered."""
     try:
         context.set_ciphers(":".join(_by_openssl(name) for name in names if not name.startswith(("TLS_AES", "TLS_CHACHA"))))
     except ssl.SSLError:
@@ -89,6 +89,6 @@ def _choose_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
 
 
 def _by_openssl(name: str) -> str:
-    """OpenSSL's name of a cipher by that of Java, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256."""
+    """Return OpenSSL's name of a cipher from Java's, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256."""
     words = name.removeprefix("TLS_").replace("_WITH_", "_").replace("AES_", "AES").replace("_", "-")
     return words.removeprefix("RSA-") if name.startswith("TLS_RSA_WITH") else words

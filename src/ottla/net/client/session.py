@@ -1,6 +1,6 @@
-"""The login of one link: begun once it is open, and renewed before the broker ends it (KIP-368).
+"""The login of one link: begun once the link is open, and renewed before the broker ends it (KIP-368).
 
-While it is renewed, requests wait: a broker takes none of them then. Knows how to ask, and nothing of what requests mean.
+During a renewal, requests wait: a broker accepts none of them then. Their meaning is unknown here.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ottla.wire.schema import Message
 log = logging.getLogger("ottla.client")
 
 EARLY, SPREAD = 0.85, 0.10
-"""A login is renewed after this part of its lifetime, and up to that part later, so that not all links do so at once."""
+"""A login is renewed after the first fraction of its lifetime, plus up to the second, so that not all links renew at once."""
 LEAST_S = 1.05
-"""Kafka refuses to renew a login twice within a second."""
+"""The least time between logins, in s: Kafka refuses a second renewal within a second."""
 
 
 class AskAtOnce(Protocol):
@@ -30,14 +30,14 @@ class AskAtOnce(Protocol):
 
 
 class HeldRequest(NamedTuple):
-    """A request that was not sent yet."""
+    """A request that waits for the renewal."""
 
     send: Callable[[], None]
     answer: asyncio.Future[AnswerBody]
 
 
 class Session:
-    """`ask` sends a request past those that wait. `fail` ends the link."""
+    """The login of a link. `ask` sends a request ahead of waiting ones; `fail` closes the link."""
 
     def __init__(self, security: Security, host: str, where: str, ask: AskAtOnce, fail: Callable[[BaseException], None]) -> None:
         self._security, self._host, self._where = security, host, where
@@ -60,7 +60,7 @@ class Session:
             self._renew_at = self._loop.time() + max(LEAST_S, after_s)
 
     def holds(self, send: Callable[[], None], answer: asyncio.Future[AnswerBody]) -> bool:
-        """Whether a request has to wait until the login is renewed; `send` is called then."""
+        """Return whether a request must wait for the renewal of the login; `send` is then called afterwards."""
         if self._waiting is None:
             if self._loop.time() < self._renew_at:
                 return False
@@ -83,11 +83,11 @@ class Session:
                 request.send()
 
     def end(self, error: BaseException) -> None:
-        """The link is closed: what waits has failed."""
+        """Fail the waiting requests of a closed link."""
         if self._renewing is not None:
             self._renewing.cancel()
         for request in self._waiting or ():
             if not request.answer.done():
                 request.answer.set_exception(error)
-                request.answer.exception()  # keeps asyncio from logging it where nobody waits any more
+                request.answer.exception()  # keeps asyncio from logging it if no caller waits any more
         self._waiting = None

@@ -1,4 +1,4 @@
-"""A client's background tasks. The first that fails ends the client, and its user is told why."""
+"""A client's background tasks. The first failure ends the client, and the next call raises its cause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.client.errors import Closed
 
 
 class Tasks:
-    """Runs on the loop that it was made on. `broke` is called once, after all tasks have been cancelled; it must not raise."""
+    """The tasks of one client, on the loop that made them. `broke` is called once, after their cancellation; it must not raise."""
 
     def __init__(self, broke: Callable[[Closed], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -34,7 +34,7 @@ class Tasks:
         self.spawn(call())
 
     def later(self, delay_s: float, function: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call a function in the background, unless the timer is cancelled before."""
+        """Call a function in the background after a delay, unless the timer is cancelled before."""
         return self._loop.call_later(delay_s, self.soon, function)
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -55,7 +55,7 @@ class Tasks:
         return self._cause is not None
 
     def ended(self) -> Closed:
-        """The error that calls of a client get once it has ended."""
+        """Return the exception for calls after the end of the client."""
         if self._cause is None:
             return Closed("The client is closed: make a new one.")
         closed = Closed(f"The client ended with an error of its own or of a function given to it: {self._cause!r}; make a new one.")
@@ -63,7 +63,7 @@ class Tasks:
         return closed
 
     def check(self) -> None:
-        """Raise the error that ended the client: as it is the first time, as `Closed` from then on."""
+        """Raise the error that ended the client: unchanged the first time, as `Closed` from then on."""
         if self._cause is None:
             return
         if self._told:

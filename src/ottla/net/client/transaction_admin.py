@@ -1,4 +1,4 @@
-"""What operators do about transactions: asks coordinators and leaders. Knows which broker to ask, and what is asked again."""
+"""Requests of operators about transactions: which coordinators and leaders are asked, and what is retried."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.errors import NONE, TRANSACTIONAL_ID_NOT_FOUND, UNKNOWN_SERVER_ERROR
 
 AT_A_TIME: Final = 500
-"""So many partitions or transactional ids are asked about in one round: a broker has to look at each."""
+"""The number of partitions or transactional ids in one request: a broker takes time for each."""
 
 
 async def listed(
     cluster: ClusterLinks, states: Iterable[str], producer_ids: Iterable[int], min_duration_ms: int, pattern: str | None
 ) -> list[TransactionListing]:
-    """The transactional ids of all brokers, sorted."""
+    """Return the transactional ids of all brokers, sorted."""
     request = asked.list_transactions_request(states, producer_ids, min_duration_ms, pattern)
 
     async def ask() -> list[TransactionListing]:
@@ -54,7 +54,7 @@ async def listed(
 async def described(
     cluster: ClusterLinks, transactional_ids: Iterable[str], *, must_exist: bool = True
 ) -> dict[str, TransactionDescription]:
-    """The states of transactional ids, in their order; unless they `must_exist`, those are left out that no coordinator knows."""
+    """Return the states of transactional ids, in the given order. Without `must_exist`, unknown ids are left out."""
     wanted = list(dict.fromkeys(transactional_ids))
     found: dict[str, TransactionDescription] = {}
     for start in range(0, len(wanted), AT_A_TIME):
@@ -79,7 +79,7 @@ async def _some_described(
                     answered[name] = None if error_code else description
                 else:
                     refused.append(broker_error(error_code, f"Transactional id {name}"))
-        # What trying again cannot help comes first.
+        # Errors that a retry cannot mend come first.
         for error in sorted(refused, key=lambda error: error.retriable):
             raise error
 
@@ -91,7 +91,7 @@ async def _some_described(
 
 
 async def fenced(cluster: ClusterLinks, transactional_id: str) -> FencedProducer:
-    """Fence the producer of a transactional id; what it has open is aborted. Asked again while a retriable error says so."""
+    """Fence the producer of a transactional id, and abort its open transaction. Retriable errors are retried."""
 
     async def ask() -> FencedProducer:
         await cluster.refresh([])
@@ -103,7 +103,7 @@ async def fenced(cluster: ClusterLinks, transactional_id: str) -> FencedProducer
 
 
 async def producers(cluster: ClusterLinks, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer]]:
-    """The producers that each partition knows."""
+    """Return the producers of each partition."""
     wanted = sorted(set(partitions))
     found: dict[TopicPartition, list[ActiveProducer]] = {}
     for start in range(0, len(wanted), AT_A_TIME):
@@ -116,16 +116,16 @@ async def producers(cluster: ClusterLinks, partitions: Iterable[TopicPartition])
 async def aborted(
     cluster: ClusterLinks, where: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int | None
 ) -> None:
-    """Have the leader of a partition write the end of a transaction."""
+    """Make the leader of a partition write the abort marker of a transaction."""
     request = asked.abort_request(where, producer_id, producer_epoch, coordinator_epoch)
     doing = f"Aborting the transaction of producer {producer_id} in"
     await ask_leaders(cluster, {where: None}, WRITE_TXN_MARKERS, lambda wanted: request, asked.read_markers, doing)
 
 
 async def hanging(cluster: ClusterLinks, topics: Iterable[str] | None, min_open_ms: int) -> list[HangingTransaction]:
-    """The transactions of these topics, or (None) of all, that are open for so long, and that no coordinator will end.
+    """Return the hanging transactions of these topics, or of all if None, that are open for at least `min_open_ms`.
 
-    A transaction may end between two questions, so those found are looked at once more.
+    A transaction may end between two requests, so candidates are checked again.
     """
     names = None if topics is None else sorted(set(topics))
 

@@ -1,6 +1,6 @@
-"""Drives a producer's transactions over a cluster: finds the coordinator, begins, adds, ends, and tries again what can be.
+"""The driver of a producer's transactions over a cluster: it finds the coordinator, begins, adds, ends, and retries.
 
-What an error means is decided by `ottla.client.transactions`; batches are the business of the driver that owns this one.
+`ottla.client.transactions` decides the meaning of errors; the driver that owns this one sends batches.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ log = logging.getLogger("ottla.client")
 
 
 class TransactionDriver:
-    """`flush` writes what was sent, `drop` forgets what has not left, `pump` sends batches; `begins_with` hears of each epoch."""
+    """A driver of transactions. `flush` writes all records, `drop` discards unsent ones, and `pump` sends batches.
+
+    `begins_with` is called with each new identity.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class TransactionDriver:
         self._groups: dict[str, Coordinator] = {}
         self._adding: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
-        """Steps of the transaction that several threads ask for come one after the other."""
+        """Steps of the transaction that several threads request run one after the other."""
         machine.when_failed = self._log_failure
 
     def _log_failure(self, error: TransactionError) -> None:
@@ -74,7 +77,7 @@ class TransactionDriver:
     # --- begins
 
     async def initialize(self) -> None:
-        """Get an id and an epoch, once. Fences older producers with the transactional id, and aborts what they left open."""
+        """Get a producer id and an epoch, once. Older producers with the transactional id are fenced, their transactions aborted."""
         async with self._turn:
             self._machine.check_alive()
             if self._machine.identity is None:
@@ -101,7 +104,7 @@ class TransactionDriver:
         self._begins_with(identity)
 
     async def begin(self) -> None:
-        """Open a transaction; the first call initializes. Raises `TransactionError`, or another `KafkaError`."""
+        """Begin a transaction; the first call initializes. Raises `TransactionError`, or another `KafkaError`."""
         await self.initialize()
         link = await self._retried(self._coordinator.link)
         self._machine.begin(implicit=link.feature(TRANSACTION_VERSION) >= IMPLICIT_FROM)
@@ -109,7 +112,7 @@ class TransactionDriver:
     # --- partitions and offsets
 
     def add_wanted(self) -> None:
-        """Tell the coordinator, in the background, of partitions whose batches wait for that."""
+        """Add partitions at the coordinator, in the background, whose batches wait for that."""
         if self._machine.wanted and self._machine.stop is None and (self._adding is None or self._adding.done()):
             self._adding = self._tasks.spawn(self._add())
 
@@ -134,13 +137,13 @@ class TransactionDriver:
         for topic in answer.results_by_topic_v3_and_below:
             for part in topic.results_by_partition:
                 refused.setdefault(part.partition_error_code, f"{topic.name}-{part.partition_index}")
-        # Where one partition is refused, the others are not attempted: they do not say why.
+        # If one partition is refused, the others are not attempted, and their codes give no reason.
         for code in sorted(refused, key=lambda code: code == codes.OPERATION_NOT_ATTEMPTED):
             self._coordinator.check(code, self._about(f"Adding {refused[code]} to a transaction"))
         self._machine.added(partitions)
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: ConsumerGroupMetadata) -> None:
-        """Commit offsets of a group with the transaction. Raises `TransactionError`."""
+        """Commit a group's offsets as part of the transaction. Raises `TransactionError`."""
         machine = self._machine
         machine.check_open()
         if not offsets:
@@ -180,18 +183,18 @@ class TransactionDriver:
     # --- ends
 
     async def commit(self) -> None:
-        """Write what was sent, and commit. Raises `TransactionAbortable`, `TransactionFailed`.
+        """Write all records, and commit. Raises `TransactionAbortable`, `TransactionFailed`.
 
-        After any other error, it is not known whether the transaction was committed: call again.
+        After any other error, it is unknown whether the transaction was committed: call again.
         """
         async with self._turn:
             self._machine.commit()
             await self._flush()
-            self._machine.commit()  # raises what has failed meanwhile
+            self._machine.commit()  # raises an error that occurred meanwhile
             await self._end()
 
     async def abort(self) -> None:
-        """Drop what was not written, and abort. Raises `TransactionFailed`; after any other error, call again."""
+        """Drop unwritten records, and abort. Raises `TransactionFailed`; after any other error, call again."""
         async with self._turn:
             self._machine.abort()
             if self._adding is not None and not self._adding.done():
@@ -202,7 +205,10 @@ class TransactionDriver:
             await self._end()
 
     async def _make_sure(self) -> None:
-        """Begin what the coordinator may not have heard of: it takes an abort for a zombie's until it has ended the one before."""
+        """Add partitions or the group again if the coordinator may not have begun the transaction.
+
+        A coordinator that has only seen the end of the previous transaction takes an abort for a zombie's.
+        """
         if (unsure := self._machine.unsure) is None:
             return
         partitions, group_id = unsure
@@ -238,7 +244,7 @@ class TransactionDriver:
             self._coordinator.check(answer.error_code, self._about("Ending a transaction"))
 
     def _judged(self, error: KafkaError) -> KafkaError:
-        """What to raise: an error that may be gone at the next call unchanged, any other as what it makes of the transaction."""
+        """Return the error to raise: a retriable one unchanged, any other as the transaction error that it causes."""
         return error if error.retriable else self._machine.refused(error, by_coordinator=True)
 
     def _identity(self) -> Identity:

@@ -1,1 +1,1 @@
-"""Drives the machines of `ottla.client.kafka07` over sockets and ZooKeeper."""
+"""The drivers of the state machines of `ottla.client.kafka07` over sockets and ZooKeeper."""

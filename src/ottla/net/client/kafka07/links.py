@@ -1,7 +1,7 @@
-"""A cluster of Kafka 0.7: which brokers there are and which partitions they have, from a list or from ZooKeeper.
+"""A Kafka 0.7 cluster: its brokers and their partitions, from a list or from ZooKeeper.
 
-A broker of 0.7 tells of neither. With a static list each is asked for nothing of partition 0, 1, 2 … of a topic: it refuses those
-that it has not.
+A 0.7 broker describes neither. With a static list, the client probes partitions 0, 1, 2 … of a topic with empty fetches: a broker
+refuses the ones that it does not have.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from ottla.ports import Buffer, SharedRegistry
 from ottla.wire import Malformed, kafka07
 
 PROBED = 16
-"""So many partitions of a topic are asked for at once."""
+"""The number of partitions of a topic that one request probes."""
 TOPICS_AT_ONCE = 1_000
 
 log = logging.getLogger("ottla.client")
 
 
 def links_to(settings: DiscoverySettings, tasks: Tasks) -> ClusterLinks:
-    """The cluster of a producer's or consumer's settings, of whichever release it is."""
+    """Return the cluster for the settings of a producer or consumer, of any release."""
     return ClusterLinks07(settings, tasks) if settings.is_of_0_7 else ClusterLinks(settings, tasks)
 
 
 class ClusterLinks07(ClusterLinks):
-    """Links to brokers of 0.7. `metadata` knows each partition by its number (`client.kafka07.partitions`)."""
+    """The links to 0.7 brokers. `metadata` has each partition by its combined number (`client.kafka07.partitions`)."""
 
     def __init__(self, settings: DiscoverySettings, tasks: Tasks | None = None) -> None:
         super().__init__(settings, tasks)
@@ -55,7 +55,7 @@ class ClusterLinks07(ClusterLinks):
         return Link.open(host, port, None, self.settings.request_timeout_ms, KAFKA07, self._security, connection)
 
     async def registry(self) -> SharedRegistry:
-        """The session with ZooKeeper, begun at the first call. Raises `ConnectionFailed`, `Closed`."""
+        """Return the ZooKeeper session, begun at the first call. Raises `ConnectionFailed`, `Closed`."""
         self._check_open()
         if self._opening is None or (self._opening.done() and (self._opening.cancelled() or self._opening.exception())):
             self._opening = asyncio.ensure_future(opened(self._zookeeper or "", self._session_timeout_ms))
@@ -66,11 +66,11 @@ class ClusterLinks07(ClusterLinks):
         if self._opening is None:
             return
         if not self._opening.cancel() and not self._opening.exception():
-            await asyncio.to_thread(self._opening.result().close)  # which waits for the server
+            await asyncio.to_thread(self._opening.result().close)  # this blocks until the server answers
         await asyncio.gather(self._opening, return_exceptions=True)
 
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
-        """Find out which partitions of these topics there are, or (None) which topics. Raises `ConnectionFailed`."""
+        """Find the partitions of these topics, or all topics if None. Raises `ConnectionFailed`."""
         if self._zookeeper is not None:
             await self._look_up(topics, create=create)
         elif topics is not None:
@@ -82,10 +82,10 @@ class ClusterLinks07(ClusterLinks):
 
     async def _look_up(self, topics: Collection[str] | None, *, create: bool) -> None:
         directory = Directory07(await self.registry(), self._changed)
-        self.is_stale = False  # before the look: what changes from now on is told again
+        self.is_stale = False  # set before the lookup: later changes set it again
         brokers = await walked(directory.brokers())
         counts = await walked(directory.counts(await walked(directory.names()) if topics is None else topics))
-        if create and self._makes_topics:  # a broker makes a topic when something is sent to it
+        if create and self._makes_topics:  # a broker creates a topic at the first message to it
             unknown = {broker.node_id: 1 for broker in brokers}
             counts = {topic: found or unknown for topic, found in counts.items()}
         self.learned(brokers, counts, whole=topics is None)
@@ -94,12 +94,12 @@ class ClusterLinks07(ClusterLinks):
         self.is_stale = True
 
     def learned(self, brokers: Sequence[Node], counts: Mapping[str, Mapping[int, int]], *, whole: bool = False) -> None:
-        """Go by these brokers, and by how many partitions each has of these topics."""
+        """Replace the metadata by these brokers and the partition counts of these topics."""
         self.metadata.nodes = {}
         self.metadata.update(described(brokers, counts, {}), whole=whole)
 
     async def _ask_all(self, topics: Collection[str]) -> None:
-        """Ask each broker of the list what it has of these topics."""
+        """Probe each broker of the list for partitions of these topics."""
         self.metadata.nodes = {broker.node_id: broker for broker in self._brokers}
         found: dict[str, dict[int, int]] = {topic: {} for topic in topics}
         refused: dict[str, int] = {}
@@ -120,13 +120,13 @@ class ClusterLinks07(ClusterLinks):
         self.metadata.update(described(self._brokers, found, refused))
 
     def _keep(self, found: dict[str, dict[int, int]], broker: Node) -> None:
-        """Go by what was known of a broker that is not reached."""
+        """Keep the known partitions of a broker that is unreachable."""
         for topic, counts in found.items():
             known = [where for where in self.metadata.partitions(topic) if self.metadata.leader(*where) == broker.node_id]
             counts[broker.node_id] = len(known)
 
     async def _probed(self, broker: Node, topics: list[str]) -> list[tuple[str, int, int]]:
-        """(topic, how many partitions the broker has, why it is not served) of each topic."""
+        """Return (topic, number of the broker's partitions, error code of a topic that is not served) for each topic."""
         link = await self.link(broker.node_id)
         counts = dict.fromkeys(topics, 0)
         refused = dict.fromkeys(topics, 0)

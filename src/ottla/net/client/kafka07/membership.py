@@ -1,4 +1,4 @@
-"""Drives a member of a group of Kafka 0.7 over ZooKeeper: rebalances, offsets, and what the consumer is told of them."""
+"""The driver of a Kafka 0.7 group member over ZooKeeper: rebalances, offsets, and the consumer's callbacks."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ Handed = Callable[[list[TopicPartition]], Awaitable[None]]
 
 
 class MembershipDriver07:
-    """`revoke`, `lose` and `adopt` are called as partitions go and come; `failed` with an error that ends the membership.
+    """A member. `revoke`, `lose` and `adopt` are called as partitions change; `failed` with an error that ends the membership.
 
-    `free(partitions, timeout_ms)` waits until the user has finished with their records.
+    `free(partitions, timeout_ms)` waits until the user has processed their records.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class MembershipDriver07:
         self._again.set()
 
     def rejoin(self) -> None:
-        """Rebalance: there are other partitions now."""
+        """Rebalance, because the partitions have changed."""
         self._again.set()
 
     def user_is_busy(self, busy: bool) -> None:
-        """A member of 0.7 is one as long as its session lives, whatever its user does."""
+        """Do nothing: a 0.7 member stays in the group while its session lives, even if the user polls late."""
 
     async def lapse(self) -> None:
-        """Give up what may be others' by now, as ZooKeeper was not heard for too long: asked before records are handed out."""
+        """Drop partitions that others may own because ZooKeeper was silent too long. Called before records are handed out."""
         if self._group is not None:
             self._group.lapsed(now_ms())
             await self._lose_what_is_gone(self._group)
@@ -104,7 +104,7 @@ class MembershipDriver07:
             self._failed(error)
 
     async def _round(self, group: Group07) -> int | None:
-        """One rebalance. After how many ms another one is needed, whatever happens; None: only after a change."""
+        """Rebalance once. Return the ms until the next rebalance is needed; None: only after a change."""
         await self._lose_what_is_gone(group)
         backoff_ms = self._settings.rebalance_backoff_ms
         try:
@@ -124,7 +124,7 @@ class MembershipDriver07:
         return backoff_ms if found.awaited else None
 
     async def _begin_anew(self, group: Group07, subscription: Subscription) -> None:
-        """Register with what is read from now on: the others look at each registration once, when it comes."""
+        """Register with a new subscription: the other members read each registration only once, when it appears."""
         if self._registered is not None:
             await self._stopped(sorted(self._adopted))
             await walked(group.leave())
@@ -132,7 +132,7 @@ class MembershipDriver07:
         self._registered = subscription
 
     async def _wait(self, group: Group07, pause_ms: int | None) -> None:
-        """Until something has changed or the pause is over; what the session no longer covers is lost meanwhile."""
+        """Wait for a change or the end of the pause; meanwhile drop partitions that the session no longer covers."""
         deadline_ms = None if pause_ms is None else now_ms() + pause_ms
         while not self._again.is_set() and (deadline_ms is None or now_ms() < deadline_ms):
             times = [self._registry.lives_until_ms()] if self._registry is not None and group.owned else []
@@ -157,7 +157,7 @@ class MembershipDriver07:
         try:
             await self._adopt(new)
         except KafkaError:
-            self._adopted.difference_update(new)  # the next round tries it again
+            self._adopted.difference_update(new)  # the next round tries again
             raise
 
     def _give_up(self, partitions: list[TopicPartition], done: Done) -> None:
@@ -168,18 +168,21 @@ class MembershipDriver07:
         self._tasks.spawn(give_up())
 
     async def _stopped(self, partitions: list[TopicPartition]) -> None:
-        """Let the user finish with records in hand, for a while, then commit and hand out no more."""
+        """Wait a limited time until the user has processed the records in hand, then commit and revoke."""
         read = [where for where in partitions if where in self._adopted]
         if read:
             await self._free(read, self._settings.rebalance_backoff_ms)
-            read = [where for where in read if where in self._adopted]  # the rest was lost meanwhile
+            read = [where for where in read if where in self._adopted]  # the others were lost meanwhile
             self._adopted.difference_update(read)
             await self._revoke(read)
 
     # --- offsets
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: int | None = None) -> None:
-        """Keep offsets for the group in ZooKeeper. Raises `CommitFailed` if others have the partitions, or another `KafkaError`."""
+        """Store offsets for the group in ZooKeeper.
+
+        Raises `CommitFailed` if other members own the partitions, or another `KafkaError`.
+        """
         if not offsets:
             return
         places = {where: offset.offset for where, offset in offsets.items()}
@@ -194,7 +197,7 @@ class MembershipDriver07:
         return await walked(group.commit(places, as_member=self._task is not None))
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of those partitions that have one."""
+        """Return the committed offsets of the partitions that have one."""
         wanted = list(partitions)
         return await self._cluster.retried(lambda: self._committed(wanted)) if wanted else {}
 
@@ -204,11 +207,11 @@ class MembershipDriver07:
         return {where: OffsetAndMetadata(offset) for where, offset in found.items()}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Raises `NotSupported`."""
+        """Raise `NotSupported`."""
         raise NotSupported("Groups of Kafka 0.7 keep their offsets in ZooKeeper, where no transaction commits them: call commit().")
 
     async def leave(self) -> None:
-        """Stop, and let the others have the partitions at once."""
+        """Stop, and release the partitions for the other members at once."""
         if self._task is None:
             return
         self._task.cancel()

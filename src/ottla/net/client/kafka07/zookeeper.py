@@ -1,4 +1,4 @@
-"""A client's own session with the ZooKeeper where brokers of Kafka 0.7 are registered, and what its steps come to."""
+"""A client's own session with the ZooKeeper in which Kafka 0.7 brokers are registered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
-    """A session that has begun within `timeout_ms`. Raises `ConnectionFailed` and `SettingError`; `ImportError` without kazoo."""
+    """Return a session begun within `timeout_ms`. Raises `ConnectionFailed`, `SettingError`; `ImportError` without kazoo."""
     try:
         from ottla.net.zookeeper.address import ZooKeeperAddress
         from ottla.net.zookeeper.client import Access
@@ -28,7 +28,7 @@ async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
     begun = asyncio.Event()
 
     def post(call: Callable[[], None]) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and so has the client
+        with suppress(RuntimeError):  # the loop and the client have ended
             loop.call_soon_threadsafe(call)
 
     def told(event: SessionEvent) -> None:
@@ -52,7 +52,7 @@ async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
 
 
 async def walked(steps: RegistrySteps[T]) -> T:
-    """What steps of ZooKeeper come to. Raises `ConnectionFailed` while it is not reached, `KafkaError` where it refuses."""
+    """Return the result of registry steps. Raises `ConnectionFailed` if ZooKeeper is unreachable, `KafkaError` if it refuses."""
     try:
         return await completed(steps)
     except RegistryAway as away:
