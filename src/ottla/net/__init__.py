@@ -1,1 +1,1 @@
-"""The real world: asyncio servers, the disk, the clock, the registry. Knows nothing of what requests mean."""
+"""The adapters to the real world: asyncio servers, the disk, the clock, the registry. The meaning of requests is unknown here."""

@@ -1,4 +1,4 @@
-"""Tells the end of a process from that of the machine: what a process wrote outlives it in the page cache, until the next boot."""
+"""The id of the machine's boot: written data survives the end of a process in the page cache, but not a power cut."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @cache
 def boot_id() -> str:
-    """Return what no other boot of any machine has, or "" where the system does not tell."""
+    """Return an id that no other boot of any machine has, or "" if the system offers none."""
     try:
         return BOOT_ID.read_text().strip()
     except OSError:

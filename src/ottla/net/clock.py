@@ -13,5 +13,5 @@ class RealClock:
     """Implements `ottla.ports.Clock`."""
 
     def now(self) -> Now:
-        # As `Now(...)`, in half the time: every bundle of requests reads the clock twice.
+        # This equals `Now(...)`, in half the time: every bundle of requests reads the clock twice.
         return _new(Now, (time_ns() // 1_000_000, monotonic_ns() // 1_000_000))

@@ -1,9 +1,9 @@
-"""One client's connection: bytes into frames, replies out in order. Knows the broker as a machine, nothing of what a request means.
+"""One client's connection: bytes into frames, replies out in order. The meaning of requests is unknown here.
 
-Memory is bounded both ways. Incoming bytes land in a buffer shared by all connections; only an unfinished frame gets a buffer of
-its own, for which memory is claimed. A connection that may not go on (its reply waits, its peer does not read, its turn is over, or
-there is no memory for its request) stops reading. Outgoing, asyncio's buffer is kept at one chunk; file slices stay slices until
-the socket takes them.
+Memory is bounded both ways. Incoming bytes land in a buffer shared by all connections; only an incomplete frame gets its own
+buffer, for which memory is claimed. A connection stops reading while its reply is pending, its peer does not read, its turn is
+over, or memory for its request is missing. For output, asyncio's buffer holds one chunk at most; file slices stay slices until the
+socket takes them.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ BACKLOG_BYTES = 64 * 1024
 EAGER_BYTES = 2 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 CROWDED_READ_BYTES = 4096
-"""What is read at once; less while the backlogs of all connections are too much together."""
+"""The bytes of one read: fewer while the backlogs of all connections exceed their limit."""
 OWED_REPLIES = 2048
 COPIED_BYTES = CROWDED_READ_BYTES
-"""The copy of a frame up to this size is not counted: a connection costs more than that."""
+"""The largest uncounted copy of a frame, in bytes: a connection costs more than that."""
 
 
 class Answered:
-    """A reply that is ready, but has to wait for those before it."""
+    """A finished reply that waits for earlier replies."""
 
     __slots__ = ("answer", "size")
     blocking = False
@@ -57,7 +57,7 @@ class Answered:
 
 
 class Resting:
-    """Holds back what comes after the reply to a client that has used up its quota; `answer`, if any, leaves when it is over."""
+    """A throttle: it delays the replies after a client's quota violation. `answer`, if not None, is sent at its end."""
 
     __slots__ = ("answer", "began_ms", "done", "timer")
     blocking = True
@@ -70,7 +70,7 @@ class Resting:
 
 
 class Owner(Protocol):
-    """What a connection needs from the server that owns it. All connections share `scratch`, and empty it at once."""
+    """The interface of the server that owns a connection. All connections share `scratch`, and empty it at once."""
 
     scratch: memoryview
     max_request_bytes: int
@@ -80,29 +80,29 @@ class Owner(Protocol):
     unsent: Tally
 
     unheard: set[Connection]
-    """Those of which nothing is read now."""
+    """The connections that are not being read now."""
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
-        """Take in a new connection; returns who its peer is."""
+        """Accept a new connection; return its peer."""
 
     def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
-        """Forget a closed connection and the replies it was owed."""
+        """Remove a closed connection and its pending replies."""
 
     def close_soon(self, connection: Connection) -> None:
-        """Close a connection whose peer has left, some of all each turn."""
+        """Close a connection whose peer has left; each turn closes some of all."""
 
     def settle_soon(self) -> None:
-        """Finish the bundle of requests once every connection that has input was read."""
+        """Finish the bundle of requests once every connection with input was read."""
 
     def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call something after so long."""
+        """Call a function after `ms`."""
 
     def resume_soon(self, connection: Connection) -> None:
-        """Call `connection.resume()` when the bundle at hand is settled."""
+        """Call `connection.resume()` once the current bundle is settled."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Frames in, replies out. A request is not begun while an earlier reply of the same connection is blocking."""
+    """A connection: frames in, replies out. No request begins while an earlier reply of the same connection is blocking."""
 
     def __init__(self, owner: Owner, door: Door, clock: Clock, where: Listen, host: str) -> None:
         self.host = host
@@ -136,7 +136,7 @@ class Connection(asyncio.BufferedProtocol):
     def __str__(self) -> str:
         return str(self.peer)
 
-    # asyncio's side
+    # --- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -189,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.settle_soon()
 
     def eof_received(self) -> bool:
-        """The peer sends no more. Requests it sent whole are still served and answered, for it may still read (as in Kafka)."""
+        """Note that the peer sends no more. Its complete requests are still served and answered: it may still read, as in Kafka."""
         self._heard_all = True
         if self._is_claiming or self.arrived is not None:
             self._drop_input()
@@ -208,45 +208,45 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing of the peer is in progress, or only what it does not take."""
+        """Return whether the connection is idle, or only waits for the peer to read."""
         return not self._owed and not self.waits and not self._is_claiming
 
     @property
     def last_ms(self) -> int:
-        """Return when bytes last moved, in or out, by the monotonic clock: a peer may read one reply for long."""
+        """Return the time of the last transfer, in or out: a reader may take long for one reply."""
         return max(self.active_ms, self.moved_ms)
 
     def is_left_idle_since(self, mono_ms: int) -> bool:
-        """Whether nothing moved since then, and its client knows that such connections are closed."""
+        """Return whether nothing was transferred since then, and the client's release expects idle connections to be closed."""
         return self.idle and self.last_ms < mono_ms and self.peer.release.closes_idle
 
     def look(self) -> None:
-        """Notice that the peer has cut the connection, though nothing is read from it now."""
+        """Check for a peer that has cut the connection while it is not being read."""
         peer: socket.socket | None = None if self._reading else self._transport.get_extra_info("socket")
         if peer is not None and not self._closing and peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self.cut()
 
     @property
     def unsent(self) -> int:
-        """Bytes of replies that the peer has not taken."""
+        """Return the number of reply bytes that the peer has not read."""
         return self._outbox.counted
 
     @property
     def _is_under_way(self) -> bool:
-        """Whether something remains to be done before a peer that sends no more can be closed."""
+        """Return whether work remains before a peer that sends no more can be closed."""
         owes = any(not isinstance(reply, Resting) or reply.answer or self._backlog for reply in self._owed)
         return owes or self.waits or self._resuming or not self._outbox.is_empty
 
     def close_if_done(self) -> None:
-        """Close if the peer sends no more, and nothing is under way."""
+        """Close if the peer sends no more, and no work remains."""
         if self._heard_all and not self._closing and not self._is_under_way:
             self.close()
 
-    # Frames in
+    # --- frames in
 
     @property
     def _blocked(self) -> bool:
-        """Whether the next request has to wait."""
+        """Return whether the next request has to wait."""
         if self._closing or self._outbox.full or len(self._owed) >= OWED_REPLIES:
             return True
         owed = self._owed
@@ -254,25 +254,25 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def _may_go_on(self) -> bool:
-        """Whether something is held that could be served in a later turn, for what kept it from this one has been sent."""
+        """Return whether held input can be served in a later turn."""
         return (len(self._backlog) >= SIZE.size or self._has_frame) and not self._is_claiming and not self._blocked
 
     @property
     def _has_frame(self) -> bool:
-        """Whether a frame with a buffer of its own is whole, and not yet served."""
+        """Return whether a frame with its own buffer is complete, and not yet served."""
         return self._frame is not None and self._filled == len(self._frame)
 
     def _work(self, now: Now) -> None:
-        """Serve what is held, now or when its turn comes."""
+        """Serve held input, now or in its turn."""
         if not self._blocked and not self.waits and not self._is_claiming and self._turns.begin(self):
             self._work_off(now)
-            if self._flush() or self._may_go_on:  # to send replies counts as work, too
+            if self._flush() or self._may_go_on:  # sending replies counts as work, too
                 self.waits = True
             self._turns.end(self)
         self._mind_reading()
 
     def _work_off(self, now: Now) -> None:
-        """Serve what is held, until the turn is over."""
+        """Serve held input until the turn is over."""
         frame = self._frame
         if frame is not None and self._filled == len(frame):
             self._frame = None
@@ -283,7 +283,7 @@ class Connection(asyncio.BufferedProtocol):
             self._take(memoryview(backlog), now, owned=True)
 
     def _take(self, view: memoryview, now: Now, *, owned: bool = False) -> None:
-        """Serve the whole frames in `view` until the turn is over; keep the rest. `owned`: the memory is used for nothing else."""
+        """Serve the complete frames in `view` until the turn is over; keep the rest. `owned`: the memory has no other use."""
         position, end, done, pace = 0, len(view), 0, 1
         while end - position >= 4:
             if self._blocked:
@@ -305,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
             self._keep(view[position:])
 
     def _is_early(self, size: int) -> bool:
-        """Whether a frame is too large for somebody who has not logged in."""
+        """Return whether a frame is too large for a peer that is not authenticated."""
         authentication = self.peer.authentication
         most = None if authentication is None else authentication.most_bytes
         return most is not None and size > most
@@ -318,7 +318,7 @@ class Connection(asyncio.BufferedProtocol):
             self.abort(f"a request of {size} bytes is outside 0 to socket.request.max.bytes ({most})")
 
     def _keep(self, rest: memoryview) -> None:
-        """Keep bytes that cannot be served now: as the start of a frame, or as a backlog behind what comes first."""
+        """Keep bytes that cannot be served now: as the start of a frame, or as a backlog behind earlier input."""
         if len(rest) >= 4 and not self.waits and not self._blocked:
             size = 4 + SIZE.unpack_from(rest)[0]
             if self._pool.claim(self, size):
@@ -334,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = len(start)
 
     def granted(self, size: int) -> None:
-        """Read on: there is memory for the frame of which the backlog is the start."""
+        """Continue reading: there is memory for the frame that begins in the backlog."""
         self._is_claiming = False
         self._begin_frame(size, self._backlog)
         self._backlog = bytearray()
@@ -342,11 +342,11 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def arrived(self) -> int | None:
-        """How much of an unfinished frame was read; None if there is none."""
+        """Return the number of bytes read of an incomplete frame; None without one."""
         return None if self._frame is None or self._has_frame else self._filled
 
     def give_up(self) -> None:
-        """Cut the connection: its request has stopped arriving, and others wait for the memory."""
+        """Cut the connection: its request is stalled, and others wait for the memory."""
         if not self._closing:
             sentence = (
                 "cut the connection of %s: its request stopped arriving, and others wait for memory (queued.max.request.bytes)"
@@ -355,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
             self.cut()
 
     def _release_later(self, size: int) -> None:
-        """Give the memory of a frame back once its reply is ready."""
+        """Release the memory of a frame once its reply is ready."""
         last = self._owed[-1] if self._owed else None
         if isinstance(last, Promise) and not last.done:
             self._granted[last] = size
@@ -364,7 +364,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pool.release(size)
 
     def _drop_input(self) -> None:
-        """Forget what was read and not served."""
+        """Drop input that was read and not served."""
         if self._frame is not None:
             self._pool.whole(self, len(self._frame))
             self._pool.release(len(self._frame))
@@ -379,7 +379,7 @@ class Connection(asyncio.BufferedProtocol):
         self._counted = len(self._backlog)
 
     def _mind_reading(self) -> None:
-        """Read on only while there is room for what comes."""
+        """Read only while there is room for more input."""
         self._count_backlog()
         most = SIZE.size if self._is_claiming or self._backlogs.is_crowded else BACKLOG_BYTES
         has_room = len(self._backlog) < most and not self._has_frame
@@ -393,7 +393,7 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(answer, Promise):
             answer.ready = self._ready
             self._owed.append(answer)
-            if answer.blocking and len(frame) > COPIED_BYTES:  # it is served in slices, from a copy or from what was the backlog
+            if answer.blocking and len(frame) > COPIED_BYTES:  # it is served in slices, from a copy or from the former backlog
                 self._copied[answer] = len(frame)
                 self._backlogs.bytes += len(frame)
         elif self._owed:
@@ -403,10 +403,10 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._put(answer)
 
-    # Replies out
+    # --- replies out
 
     def _ready(self) -> None:
-        """A reply that waited is ready: send it and those behind it, and go on reading."""
+        """Send a reply that has become ready and the ones behind it, and resume reading."""
         rested_ms = 0
         while self._owed and self._owed[0].done and not self._closing:
             reply = self._owed.popleft()
@@ -422,14 +422,14 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.resume_soon(self)
 
     def _release(self) -> None:
-        """Give the memory of frames back whose replies are ready."""
+        """Release the memory of frames whose replies are ready."""
         for promise in [promise for promise in self._granted if promise.done]:
             self._pool.release(self._granted.pop(promise))
         for promise in [promise for promise in self._copied if promise.done]:
             self._backlogs.bytes -= self._copied.pop(promise)
 
     def resume(self) -> None:
-        """Send what was released, and serve what came in meanwhile."""
+        """Send released replies, and serve input that arrived meanwhile."""
         self._resuming = False
         if self._closing:
             return
@@ -443,7 +443,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close_if_done()
 
     def go_on(self) -> None:
-        """Its turn has come: serve what is held, and send more."""
+        """Serve held input and send more, in this connection's turn."""
         if self._closing:
             return
         if not self._blocked:
@@ -468,9 +468,9 @@ class Connection(asyncio.BufferedProtocol):
             self._outbox.put(answer)
 
     def _throttle(self, answer: Throttled, rested_ms: int) -> None:
-        """Let the client rest: begin none of its requests for so long. What it has just rested for an earlier answer counts.
+        """Throttle the client: begin none of its requests for this time. A throttle just ended for an earlier answer counts.
 
-        An answer that leaves after the rest keeps its place before those behind it.
+        An answer that is sent after the throttle keeps its place before later ones.
         """
         left_ms = answer.throttle_ms - rested_ms if answer.rests_first else answer.throttle_ms
         if not answer.rests_first or left_ms <= 0:
@@ -481,12 +481,12 @@ class Connection(asyncio.BufferedProtocol):
             (self._owed.appendleft if answer.rests_first else self._owed.append)(rest)
 
     def _rested(self, rest: Resting) -> None:
-        """The time of a rest is over."""
+        """End a throttle."""
         rest.done = True
         self._ready()
 
     def _flush(self) -> bool:
-        """Send what the peer takes. Whether it would take more, in a later turn."""
+        """Send as much as the peer reads. Return whether it would read more in a later turn."""
         if self._closing:
             return False
         try:
@@ -496,7 +496,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
 
     def abort(self, reason: str) -> None:
-        """Send what is ready, then close. Logs once who was closed and why."""
+        """Send finished replies, then close. Log once who was closed and why."""
         if self._closing:
             return
         cause = {"cause": f"closed connection {NUMBER.sub('', reason)}"}
@@ -505,14 +505,14 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def cut(self) -> None:
-        """Close at once; what is in asyncio's buffer is lost."""
+        """Close at once; asyncio's buffer is lost."""
         self._closing = True
         self._drop_input()
         self._outbox.clear()
         self._transport.abort()
 
     def close(self) -> None:
-        """Close after what is in asyncio's buffer has been sent."""
+        """Close after asyncio's buffer has been sent."""
         self._closing = True
         self._drop_input()
         self._transport.close()

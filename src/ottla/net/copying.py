@@ -1,7 +1,7 @@
-"""A registry carried from where it is to where it is to be: out of or into a data directory, ZooKeeper, or a host's SQLite.
+"""The copy of a registry from one place to another: a data directory, ZooKeeper, or a host's SQLite.
 
-No broker may run on either side. What is copied stays as it is. In a registry that is shared the cluster's id comes last, and in a
-data directory its `meta.properties`: a copy that is broken off is none, and can be made again.
+No broker may run on either side. The source stays unchanged. In a shared registry the cluster's id is written last, and in a data
+directory its `meta.properties`: an interrupted copy counts as none, and can be repeated.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from ottla.registry.survey import BEFORE, finish, put_back
 from ottla.registry.tree import StoredEntry, Tree
 
 AT_ONCE = 500
-"""Entries in one transaction, as long as they are small."""
+"""The limit on entries in one transaction; MOST_BYTES limits their size."""
 
 MOST_BYTES = 500_000
 READ_AT_ONCE = 1000
 SHARED = ("zookeeper://", HOST_SCHEME)
-"""How addresses of registries begin that brokers share."""
+"""The prefixes of addresses of shared registries."""
 
 
 def is_shared(where: str) -> bool:
-    """Whether this is the address of a registry that brokers share; else it is a data directory."""
+    """Return whether this is the address of a shared registry; otherwise it is a data directory."""
     return where.startswith(SHARED)
 
 
 def copy(source: str, target: str, given: Mapping[str, str]) -> int:
-    """Copy all that lasts; returns how many entries. `given` are settings by which ZooKeeper is reached.
+    """Copy all permanent entries, and return their number. `given` are settings for the connection to ZooKeeper.
 
     Raises `NotCarried`, `DataDirectoryError`, `RegistryDamaged`, `StorageFailed`, `SettingError` and `NotAMember`.
     """
@@ -74,7 +74,7 @@ def copy(source: str, target: str, given: Mapping[str, str]) -> int:
 
 
 def _of_one(directory: str) -> Iterator[Carried]:
-    """The registry of a broker by itself."""
+    """Yield the entries of a lone broker's registry."""
     with hold(directory) as known, _disk(directory) as disk:
         if known.get("version") == "0" or not has_registry(directory):
             raise NotCarried(
@@ -86,7 +86,7 @@ def _of_one(directory: str) -> Iterator[Carried]:
 
 
 def entries_of(registry: Entries, above: str = "") -> Iterator[tuple[str, bytes, int]]:
-    """All entries below a path with their versions, each after the one that it is in."""
+    """Yield all entries below a path with their versions, each after its parent."""
     for name in registry.children(above or "/"):
         path = f"{above}/{name}"
         entry = registry.get(path)
@@ -96,7 +96,7 @@ def entries_of(registry: Entries, above: str = "") -> Iterator[tuple[str, bytes,
 
 
 async def _of_cluster(address: str, given: Mapping[str, str]) -> list[Carried]:
-    """The registry of a cluster that is at rest."""
+    """Return the entries of the registry of a stopped cluster."""
     registry = await _opened(address, given)
     try:
         members = await completed(registry.list([layout.BROKERS]))
@@ -110,7 +110,7 @@ async def _of_cluster(address: str, given: Mapping[str, str]) -> list[Carried]:
 
 
 async def read_all(registry: SharedRegistry) -> list[Carried]:
-    """Every entry that brokers may have made, those of sessions too, each after the one that it is in."""
+    """Return every entry that brokers may have created, ephemeral ones included, each after its parent."""
     found: dict[str, Carried] = {}
     level: Sequence[str] = ROOTS
     while level:
@@ -127,7 +127,7 @@ async def read_all(registry: SharedRegistry) -> list[Carried]:
 
 
 async def look_at(address: str, given: Mapping[str, str]) -> Tree:
-    """All that is in a registry that brokers share. Raises `SettingError`, `NotAMember` and `StorageFailed`."""
+    """Return all entries of a shared registry. Raises `SettingError`, `NotAMember` and `StorageFailed`."""
     registry = await _opened(address, given)
     try:
         return tree_of(await read_all(registry))
@@ -153,7 +153,7 @@ async def _share(carried: list[Carried], address: str, given: Mapping[str, str])
 
 
 async def _count_up(registry: SharedRegistry, wanted: int) -> None:
-    """Let no broker get a number that another one has."""
+    """Advance the sequence of node ids, so that no broker gets an id in use."""
     (entry,) = await completed(registry.read([layout.BROKER_SEQUENCE]))
     missing = wanted - (0 if entry is None else entry.version)
     for some in portions([Change(layout.BROKER_SEQUENCE, b"")] * missing):
@@ -166,7 +166,7 @@ async def _opened(address: str, given: Mapping[str, str]) -> SharedRegistry:
 
 
 def _give(carried: list[Carried], source: str, directory: str) -> None:
-    """Have a broker of the cluster go on by itself."""
+    """Convert a cluster's broker to a lone broker."""
     with hold(directory) as known, _disk(directory) as disk:
         finish(disk)
         if known.get("version", "0") != "0":
@@ -192,7 +192,7 @@ def _give(carried: list[Carried], source: str, directory: str) -> None:
 
 
 def tree_of(carried: Iterable[Carried]) -> Tree:
-    """The same entries, to be looked at."""
+    """Return the entries as a tree."""
     tree = Tree()
     for path, value, version in carried:
         tree.put(path, StoredEntry(value, version, False))
@@ -204,7 +204,7 @@ def _disk(root: str) -> AbstractContextManager[RealDisk]:
 
 
 def portions(changes: Iterable[Change]) -> Iterator[list[Change]]:
-    """In order, no more at a time than one transaction takes."""
+    """Yield the changes in order, in portions of at most one transaction."""
     some: list[Change] = []
     size = 0
     for change in changes:

@@ -1,10 +1,9 @@
-"""Which names in a data directory may not be durable yet, and how they become so. Knows no files.
+"""The names in a data directory that may not be durable yet, and their syncs. File contents are unknown here.
 
-A directory whose sync failed stays failed: whoever relies on its names asks for the next one in vain, until a new process looks at
-what is there.
+A directory whose sync failed stays failed: every later sync of its names fails, until a new process reads the directory.
 
-A directory is itself a name in its parent: until that was synced, syncing the directory syncs the parent too. An earlier process
-may have left names in the page cache alone, so each process syncs each directory once.
+A directory is itself a name in its parent: until that name is synced, a sync of the directory includes the parent. An earlier
+process may have left names only in the page cache, so each process syncs each directory once.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ottla.ports import SyncFailed
 
 
 def parent(path: str) -> str:
-    """Return the directory that holds a path's last name."""
+    """Return the directory that contains a path's last name."""
     return path.rpartition("/")[0]
 
 
@@ -29,9 +28,9 @@ def at_or_below(names: Iterable[str], path: str) -> list[str]:
 
 
 class RealDirectory:
-    """The names in one directory, as something to sync.
+    """The names in one directory, as an object to sync.
 
-    While it is pinned it can be synced even if the directory is renamed or removed.
+    While it is pinned, it can be synced even if the directory is renamed or removed.
     """
 
     __slots__ = ("__weakref__", "_covered", "_directories", "_held", "_lock", "_pins", "asked", "path")
@@ -42,12 +41,12 @@ class RealDirectory:
         self._held: list[tuple[str, int]] = []
         self._pins = 0
         self.asked = 0
-        """How often it was pinned. A sync that begins later covers every name that was there then."""
+        """The number of pins so far. A sync that begins later covers every name that existed then."""
         self._covered = 0
         self._lock = threading.Lock()
 
     def pin(self) -> None:
-        """Open everything a sync needs, for another thread is about to make it. Raises `StorageFailed`, and then holds nothing."""
+        """Open all handles of a sync by another thread. Raises `StorageFailed`, and then holds no handle."""
         if not self._pins:
             self._held = self._directories.hold(self.path)
         self._pins += 1
@@ -60,7 +59,7 @@ class RealDirectory:
             self._directories.let_go(held)
 
     def sync(self) -> None:
-        """Sync the names in this directory, and the new names of the directory itself and those above."""
+        """Sync the names in this directory, and the new names of the directory itself and its parents."""
         if self._pins:
             self._sync()
             return
@@ -72,19 +71,19 @@ class RealDirectory:
 
     @property
     def is_slow(self) -> bool:
-        """Return False: names are few, and quickly synced."""
+        """Return False: names are few."""
         return False
 
     def begin_sync(self) -> int:
-        """Names are synced by `sync` alone."""
+        """Return -1: names are synced by `sync` alone."""
         return -1
 
     def end_sync(self, outcome: int) -> None:
-        """No sync of names is begun."""
+        """Raise AssertionError: no sync of names is begun by handle."""
         raise AssertionError(f"a sync of {self.path} ended that had not begun ({outcome})")
 
     def sync_for(self, asked: int) -> None:
-        """Sync a name that was there when it was pinned for the `asked`th time, unless another file's sync has done so since."""
+        """Sync a name that existed at pin number `asked`, unless another file's sync has covered it."""
         with self._lock:
             if self._covered < asked:
                 self._sync()
@@ -96,7 +95,7 @@ class RealDirectory:
 
 
 class Directories:
-    """All directories below `root`, and which of them are new."""
+    """All directories below `root`, and which of their names are new."""
 
     def __init__(self, root: str, system: System) -> None:
         self._root = root
@@ -109,14 +108,14 @@ class Directories:
         self._by_path: weakref.WeakValueDictionary[str, RealDirectory] = weakref.WeakValueDictionary()
 
     def get(self, path: str) -> RealDirectory:
-        """Return one object for each directory, so that everybody who asks for the same sync shares it."""
+        """Return the one object of a directory, so that requests for the same sync share it."""
         known = self._by_path.get(path)
         if known is None:
             known = self._by_path[path] = RealDirectory(self, path)
         return known
 
     def is_known(self, path: str) -> bool:
-        """Whether the names the directory held when this process began are durable."""
+        """Return whether the names that the directory held at this process's start are durable."""
         return path in self._known
 
     def made(self, path: str) -> None:
@@ -135,7 +134,7 @@ class Directories:
         self._forget(path)
 
     def removed(self, path: str) -> None:
-        """Note that `path` was removed: what later has this name, or lies below it, is another directory."""
+        """Note that `path` was removed: a later directory of this name, or below it, is another one."""
         with self._lock:
             for name in at_or_below(self._new, path):
                 del self._new[name]
@@ -149,7 +148,7 @@ class Directories:
             self._by_path.pop(name, None)
 
     def hold(self, path: str) -> list[tuple[str, int]]:
-        """Open a directory, and those above that have to be synced with it. Raises `StorageFailed`, and then holds nothing."""
+        """Open a directory, and the parents to sync with it. Raises `StorageFailed`, and then holds no handle."""
         held: list[tuple[str, int]] = []
         try:
             while True:

@@ -1,8 +1,8 @@
-"""The one place that catches unexpected exceptions and decides how bad each is.
+"""The one place that catches unexpected exceptions and judges their severity.
 
-Reading and deciding a request changes nothing, so an exception there costs that request alone. One that escapes after the request
-has changed something (an append, an `apply`, a commit to the registry), or that escapes a timer, a background job or a completion,
-broke an invariant. A broker that went on could lose data later, so it ends.
+Reading and deciding a request changes nothing, so an exception there fails that request alone. An exception after a change (an
+append, an `apply`, a commit to the registry), or from a timer, a background job or a completion, broke an invariant. A broker that
+continued could lose data later, so it ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SENTENCE = "The broker met a mistake of its own while it looked at this request:
 class BrokerFailed(Exception):
     """The broker ended because of a bug that could have lost data later; `__cause__` is the exception.
 
-    What it had acknowledged is on disk. Start it again: it checks its logs then.
+    Acknowledged data is on disk. Start the broker again: it then checks its logs.
     """
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class BrokerFailed(Exception):
 
 
 class Door:
-    """The way into one broker: requests through `receive`, everything else that calls the broker inside `with door:`.
+    """The entry to one broker: requests through `receive`, all other calls of the broker inside `with door:`.
 
-    `failure` is the exception that ended the broker, and `end` was called then.
+    `failure` is the exception that ended the broker; `end` was called then.
     """
 
     def __init__(self, broker: BrokerMachine, end: Callable[[], None]) -> None:
@@ -56,11 +56,11 @@ class Door:
 
     @property
     def unexpected(self) -> int:
-        """How many requests, or parts of large ones, were refused because of a bug."""
+        """Return the number of requests, or parts of large ones, that were refused because of a bug."""
         return self._broker.changes.mistakes
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
-        """Serve a request. A bug is answered with an error where the API has a place for it. `owned`: see `Router.receive`."""
+        """Serve a request. After a bug, answer with an error if the API has a field for it. `owned`: see `Router.receive`."""
         try:
             return self._routers[peer.release.dialect].receive(frame, peer, now, owned)
         except Exception as error:
@@ -71,10 +71,10 @@ class Door:
             log.error(REFUSED, peer, _shown(frame), exc_info=error, extra={"cause": "mistake"})
             refuse = partial(self._routers[peer.release.dialect].refuse, UNKNOWN_SERVER_ERROR, SENTENCE)
             refused = self._broker.changes.attempted(refuse)
-            return Close(SENTENCE) if isinstance(refused, Mistake) else refused  # perhaps it was in how answers are made
+            return Close(SENTENCE) if isinstance(refused, Mistake) else refused  # the bug may be in the encoding of answers
 
     def fail(self, error: Exception, where: str) -> None:
-        """End the broker, and log why, once."""
+        """End the broker, and log the reason, once."""
         if self.failure is None:
             self.failure = error
             log.critical(ENDED, where, exc_info=error)

@@ -1,6 +1,6 @@
-"""How a broker starts in a cluster: it finds its place by the registry, is told what the cluster agreed on, listens, and registers.
+"""The start of a broker in a cluster: it finds its place in the registry, loads the cluster's metadata, listens, and registers.
 
-Knows the registry's real port. Each refusal is one sentence.
+The module uses the registry's real port. Each refusal is one sentence.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ottla.net.sqlite.opening import opened_on_host
 from ottla.ports import ClusterPorts, Entry, RegistryDamaged, SharedRegistry, StorageFailed
 from ottla.registry.generations import find
 
-ANYWHERE = ("0.0.0.0", "::")  # nobody listens here: these cannot be told to others
+ANYWHERE = ("0.0.0.0", "::")  # wildcard addresses, which cannot be advertised
 
 
 class ClusterPlace:
-    """The place of a broker in its cluster: the session that is its own, its data directory, and how it reaches the others.
+    """A broker's place in its cluster: its session, its data directory, and its links to the other brokers.
 
-    Raises `SettingError` where the settings of the listener between brokers cannot be used.
+    Raises `SettingError` if the settings of the inter-broker listener are unusable.
     """
 
     def __init__(self, registry: SharedRegistry, directory: DataDirectory, settings: BrokerSettings, posts: Posts) -> None:
@@ -73,7 +73,7 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
 
 
 async def open_shared(settings: BrokerSettings, posts: Posts) -> SharedRegistry:
-    """A session with the registry that the settings name. Raises `SettingError` and `NotAMember`."""
+    """Return a session with the registry of the settings. Raises `SettingError` and `NotAMember`."""
     if settings.ottla_registry_directory:
         return await opened_on_host(settings.ottla_registry_directory, settings.zookeeper_session_timeout_ms, posts)
     with kazoo_needed("A cluster over ZooKeeper"):
@@ -83,7 +83,7 @@ async def open_shared(settings: BrokerSettings, posts: Posts) -> SharedRegistry:
 
 @contextmanager
 def kazoo_needed(what: str) -> Iterator[None]:
-    """Imports what needs kazoo. Raises `SettingError`."""
+    """Convert an ImportError for kazoo to `SettingError`, as a context manager around imports."""
     try:
         yield
     except ImportError as missing:
@@ -93,7 +93,7 @@ def kazoo_needed(what: str) -> Iterator[None]:
 
 
 async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, str], settings: BrokerSettings) -> str:
-    """The id of the cluster, which begins with this broker if it is new; the data directory must be of no other one."""
+    """Return the cluster's id; a new cluster begins with this broker. Raises `NotAMember` for another cluster's data directory."""
     address = settings.registry_address
     cluster_id = await completed(place.cluster_id(registry))
     if cluster_id is None and has_registry(data_dir):
@@ -119,7 +119,7 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
 
 
 async def _is_of_old(registry: SharedRegistry, known: Mapping[str, str]) -> bool:
-    """Whether directory and registry can be of a cluster of before 0.10.1, which had no id: it has one from now on."""
+    """Return whether directory and registry may be of a cluster before 0.10.1, which had no id: it gets one now."""
     (topics,) = await completed(registry.list([layout.TOPICS]))
     return "cluster.id" not in known and bool(topics)
 
@@ -129,9 +129,9 @@ def _named(known: Mapping[str, str]) -> str:
 
 
 async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: str | None) -> None:
-    """Refuse a broker that was by itself after its registry was copied: the copy knows nothing of what it did since.
+    """Raise `NotAMember` for a lone broker that ran after its registry was copied: the copy lacks its later changes.
 
-    Each start of such a broker begins an epoch of its controller.
+    Each start of a lone broker begins a controller epoch.
     """
     (entry,) = await completed(registry.read([layout.CONTROLLER_EPOCH]))
     if await asyncio.to_thread(_own_epoch, data_dir) > _epoch_in(entry):
@@ -142,7 +142,7 @@ async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: s
 
 
 def _own_epoch(data_dir: str) -> int:
-    """The last epoch that the registry of a directory tells of; 0 if it can't be read, since the cluster's is what counts."""
+    """Return the last controller epoch in a directory's registry; 0 if unreadable, since the cluster's registry counts."""
     with closing(RealDisk(data_dir, lambda call: call())) as disk, suppress(RegistryDamaged, StorageFailed):
         found = find(disk)
         return 0 if found is None else _epoch_in(found.best.tree.get(layout.CONTROLLER_EPOCH))
@@ -154,12 +154,12 @@ def _epoch_in(entry: Entry | None) -> int:
 
 
 async def prepared(broker: BrokerMachine) -> None:
-    """Have the broker told what the cluster has agreed on, rights above all, before anybody is served. Raises `NotAMember`."""
+    """Load the cluster's metadata, ACLs above all, before any client is served. Raises `NotAMember`."""
     await _told(broker.prepare)
 
 
 async def registered(broker: BrokerMachine, addresses: Sequence[Listen]) -> None:
-    """Return when the broker is a member. Raises `NotAMember` and `SettingError`."""
+    """Return once the broker is a member. Raises `NotAMember` and `SettingError`."""
     listeners = [advertised(where, broker.settings, "other brokers") for where in addresses]
     membership = broker.membership
     assert membership is not None, "this broker is one of a cluster"
@@ -178,7 +178,7 @@ async def _told(start: Callable[[Callable[[str], None]], None]) -> None:
 
 
 def advertised(where: Listen, settings: BrokerSettings, whom: str) -> Listener:
-    """Where `whom` and others reach a listener: as the settings say, else where it listens. Raises `SettingError`."""
+    """Return the address at which `whom` reaches a listener: the advertised one, else its own. Raises `SettingError`."""
     for listener in settings.advertised_listeners or ():
         if listener.name == where.name:
             return listener

@@ -1,6 +1,6 @@
-"""The public keys of those who sign tokens (RFC 7517): read from a file, or fetched from a URL again and again (KIP-768).
+"""The public keys of token issuers (RFC 7517): read from a file, or fetched from a URL periodically (KIP-768).
 
-Whoever asks for a key never waits: keys are fetched on a thread of their own. Keys that can't be had leave the old ones in force.
+`find` never blocks: keys are fetched on a thread. If a fetch fails, the old keys stay in force.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ log = logging.getLogger("ottla.broker")
 
 URL_SETTING: Final = "sasl.oauthbearer.jwks.endpoint.url"
 LARGEST_BYTES: Final = 1 << 20
-"""No set of keys is larger."""
+"""The largest accepted size of a key set, in bytes."""
 LOOK_AGAIN_S: Final = 1.0
 UNKNOWN_KEPT: Final = 16
 LONGEST_KEY_ID: Final = 1000
 ASK_AGAIN_S: Final = 60.0
-"""For a key that is missing the keys are fetched at once, and for the same one not again for so long."""
+"""A missing key causes a fetch at once, but at most one per key id in this time (s)."""
 LEAST_RSA_BITS: Final = 2048
 RSA: Final = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"})
 BY_CURVE: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed25519": "EdDSA", "Ed448": "EdDSA"}
@@ -38,7 +38,7 @@ BY_CURVE: Final = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "Ed2551
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """A public key, and the algorithms that it may be used with: never one in which it would be a secret."""
+    """A public key, and the algorithms for which it may be used: never one that would treat it as a secret."""
 
     key_id: str | None
     algorithms: frozenset[str]
@@ -46,18 +46,18 @@ class SigningKey:
 
 
 class Keys(Protocol):
-    """Keys at hand."""
+    """The available keys."""
 
     def find(self, key_id: str | None, algorithm: str) -> Sequence[SigningKey]:
-        """Those that may have signed: of this id, or all if the token names none."""
+        """Return the keys that may have signed: the ones of this id, or all if the token names none."""
 
     def close(self) -> None: ...
 
 
 def parse_keys(text: bytes, where: str) -> tuple[SigningKey, ...]:
-    """The keys of a JWK set that are for signatures and of a kind that is understood.
+    """Return the usable signature keys of a JWK set.
 
-    Raises `ValueError` with what is wrong if there is none.
+    Raises `ValueError` with the reason if there is none.
     """
     try:
         listed = loads(text)["keys"]
@@ -95,7 +95,7 @@ def _fitting(keys: Sequence[SigningKey], key_id: str | None, algorithm: str) -> 
 
 
 class JwksFile:
-    """The keys of a file, read again when it is another. Raises `SettingError` if it can't be read at first."""
+    """The keys of a file, read again when it changes. Raises `SettingError` if the first read fails."""
 
     def __init__(self, path: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = path
@@ -114,7 +114,7 @@ class JwksFile:
         return _fitting(self._keys, key_id, algorithm)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     def _look_again(self) -> None:
         try:
@@ -136,9 +136,9 @@ class JwksFile:
 
 @dataclass(frozen=True, slots=True)
 class FetchTimes:
-    """How often keys are fetched, how soon again after a failure at first and at most, and how long one fetch may take.
+    """The times of key fetches: interval, first and longest pause after a failure, and the timeout of one fetch.
 
-    Who shows tokens with made-up ids has keys fetched no more often than every `least_s`.
+    Tokens with invented key ids cause fetches no more often than every `least_s`.
     """
 
     refresh_s: float = 3600
@@ -149,7 +149,7 @@ class FetchTimes:
 
 
 class JwksUrl:
-    """The keys of a URL, fetched on a thread: now and then, and at once when a token names one that is not known."""
+    """The keys of a URL, fetched on a thread: periodically, and at once when a token names an unknown key."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class JwksUrl:
         return found
 
     def close(self) -> None:
-        """Stop fetching; a fetch under way ends by itself."""
+        """Stop fetching; a fetch in progress ends by itself."""
         self._is_closed = True
         self._wanted.set()
 
@@ -208,14 +208,14 @@ class JwksUrl:
             self._wanted.wait(self._times.refresh_s)
 
     def _rest(self, seconds: float) -> None:
-        """Wait that long, whoever asks for a key: its source is in trouble already."""
+        """Wait so long, even if `find` misses a key: the source has failed already."""
         deadline = time.monotonic() + seconds
         while not self._is_closed and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.2))
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A secret, or what decides whom to trust, goes to no other place than that of the setting, and comes from none."""
+    """A handler that refuses redirects: secrets and keys are exchanged with the configured URL only."""
 
     def redirect_request(self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str) -> None:
         return None
@@ -224,7 +224,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def fetch(
     url: str, timeout_s: float, trust: ssl.SSLContext | None = None, body: bytes | None = None, headers: Mapping[str, str] = {}
 ) -> bytes:
-    """What a URL answers, which is no redirect; with a body by POST. Raises `OSError`, `ValueError` and `HTTPException`."""
+    """Return the response body of a URL; with `body` by POST. Raises `OSError`, `ValueError` and `HTTPException`."""
     opener = urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=trust or ssl.create_default_context()))
     request = urllib.request.Request(url, body, {"Accept": "application/json", **headers})
     try:
@@ -239,7 +239,7 @@ def fetch(
 
 
 def local_path(setting: str, url: str) -> str | None:
-    """The path of a file:// URL; None for http and https. Raises `SettingError` for others."""
+    """Return the path of a file:// URL; None for http and https. Raises `SettingError` for others."""
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path and parts.netloc in ("", "localhost"):
         return unquote(parts.path)
@@ -249,7 +249,7 @@ def local_path(setting: str, url: str) -> str | None:
 
 
 def reason(failure: BaseException) -> str:
-    """Why, as a part of a sentence."""
+    """Return the reason of a failure, as a part of a sentence."""
     if isinstance(failure, urllib.error.HTTPError):
         return f"{failure.url} answers {failure.code} {failure.reason}"
     if isinstance(failure, urllib.error.URLError):

@@ -1,4 +1,4 @@
-"""Who may connect: so many connections in all and of one address (KIP-308), and so many a second (KIP-612). Knows no sockets."""
+"""The limits on connections: total and per address (KIP-308), and rates per second (KIP-612). Sockets are unknown here."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ Key = TypeVar("Key", str, str | None)
 EVERY_ADDRESS = QuotaEntity(ip=DEFAULT)
 OTHERS_SHARE = 16
 MOST_ADDRESSES = 10_000
-"""So many addresses are known by how often they connect: beyond, those are forgotten that do so rarely."""
+"""The limit on addresses whose connection rate is stored: beyond it, addresses that rarely connect are forgotten."""
 
 LONGEST_WAIT_MS = 1000
-"""Nobody is kept waiting for longer at a time: whoever then still is too many waits again."""
+"""The longest pause, in ms, before a connection is accepted or closed; the check is then repeated."""
 
 
 class ConnectionLimits:
-    """Counts connections by their address and listener. `room` is how many the open files of this process allow, whatever the
-    settings say; without settings an address gets all but one part in sixteen of it, so that it does not lock out all others.
+    """Counts of connections by address and listener.
 
-    `make_room()` is asked when all are taken; it tells whether one of them was given up. `quotas` has the rates at which addresses
-    may connect (KIP-612); `now_ms` is the monotonic clock. `beside` runs on another thread what may wait for the network.
+    `room` is the number of connections that the process's open files allow, whatever the settings say. Without settings, an address
+    gets at most fifteen sixteenths of it, so that it does not lock out all others. `make_room()` is called when all are taken; it
+    returns whether a connection was closed. `quotas` holds the connection rates of addresses (KIP-612); `now_ms` is the monotonic
+    clock. `beside` runs work that may wait for the network on another thread.
     """
 
     def __init__(
@@ -59,11 +60,11 @@ class ConnectionLimits:
         settings.told.append(self._read)
 
     def of(self, listener: str) -> ListenerLimits:
-        """The same as one listener sees it."""
+        """Return the limits as one listener uses them."""
         return ListenerLimits(self, self._rates, listener)
 
     def enter(self, host: str, listener: str = "") -> bool:
-        """Whether one more connection of this address is taken in; it counts from now on."""
+        """Return whether to accept one more connection of this address, and count it if so."""
         settings = self._settings.value
         most, of_host = min(settings.max_connections, self._room), self._of_host(host)
         of_listener = settings.of_listener(listener).max_connections
@@ -90,7 +91,7 @@ class ConnectionLimits:
         return True
 
     def leave(self, host: str, listener: str = "") -> None:
-        """One connection of this address is gone."""
+        """Uncount one closed connection of this address."""
         self._by_listener[listener] -= 1
         self._by_host[host] -= 1
         if not self._by_host[host]:
@@ -105,7 +106,7 @@ class ConnectionLimits:
 
     def _read(self) -> None:
         most = self._settings.value.max_connections
-        if self._room < most < LARGEST_INT and most != self._lowered:  # the largest number is Kafka's default, and sets no limit
+        if self._room < most < LARGEST_INT and most != self._lowered:  # the largest number is Kafka's default, and means no limit
             sentence = (
                 "max.connections is %d, and the open files of this process leave room for %d: allow more open files (ulimit -n)"
             )
@@ -118,14 +119,14 @@ class ConnectionLimits:
             self._beside(partial(self._look_up, overrides, names))
 
     def _look_up(self, overrides: Overrides, names: Overrides) -> None:
-        """Add the addresses of names, on a thread of its own: a server of names may not answer for long."""
+        """Add the addresses of host names, on a thread of its own: a name server may take long."""
         found = {address: most for host, most in names for address in _addresses(host)}
         if self._settings.value.max_connections_per_ip_overrides is overrides:
-            self._overrides = found | self._overrides  # one assignment: whoever counts meanwhile has the one dict or the other
+            self._overrides = found | self._overrides  # one assignment: a concurrent count uses either dict
 
 
 class ConnectionRates:
-    """How often connections are taken in: of all listeners, of each one, and of each address."""
+    """The rates of accepted connections: of all listeners, of each listener, and of each address."""
 
     def __init__(
         self, settings: SettingsInForce, quotas: Mapping[QuotaEntity, Mapping[str, float]], now_ms: Callable[[], int]
@@ -138,17 +139,17 @@ class ConnectionRates:
 
     @property
     def known_addresses(self) -> int:
-        """Of how many addresses it is known how often they connect."""
+        """Return the number of addresses whose connection rate is stored."""
         return len(self._of_hosts)
 
     def wait_ms(self, listener: str) -> int:
-        """How long no connection is to be taken in; those who come meanwhile wait in the system's queue."""
+        """Return the time, in ms, for which no connection is to be accepted; new ones wait in the system's queue."""
         now_ms = self._now_ms()
         buckets = [self._of_all(now_ms), self._of_listener(listener, now_ms)]
         return min(LONGEST_WAIT_MS, max(0 if bucket is None else bucket.wait_ms(now_ms) for bucket in buckets))
 
     def enter(self, host: str, listener: str) -> bool:
-        """Count a connection that is taken in; False if its address connects too often, which is not counted."""
+        """Count an accepted connection; return False, without counting, if its address connects too often."""
         now_ms = self._now_ms()
         bucket = self._of_host(host, now_ms)
         if bucket is not None and bucket.wait_ms(now_ms):
@@ -159,7 +160,7 @@ class ConnectionRates:
         return True
 
     def held_ms(self, host: str) -> int:
-        """How long a connection that was not taken in waits before it is closed, so that its client does not try again at once."""
+        """Return the time, in ms, before a refused connection is closed, so that its client does not retry at once."""
         now_ms = self._now_ms()
         bucket = self._of_host(host, now_ms)
         return 0 if bucket is None else min(LONGEST_WAIT_MS, bucket.wait_ms(now_ms))
@@ -195,7 +196,7 @@ class ConnectionRates:
 
 
 class ListenerLimits:
-    """Who may come in at one listener."""
+    """The connection limits of one listener."""
 
     def __init__(self, limits: ConnectionLimits, rates: ConnectionRates, listener: str) -> None:
         self._limits = limits
@@ -203,24 +204,24 @@ class ListenerLimits:
         self._listener = listener
 
     def enter(self, host: str) -> bool:
-        """See `ConnectionLimits.enter`."""
+        """Return whether to accept a connection; see `ConnectionLimits.enter`."""
         return self._limits.enter(host, self._listener)
 
     def leave(self, host: str) -> None:
-        """One connection of this address is gone."""
+        """Uncount one closed connection of this address."""
         self._limits.leave(host, self._listener)
 
     def wait_ms(self) -> int:
-        """How long nobody is to be taken in."""
+        """Return the time, in ms, for which no connection is to be accepted."""
         return self._rates.wait_ms(self._listener)
 
     def held_ms(self, host: str) -> int:
-        """How long a connection of this address that was not taken in is kept waiting."""
+        """Return the time, in ms, before a refused connection of this address is closed."""
         return self._rates.held_ms(host)
 
 
 def _address(host: str) -> str | None:
-    """Return an address as it is written in connections; None for the name of a host."""
+    """Return an address in the form that connections use; None for a host name."""
     try:
         return str(ipaddress.ip_address(host.strip("[]")))
     except ValueError:
@@ -228,7 +229,7 @@ def _address(host: str) -> str | None:
 
 
 def _addresses(host: str) -> set[str]:
-    """Return the addresses that a host's name has now."""
+    """Return the current addresses of a host name."""
     try:
         return {str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as error:

@@ -1,4 +1,4 @@
-"""Where a broker listens, and what is spoken there. Knows no sockets."""
+"""The addresses on which a broker listens, with their protocols. Sockets are unknown here."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ OPTIONS = ("release", "name", "security")
 
 
 class CannotListen(Exception):
-    """An address that cannot be listened on: one sentence that says which and what to do."""
+    """An address that cannot be listened on. The message says which and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen: host, port (0 takes a free one), the listener's name, the release of Kafka and the security protocol spoken.
+    """A listener: host, port (0 takes a free one), name, Kafka release and security protocol.
 
-    Without a security protocol it is the one that `listener.security.protocol.map` has for the name.
+    A security protocol of None means the one that `listener.security.protocol.map` has for the name.
     """
 
     host: str
@@ -34,7 +34,7 @@ class Listen:
 
     @classmethod
     def parse(cls, text: str) -> Listen:
-        """Parse "host:port" or "[ipv6]:port", perhaps with ",release=0.9.0", ",security=SASL_SSL" and ",name=OLD".
+        """Parse "host:port" or "[ipv6]:port", optionally with ",release=0.9.0", ",security=SASL_SSL" and ",name=OLD".
 
         Raises ValueError with a sentence.
         """
@@ -57,12 +57,12 @@ class Listen:
 
     @property
     def spoken(self) -> SecurityProtocol:
-        """The security protocol, where it is known by now."""
+        """Return the security protocol; PLAINTEXT while it is not set."""
         return self.security or SecurityProtocol.PLAINTEXT
 
     @property
     def told(self) -> str:
-        """The host as clients may be told it: a name, which a certificate may be for. Empty where it is an address."""
+        """Return the host as a name to advertise to clients, for which a certificate may be issued. Empty for an address."""
         try:
             ip_address(self.host.partition("%")[0])
         except ValueError:
@@ -71,7 +71,7 @@ class Listen:
 
     @property
     def text(self) -> str:
-        """What `parse` makes the same of."""
+        """Return a text that `parse` converts back."""
         release = f",release={self.release}" if self.release.name else ""
         security = f",security={self.security.value}" if self.security else ""
         return f"{self},name={self.name}{release}{security}"
@@ -81,7 +81,7 @@ class Listen:
 
 
 def cannot_listen(where: Listen, error: OSError | UnicodeError) -> CannotListen:
-    """Return why an address cannot be listened on; a name that no host can have is a UnicodeError."""
+    """Return the exception for an address that cannot be listened on; an impossible host name raises UnicodeError."""
     code = (error.errno or 0) if isinstance(error, OSError) else 0
     known = error.strerror if isinstance(error, OSError) else None
     reason = os.strerror(code) if code > 0 else known or error  # asyncio replaces the system's message

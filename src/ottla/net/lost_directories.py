@@ -1,6 +1,6 @@
-"""An operator's word that the data directory of a broker is lost, in a registry that brokers share.
+"""An operator's acceptance that a broker's data directory is lost, stored in a shared registry.
 
-The broker itself leaves the in-sync sets as it starts (`ottla.broker.membership.lost_directory`); nothing else is written here.
+The broker itself leaves the in-sync sets at its start (`ottla.broker.membership.lost_directory`); the module writes nothing else.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ottla.ports import Change
 
 
 class AcceptedLoss(NamedTuple):
-    """How many partitions have the broker in sync, and of how many it alone has all records."""
+    """The number of partitions with the broker in sync, and of partitions whose only in-sync replica it is."""
 
     in_sync: int
     alone: int
 
 
 def accept(address: str, node_id: int, given: Mapping[str, str]) -> AcceptedLoss:
-    """Let the next start of a broker go on without its records. `given` are settings by which ZooKeeper is reached.
+    """Allow the next start of a broker without its records. `given` are settings for the connection to ZooKeeper.
 
     Raises `NotAMember`, `StorageFailed` and `SettingError`.
     """

@@ -1,9 +1,9 @@
-"""Memory over all connections: for requests that arrive in several pieces, and for what waits. Knows sizes, nothing of sockets.
+"""The pool of request memory over all connections, for requests that arrive in pieces and for queued ones. It uses no sockets.
 
-What a peer announces is claimed before it is read. Small requests have a share of their own, so that unfinished giants never keep
-them waiting; in each share, those that wait are served in the order in which they came. A request that is larger than its share
-has it alone. A large one that arrives takes memory in turns with large batches that are opened: a giant of each would be too much.
-While somebody waits, a request that has stopped arriving is given up: it could hold its share for ever.
+The size that a peer announces is claimed before the request is read. Small requests have their own share, so that unfinished large
+ones never delay them. In each share, waiting requests are served in the order of arrival. A request larger than its share has it
+alone. A large arriving request and large batches being decompressed take memory in turns: both at once would be too much. While a
+request waits, a stalled one is cut off: it could hold its share without end.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from ottla.broker.serving.long_checks import Claim, Memory
 from ottla.ports import StorageFailed
 
 SMALL_BYTES = 1024 * 1024 + 64 * 1024
-"""Up to this size a request is small: one of a producer with Kafka's default of max.request.size."""
+"""The largest size, in bytes, of a small request: a producer's with Kafka's default max.request.size."""
 
 FREE_BYTES = 4096
-"""Requests up to this size claim nothing: a connection costs more than that."""
+"""The largest size, in bytes, of a request that claims no memory: a connection costs more than that."""
 
 STALLED_MS = 2000
 STALLED_BYTES = 64 * 1024
 STALLED_SHARE = 32
-"""A request of which less arrives in so long, or less than this part of it, has stopped: within a minute it would not be whole."""
+"""A request is stalled if fewer bytes than both bounds arrive within STALLED_MS: the whole would take over a minute."""
 
 
 class Claimant(Protocol):
-    """A connection whose request is to be read."""
+    """A connection whose request is about to be read."""
 
     @property
     def arrived(self) -> int | None:
-        """How much of the request was read; None if it is whole, or gone."""
+        """Return the number of bytes read of the request; None if it is whole, or gone."""
 
     def granted(self, size: int) -> None:
-        """Read on: the memory that was claimed is there."""
+        """Continue reading: the claimed memory is available."""
 
     def give_up(self) -> None:
-        """End the connection: its request has stopped arriving, and others wait for the memory."""
+        """Close the connection: its request is stalled, and others wait for the memory."""
 
 
 class Tally:
-    """Bytes of one kind that all connections hold together. Beyond `limit_bytes` each of them has to hold less."""
+    """The bytes of one kind that all connections hold together. Beyond `limit_bytes`, each must hold less."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.bytes = 0
@@ -54,7 +54,7 @@ class Tally:
 
 
 class Arriving:
-    """A request that was granted and is not whole: what had arrived when it was looked at (mono_ms), and its claim to memory."""
+    """A request that was granted and is incomplete: the bytes at the last check, its time (mono_ms), and its claim to memory."""
 
     __slots__ = ("arrived", "claim", "least_bytes", "since_ms", "size")
 
@@ -71,7 +71,7 @@ class Arriving:
 
 
 class Share:
-    """One part of the pool. `used` is what was granted and not given back. What arrives takes `memory` besides, if there is any."""
+    """One part of the pool. `used` is the granted memory in bytes. Arriving requests also claim `memory`, unless it is None."""
 
     def __init__(self, limit_bytes: int, memory: Memory | None) -> None:
         self.limit_bytes = limit_bytes
@@ -82,14 +82,14 @@ class Share:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody waits for what is held."""
+        """Return whether a request waits for held memory."""
         return bool(self.waiting) or (self.memory is not None and self.memory.is_wanted)
 
     def fits(self, size: int) -> bool:
         return self.used == 0 or self.used + size <= self.limit_bytes
 
     def grant(self, claimant: Claimant, size: int) -> bool:
-        """Whether a request may arrive now, for which there is room; if not, it is told when there is memory too."""
+        """Grant a request that fits; return whether it may arrive now. If not, `granted` is called once there is memory too."""
         self.used += size
         claim = None if self.memory is None else self.memory.claim(size)
         arriving = self.arriving[claimant] = Arriving(size, claim)
@@ -98,7 +98,7 @@ class Share:
         return arriving.is_granted
 
     def end_arriving(self, claimant: Claimant) -> None:
-        """A request is whole, or nothing more of it will arrive."""
+        """End the claim of a request that is whole, or of which no more will arrive."""
         arriving = self.arriving.pop(claimant, None)
         if arriving is not None and arriving.claim is not None and self.memory is not None:
             self.memory.release(arriving.claim)
@@ -109,9 +109,9 @@ class Share:
 
 
 class FramePool:
-    """`limit_bytes` for requests that are read or served at one time; 0 or less sets no limit. A quarter is for small ones.
+    """The pool: `limit_bytes` for requests being read or served; 0 or less sets no limit. A quarter is for small requests.
 
-    Large ones take of `memory` what they announce, until they are whole.
+    Large requests also claim `memory` of their announced size until they are whole.
     """
 
     def __init__(self, limit_bytes: int, memory: Memory) -> None:
@@ -121,17 +121,17 @@ class FramePool:
 
     @property
     def used(self) -> int:
-        """Bytes granted and not given back."""
+        """Return the granted memory in bytes."""
         return self._small.used + self._large.used
 
     @property
     def waiting(self) -> int:
-        """How many wait for memory."""
+        """Return the number of requests that wait for memory."""
         unheard = sum(not one.is_granted for one in self._large.arriving.values())
         return len(self._small.waiting) + len(self._large.waiting) + unheard
 
     def claim(self, claimant: Claimant, size: int) -> bool:
-        """Whether `size` bytes are granted at once. If not, `claimant.granted(size)` is called when they are."""
+        """Return whether `size` bytes are granted at once. If not, `claimant.granted(size)` is called later."""
         if size <= FREE_BYTES or not self._is_limited:
             return True
         share = self._share(size)
@@ -141,12 +141,12 @@ class FramePool:
         return share.grant(claimant, size)
 
     def whole(self, claimant: Claimant, size: int) -> None:
-        """All of a request has arrived. It holds its share until it is released."""
+        """Note that a request has arrived completely. It holds its share until it is released."""
         if size > FREE_BYTES and self._is_limited:
             self._share(size).end_arriving(claimant)
 
     def release(self, size: int) -> None:
-        """Give back what was granted, and grant it to those who wait."""
+        """Return granted memory, and grant it to waiting requests."""
         if size <= FREE_BYTES or not self._is_limited:
             return
         share = self._share(size)
@@ -157,7 +157,7 @@ class FramePool:
                 claimant.granted(size)
 
     def forget(self, claimant: Claimant) -> None:
-        """Let a claimant wait no longer."""
+        """Remove a claimant from the waiting and arriving ones."""
         for share in (self._small, self._large):
             if any(one is claimant for one, _ in share.waiting):
                 share.waiting = deque(pair for pair in share.waiting if pair[0] is not claimant)
@@ -167,7 +167,7 @@ class FramePool:
             self.release(arriving.size)
 
     def look(self, mono_ms: int) -> None:
-        """Give up what has stopped arriving, where somebody waits for it. To be called every second or so."""
+        """Cut off stalled requests while others wait. Call this about every second."""
         for share in (self._small, self._large):
             for claimant, one in tuple(share.arriving.items()):
                 arrived = claimant.arrived

@@ -1,4 +1,4 @@
-"""What other threads have for the broker's: it is called there, by the server once there is one."""
+"""The calls from other threads to the broker's thread: the server receives them as completions once it exists."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ Call = Callable[[], None]
 
 
 class Posts:
-    """Has something called on the loop's thread. `completed` is what the server makes of it; before that it is called as it is."""
+    """A poster of calls to the loop's thread. `reach` sets the function that runs them; until then they run directly."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self._completed: Callable[[Call], None] = _call
 
     def __call__(self, call: Call) -> None:
-        """From any thread."""
-        with suppress(RuntimeError):  # the loop is closed: nobody hears of anything any more
+        """Post a call, from any thread."""
+        with suppress(RuntimeError):  # the loop is closed: calls are dropped
             self._loop.call_soon_threadsafe(self._completed, call)
 
     def reach(self, completed: Callable[[Call], None]) -> None:
-        """From now on calls are completions of a server."""
+        """Pass all further calls to `completed`, as completions of a server."""
         self._completed = completed
 
     def tell(self, call: Call) -> None:
-        """The same now, on the loop's thread."""
+        """Run a call now, on the loop's thread."""
         self._completed(call)
 
 

@@ -1,6 +1,6 @@
-"""A broker in the ZooKeeper of Kafka 0.7: its session there, from when the broker listens until it stops.
+"""A broker in the ZooKeeper of Kafka 0.7: its session there, from its first listening until its stop.
 
-Knows the real ZooKeeper; what is kept there `ottla.broker.kafka07.registration` knows.
+The module connects to the real ZooKeeper; `ottla.broker.kafka07.registration` defines the entries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONNECT = "ottla.kafka07.zookeeper.connect"
 
 
 def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
-    """Refuse what no client of 0.6 or 0.7 could use. Raises `SettingError`."""
+    """Raise `SettingError` for settings that no client of 0.6 or 0.7 could use."""
     old = [where for where in listen if where.release.dialect is Dialect.FIRST]
     for where in old:
         if where.spoken.has_sasl:
@@ -47,7 +47,10 @@ def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
 
 
 def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:
-    """Have clients of 0.7 find this broker, if a ZooKeeper is named for that: now, or once it is reached. Raises `SettingError`."""
+    """Register the broker for 0.7 clients if a ZooKeeper is configured: now, or once it is reached. Raises `SettingError`.
+
+    Returns None without a configured ZooKeeper.
+    """
     broker = server.broker
     connect = broker.settings.ottla_kafka07_zookeeper_connect
     if not connect:

@@ -1,7 +1,7 @@
-"""Room on the disk that is kept for when there is no other: a full disk can be emptied then, and a broker stopped in order.
+"""Disk space reserved for a full disk: it allows the deletion of records and an orderly stop.
 
-A file of zeros holds the room. Whoever must write though the disk is full is lent a part of it, and what was not used is taken back
-at once. Records never get any, or they would fill it like the rest. Knows one directory; knows nothing of what is written.
+A file of zeros holds the space. A write that must succeed on a full disk gets a part of it; unused space is taken back at once.
+Records never get any: they would fill it like the rest. Written data is unknown here.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ log = logging.getLogger("ottla.net")
 
 RESERVE = ".reserve"
 LOAN_BYTES = 1 << 20
-"""Lent at once: what is small comes with some to spare, and what is large asks again."""
+"""The bytes released at once: small writes have some to spare, and large ones request more."""
 
 LARGEST_SHARE = 16
-"""No more than one part in so many of the whole disk is kept."""
+"""The reserve is at most one part in so many of the whole disk."""
 
 PLENTY = 256
-"""With so many times as much left, the disk will not be full before somebody looks again: nothing is taken yet."""
+"""With free space of so many reserves, the disk does not fill before the next check, so the reserve is not filled yet."""
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
-"""A disk without room, and a user who may not have more of it."""
+"""The errors of a full disk, and of a user's exceeded quota."""
 
 
 class Reserve:
-    """The room kept in the directory `root`: `size` bytes now, `wanted` once `take` has found them. For one thread."""
+    """The reserve in the directory `root`: `size` bytes now, `wanted` once `take` has found them. For one thread."""
 
     def __init__(self, root: str) -> None:
         self.wanted = 0
@@ -37,7 +37,7 @@ class Reserve:
         self.size = _size(self._path)
 
     def keep(self, size_bytes: int) -> None:
-        """Have so much kept, or less on a small disk."""
+        """Set the wanted size, less on a small disk."""
         with contextlib.suppress(OSError):
             room = os.statvfs(self._root)
             self.wanted = min(size_bytes, room.f_blocks * room.f_frsize // LARGEST_SHARE)
@@ -45,7 +45,7 @@ class Reserve:
             self._shrink(self.wanted)
 
     def take(self, most: int = LOAN_BYTES) -> None:
-        """Take up to `most` bytes more, if they are there and the disk is not all but empty. To be called now and then."""
+        """Reserve up to `most` more bytes, if they are free and the disk is not nearly empty. Call this now and then."""
         missing = min(self.wanted - self.size, most)
         if missing <= 0 or self._left() > PLENTY * self.wanted:
             return
@@ -61,14 +61,14 @@ class Reserve:
             except OSError:
                 missing //= 2
                 with contextlib.suppress(OSError):
-                    os.ftruncate(fd, self.size)  # a part of it may have been allocated
+                    os.ftruncate(fd, self.size)  # the call may have allocated a part
             finally:
                 os.close(fd)
 
     def lends(self, path: str, failure: OSError) -> bool:
-        """Whether there is more room now for writing `path`, relative to the directory, which has just failed: try again.
+        """Release space after a failed write to `path`, relative to the directory; return whether to retry.
 
-        What is in a directory gets the first half only: something must be left for the checkpoints, whatever others write.
+        Files in subdirectories get only the first half: the rest is kept for the checkpoints.
         """
         if failure.errno not in FULL or not self.size or _is_of_records(path):
             return False
@@ -81,13 +81,13 @@ class Reserve:
         return self.size < before
 
     def make_room(self) -> None:
-        """Give all of it up if the disk has less than that to spare: before a start and before a stop."""
+        """Release the whole reserve if less than its size is free: before a start and before a stop."""
         if self.size and self._left() < max(self.size, self.wanted):
             self._shrink(0)
 
     @property
     def is_disk_full(self) -> bool:
-        """Whether next to nothing can be written, with nothing left to give up."""
+        """Return whether next to nothing can be written, with no reserve left."""
         return self._left() < LOAN_BYTES // 16
 
     def _left(self) -> int:
@@ -104,7 +104,7 @@ class Reserve:
 
 
 def is_full(failure: BaseException | None) -> bool:
-    """Whether a call was refused because there is no room."""
+    """Return whether a call failed for lack of disk space."""
     return isinstance(failure, OSError) and failure.errno in FULL
 
 
@@ -116,6 +116,6 @@ def _size(path: str) -> int:
 
 
 def _is_of_records(path: str) -> bool:
-    """Whether it is a segment of a partition, such as topic-0/00000000000000000000.log, or what compaction makes of one."""
+    """Return whether `path` is a segment of a partition, such as topic-0/00000000000000000000.log, or a file of its compaction."""
     directory, _, name = path.rpartition("/")
     return directory.rpartition("-")[2].isdecimal() and ".log" in name

@@ -1,6 +1,6 @@
-"""Starting and stopping one broker: data directory, registry, machine and listeners, in order.
+"""The start and stop of one broker: data directory, registry, state machine and listeners, in order.
 
-Knows every real port; knows no command line and no signals (`ottla.net.serve`), and no threads (`ottla.net.embedded`).
+The module uses every real port. Command line and signals belong to `ottla.net.serve`, threads to `ottla.net.embedded`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ HOUSE_EVERY_S = 1
 
 
 class Closable(Protocol):
-    """A registry, as far as a stop is concerned."""
+    """A registry that can be closed."""
 
     def close(self) -> None: ...
 
 
 class Running:
-    """A running broker. `addresses` are the real ones of its listeners, in the order they were asked for."""
+    """A running broker. `addresses` are the actual ones of its listeners, in the requested order."""
 
     def __init__(
         self,
@@ -89,17 +89,17 @@ class Running:
         self.addresses.append(replace(where, host=host, port=port))
 
     def register07(self, posts: Posts) -> None:
-        """Have clients of Kafka 0.7 find it, where they are told of a ZooKeeper. Raises `SettingError`."""
+        """Register the broker for Kafka 0.7 clients if a ZooKeeper is configured. Raises `SettingError`."""
         self._registry07 = registering07.registered(self.server, self.addresses, posts)
 
     def _keep_house(self) -> None:
-        """Take back, now and then, what of the reserve was spent on a full disk, and note whether all logs are good by now."""
+        """Refill the reserve periodically after a full disk, and note whether all logs are checked by now."""
         self._directory.reserve.take()
         self._note_boot()
         self._keeping = asyncio.get_running_loop().call_later(HOUSE_EVERY_S, self._keep_house)
 
     def _note_boot(self) -> None:
-        """Note the boot of the machine when no log can be as a power cut left it: in a cluster they are opened with their roles."""
+        """Store the boot id once no log can be as a power cut left it: in a cluster, logs are opened with their roles."""
         opens = self.broker.partitions.opens
         if opens != self._looked_at_opens and not self._directory.is_boot_noted:
             self._looked_at_opens = opens
@@ -128,21 +128,21 @@ class Running:
             self._registry.close()
         except StorageFailed as failure:
             log.warning("the registry was not closed in order: %s; the next start does what is left", failure)
-        await asyncio.to_thread(self._disk.close)  # no sync still in progress may reach into the directory's next life
+        await asyncio.to_thread(self._disk.close)  # an unfinished sync must not touch the directory after its release
         if clean:
             self._directory.close()
         else:
             self._directory.release()
 
     async def _hand_over(self) -> None:
-        """Let other brokers of a cluster lead in this one's place, while it still serves."""
+        """Transfer leadership to other brokers of a cluster while this one still serves."""
         membership = self.broker.membership
         if membership is None or membership.broker_epoch == NO_EPOCH or self.server.door.failure is not None:
             return
         handed_over = asyncio.Event()
         self.server.completed(partial(self.broker.hand_over, handed_over.set))
         waits = [asyncio.ensure_future(event.wait()) for event in (handed_over, self.server.failed)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)  # a broker that a mistake has ended calls nobody back
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)  # a broker that a bug has ended makes no callbacks
         for wait in waits:
             wait.cancel()
 
@@ -150,11 +150,10 @@ class Running:
 async def start(
     data_dir: str, listen: list[Listen], settings: BrokerSettings, assignors: Sequence[str | Assignor] | None = None
 ) -> Running:
-    """Start a broker on the running loop. `assignors` take precedence over those that the settings name.
+    """Start a broker on the running loop. `assignors` override the ones of the settings.
 
-    Raises `SettingError` (an assignor or an authorizer not found, an advertised address without a listener),
-    `DataDirectoryError` (locked, not writable, of a newer format), `CannotListen` and, in a cluster, `NotAMember`, each with one
-    sentence.
+    Raises `SettingError` (an assignor or an authorizer not found, an advertised address without a listener), `DataDirectoryError`
+    (locked, not writable, of a newer format), `CannotListen` and, in a cluster, `NotAMember`, each with one sentence.
     """
     began = time.perf_counter()
     logs.limit()
@@ -187,7 +186,7 @@ async def start(
 def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
     """Return the settings with each advertised address under the name of its listener, one of `names`. Raises `SettingError`.
 
-    A lone listener of a release has a name of its own: an address for PLAINTEXT is then meant for it.
+    A lone listener of a release has its own default name: an address for PLAINTEXT is then assigned to it.
     """
     told = settings.advertised_listeners or ()
     strangers = [address.name for address in told if address.name not in names]
@@ -204,14 +203,14 @@ def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
 
 
 def secured(where: Listen, settings: BrokerSettings) -> Listen:
-    """Where to listen, with the security protocol: given, of the map, or none. Raises `SettingError` where those disagree."""
+    """Return the listener with its security protocol: given, of the map, or PLAINTEXT. Raises `SettingError` if they conflict."""
     mapped = settings.security_of(where.name)
     wanted = where.security or mapped or SecurityProtocol.PLAINTEXT
     if mapped not in (None, wanted):
         raise SettingError(
             f"Listener {where.name} is to speak {wanted.value}, but {mapped.value} by listener.security.protocol.map: say the same."
         )
-    settings.of_listener(where.name)  # what was given for it alone may not fit to the rest
+    settings.of_listener(where.name)  # raises if settings of this listener conflict with others
     return replace(where, security=wanted)
 
 
@@ -223,7 +222,7 @@ def _revive(
     posts: Posts,
     place: joining.ClusterPlace | None,
 ) -> Running:
-    """Start the machine on what the directory holds, without listeners. On failure everything taken is released."""
+    """Start the state machine on the directory's contents, without listeners. On failure, release everything taken."""
     try:
         with ExitStack() as held:
             held.callback(directory.release)
@@ -269,7 +268,7 @@ def _revive(
 
 
 def _either(own: JournalRegistry | None, place: joining.ClusterPlace | None) -> Closable:
-    """The registry of the broker, be it its own or the cluster's."""
+    """Return the broker's registry: its own or the cluster's."""
     if own is not None:
         return own
     assert place is not None, "a broker has one registry or the other"
@@ -277,13 +276,13 @@ def _either(own: JournalRegistry | None, place: joining.ClusterPlace | None) -> 
 
 
 def _found(share: Shares) -> dict[str, str]:
-    """Defaults that the system decides."""
+    """Return the defaults that depend on the system."""
     return {"max.connections": str(min(share.connections, MOST_CONNECTIONS))}
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No garbage collection while a broker loads its state: a million offsets are no garbage, and each would be looked at again."""
+    """Disable garbage collection while a broker loads its state: a million offsets would be traversed again and again."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""The system calls that a data directory rests on, behind a protocol so that tests can let any of them fail."""
+"""The system calls of a data directory, behind a protocol so that tests can make each of them fail."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Protocol
 from ottla.ports import Buffer, StorageFailed, TryAgain
 
 SHORTAGES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
-"""Out of handles or memory: refused before anything was done."""
+"""The errors of missing file handles or memory: the call was refused before it had an effect."""
 
 
 class System(Protocol):
-    """The functions of `os` in use. Every one may raise OSError."""
+    """The used functions of `os`. Each may raise OSError."""
 
     def open(self, path: str, flags: int, mode: int = 0o777) -> int: ...
 
@@ -48,6 +48,6 @@ class System(Protocol):
 
 
 def failed(path: str, failure: OSError) -> StorageFailed:
-    """Translate a refused call; `path` is relative to the data directory."""
+    """Return the exception for a refused call; `path` is relative to the data directory."""
     kind = TryAgain if failure.errno in SHORTAGES else StorageFailed
     return kind(path, failure.strerror or str(failure))

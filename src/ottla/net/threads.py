@@ -1,4 +1,4 @@
-"""Threads that work beside the broker's own: one for large work, one for all other. Knows nothing of what the work is."""
+"""The worker threads beside the broker's thread: one for large work, one for all other. The work itself is unknown here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.net.workers import Done, Post, Worker
 
 
 class TurnWorker(Worker):
-    """Does pieces of work one after another. After `stop` none is begun any more, and nothing is told of the one at hand."""
+    """A thread that does pieces of work in order. After `stop`, no work is begun, and the current one is not reported."""
 
     def __init__(self, name: str, post: Post) -> None:
         super().__init__(name, post)
@@ -22,7 +22,7 @@ class TurnWorker(Worker):
             self._start()
 
     def stop(self) -> None:
-        """Return at once: nobody waits for the end of what a codec is busy with, perhaps for many seconds."""
+        """Return at once, without waiting for a codec that may be busy for many seconds."""
         with self._wake:
             self._turns.clear()
             self._stopping = True
@@ -40,21 +40,21 @@ class TurnWorker(Worker):
             with self._wake:
                 if not self._stopping:
                     self._post(partial(done, None))
-            del work, done  # what they hold is large, and the next may be long in coming
+            del work, done  # their references hold much memory, and the next work may come late
 
 
 class RealWorkers:
-    """The port of threads. They begin with the first work that each is given."""
+    """The port of worker threads. Each thread starts with its first work."""
 
     def __init__(self, post: Post) -> None:
         self._ordinary = TurnWorker("ottla-check", post)
         self._large = TurnWorker("ottla-check-large", post)
 
     def run(self, work: Callable[[], None], done: Done, *, is_large: bool) -> None:
-        """Have `work` done by another thread, and `done(None)` called on the broker's."""
+        """Run `work` on another thread, then call `done(None)` on the broker's."""
         (self._large if is_large else self._ordinary).run(work, done)
 
     def close(self) -> None:
-        """Begin nothing any more, and tell of nothing."""
+        """Begin no more work, and report none."""
         self._ordinary.stop()
         self._large.stop()

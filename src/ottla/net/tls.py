@@ -1,7 +1,7 @@
-"""TLS of one listener: a context made of its settings, and made again when those or the files that they name change.
+"""TLS of one listener: an SSL context from its settings, rebuilt when settings or the named files change.
 
-A renewed certificate holds for connections that come later. One that cannot be used changes nothing, and the log says why. Knows
-files and settings; knows no connections.
+A renewed certificate applies to later connections. An unusable one changes nothing, and the log gives the reason. Connections are
+unknown here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Given = Mapping[str, str | None]
 
 
 class ListenerTls:
-    """`context` is the one for the next connection. Raises `SettingError` if it cannot be made at first."""
+    """The TLS of a listener. `context` serves the next connection. Raises `SettingError` if the first context cannot be built."""
 
     def __init__(self, name: str, settings: SettingsInForce) -> None:
         self._name = name
@@ -41,18 +41,18 @@ class ListenerTls:
         settings.told.append(self.look)
 
     def check(self, settings: BrokerSettings) -> None:
-        """Raise `SettingError` if these settings, which are to be in force, cannot be used."""
+        """Raise `SettingError` if these settings, which are about to apply, are unusable."""
         wanted = given(settings, self._name)
         if wanted != self._given or stamps_of(wanted) != self._stamps:
             made(settings, self._name)
 
     def look(self) -> None:
-        """Make the context again if settings or files have changed."""
+        """Rebuild the context if settings or files have changed."""
         wanted = given(self._settings.value, self._name)
         stamps = stamps_of(wanted)
         if wanted == self._given and stamps == self._stamps:
             return
-        self._given, self._stamps = wanted, stamps  # what cannot be used is tried again only when it has changed again
+        self._given, self._stamps = wanted, stamps  # unusable files are tried again only after another change
         try:
             self.context = made(self._settings.value, self._name)
         except SettingError as refused:
@@ -63,14 +63,14 @@ class ListenerTls:
 
 
 def given(settings: BrokerSettings, name: str) -> dict[str, str | None]:
-    """What decides TLS on a listener, by Kafka's names. The type JKS is none: it is the default, and cannot be read."""
+    """Return the TLS settings of a listener, by Kafka's names. The type JKS becomes None: it is the default, and unreadable."""
     own = settings.of_listener(name)
     found = {key: own.shown(key) for key in own.DECLARED if key.startswith("ssl.")}
     return {key: None if key.endswith(".type") and value == "JKS" else value for key, value in found.items()}
 
 
 def made(settings: BrokerSettings, name: str) -> ssl.SSLContext:
-    """A context for connections of this listener. Raises `SettingError`."""
+    """Return a context for connections of this listener. Raises `SettingError`."""
     wanted, spell = given(settings, name), partial(_spelt, settings, name)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
@@ -91,27 +91,27 @@ def made(settings: BrokerSettings, name: str) -> ssl.SSLContext:
 
 
 def principal_of(secure: ssl.SSLSocket, mapping: tuple[Rule, ...]) -> str:
-    """Who a client is by the certificate that it has shown, if it has shown one. Raises ValueError where no rule knows."""
+    """Return the user of a client's certificate; anonymous without one. Raises ValueError if no rule matches."""
     certificate = secure.getpeercert(binary_form=True)
     return ANONYMOUS if certificate is None else user_of(read_certificate(certificate).subject, mapping)
 
 
 def _spelt(settings: BrokerSettings, name: str, key: str) -> str:
-    """How somebody has given this setting."""
+    """Return the name under which this setting was given."""
     own = f"{PREFIX}{name.lower()}.{key}"
     texts = (settings.of_this_broker, settings.of_all_brokers, settings.given)
     return own if any(own in map(str.lower, each) for each in texts) else key
 
 
 def _limit(context: ssl.SSLContext, settings: BrokerSettings, spell: Spell) -> None:
-    """Allow the versions and cipher suites that are wanted. Raises `SettingError`."""
+    """Limit the context to the configured versions and cipher suites. Raises `SettingError`."""
     most = VERSIONS.get(settings.ssl_protocol, ssl.TLSVersion.TLSv1_3)
     allowed = [VERSIONS[each] for each in settings.ssl_enabled_protocols if VERSIONS[each] <= most]
     narrow(context, allowed, settings.ssl_cipher_suites, spell)
 
 
 def _check_time(wanted: Given, spell: partial[str]) -> None:
-    """Raise `SettingError` if the certificate that clients would see is over, or not yet valid."""
+    """Raise `SettingError` if the certificate shown to clients has expired, or is not yet valid."""
     found = key_and_chain(wanted, spell)
     assert found is not None
     first = found.chain.decode("ascii").partition("-----END CERTIFICATE-----")
@@ -125,7 +125,7 @@ def _check_time(wanted: Given, spell: partial[str]) -> None:
 
 
 def stamps_of(wanted: Given) -> tuple[Stamp | None, ...]:
-    """What tells whether the files that settings name are still the same."""
+    """Return stamps that change when a file named by the settings changes."""
     return tuple(_stamp(wanted[key]) for key in LOCATIONS)
 
 

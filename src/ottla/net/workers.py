@@ -1,8 +1,8 @@
-"""Threads for work that may take long: syncing files. Knows no paths of logs.
+"""The threads of file syncs, which may take long. Paths of logs are unknown here.
 
-One pass of syncs serves everybody who asked during the pass before; a sync of many megabytes is no part of it. Its files are synced
-side by side where the disk is slow, for it combines many small syncs, and one after the other where it is quick, for to wake
-threads takes longer then. Removals have a thread of their own (`ottla.net.janitor`), or freeing gigabytes would delay syncs.
+One pass of syncs serves all requests that came during the pass before; a sync of many megabytes runs outside of passes. On a slow
+disk, a pass syncs its files in parallel, because the disk combines many small syncs. On a quick disk it syncs them one by one,
+because waking threads takes longer. Removals have their own thread (`ottla.net.janitor`): freeing gigabytes would delay syncs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger("ottla.net")
 SYNCS_SIDE_BY_SIDE = 8
 SLOW_SIDE_BY_SIDE = 2
 SHORT_NS = 1_000_000
-"""A pass that takes longer is shared by several threads: a slow disk combines what they ask for."""
+"""A pass longer than this, in ns, is shared by several threads: a slow disk combines their syncs."""
 
 GATHER_S = 0.005
 TOLD_AT_ONCE = 100
@@ -37,7 +37,7 @@ Post = Callable[[Callable[[], None]], None]
 
 
 class Pinned(Syncable, Protocol):
-    """Something to be synced by another thread, which must stay open meanwhile."""
+    """An object that another thread syncs, and that must stay open meanwhile."""
 
     def pin(self) -> None: ...
 
@@ -49,18 +49,18 @@ class Pinned(Syncable, Protocol):
         ...
 
     def begin_sync(self) -> int:
-        """The handle of what somebody else may sync, who then says to `end_sync` how it went; -1: call `sync`."""
+        """Return the handle that another function may sync, whose outcome is passed to `end_sync`; -1: call `sync` instead."""
         ...
 
     def end_sync(self, outcome: int) -> None:
-        """Note what `kernel_sync.sync_each` says of the handle. Raises `SyncFailed`."""
+        """Process the outcome of `kernel_sync.sync_each` for the handle. Raises `SyncFailed`."""
         ...
 
 
 class Handover:
-    """A context manager that hands unexpected exceptions to the broker's thread, where there is a door for them.
+    """A context manager that passes unexpected exceptions to the broker's thread, where a door catches them.
 
-    Otherwise such an exception would end its own thread alone, and whoever waits for that thread would wait for ever.
+    Otherwise such an exception would end only its own thread, and callers would wait for that thread without end.
     """
 
     def __init__(self, post: Post) -> None:
@@ -76,7 +76,7 @@ class Handover:
 
 
 class Worker(ABC):
-    """One thread. It starts with the first piece of work, and ends after `stop` when none is left.
+    """A thread that starts with the first piece of work, and ends after `stop` when no work is left.
 
     `post` calls a function on the broker's thread. An unexpected exception ends the thread, and is raised there.
     """
@@ -89,7 +89,7 @@ class Worker(ABC):
         self._stopping = False
 
     def stop(self) -> None:
-        """Wait until everything asked for is done."""
+        """Wait until all requested work is done."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -109,11 +109,11 @@ class Worker(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """Work off what is asked for; return once `stop` was called and nothing is left."""
+        """Process requested work; return once `stop` was called and none is left."""
 
 
 class SyncWorker(Worker):
-    """Makes syncs, and reports each pass on the broker's thread through `post`, a part of it at a time."""
+    """The thread of syncs. It reports each pass in parts on the broker's thread, through `post`."""
 
     def __init__(self, post: Post) -> None:
         super().__init__("ottla-sync", post)
@@ -122,12 +122,12 @@ class SyncWorker(Worker):
         self._helpers = ThreadPoolExecutor(SYNCS_SIDE_BY_SIDE, "ottla-sync")
         self._slow = ThreadPoolExecutor(SLOW_SIDE_BY_SIDE, "ottla-sync-slow")
         self._sync_ns = SHORT_NS
-        """What one sync takes if nothing disturbs it, as the passes so far let know."""
+        """The estimated time of one undisturbed sync, in ns, from the passes so far."""
 
     def sync(self, files: Sequence[Pinned], done: Done, *, is_urgent: bool = True) -> None:
-        """Ask for a sync.
+        """Request a sync.
 
-        One that is not urgent waits a moment for others: while a file system syncs names, it lets nobody change any.
+        A sync that is not urgent waits a moment for others: while a file system syncs names, it blocks changes of names.
         """
         with self._wake:
             self._syncs.append((files, done))
@@ -154,7 +154,7 @@ class SyncWorker(Worker):
             self._sync_all([ask for ask in syncs if ask not in slow] if slow else syncs)
 
     def _sync_slowly(self, files: Sequence[Pinned], done: Done) -> None:
-        """Sync much, beside all other syncs."""
+        """Sync large files beside all other syncs."""
         with Handover(self._post):
             failures: dict[Pinned, StorageFailed] = {}
             _sync_each(deque(files), failures)
@@ -183,9 +183,9 @@ class SyncWorker(Worker):
 
 
 def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
-    """Files as threads take them, where one sync takes `sync_ns`: all are one part where that is a short pass.
+    """Divide files among threads, where one sync takes `sync_ns`: a short pass is one part.
 
-    To wake a thread takes time, too.
+    Waking a thread takes time, too.
     """
     count = min(len(files), SYNCS_SIDE_BY_SIDE, 1 + sync_ns * len(files) // SHORT_NS)
     return deque(files[number::count] for number in range(count))
@@ -194,7 +194,7 @@ def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
 def _sync_some(
     parts: deque[list[Pinned]], left: deque[Pinned], handles: dict[Pinned, int], failures: dict[Pinned, StorageFailed]
 ) -> int | None:
-    """Sync what no other thread has taken. The shortest sync of a handle in nanoseconds, if there was any."""
+    """Sync the files that no other thread has taken. Return the shortest sync of a handle in ns, or None without one."""
     shortest_ns = None
     while parts:
         try:
@@ -214,12 +214,12 @@ def _sync_handles(files: Sequence[Pinned], handles: array[int], failures: dict[P
         try:
             file.end_sync(outcome)
         except StorageFailed as failure:
-            failures[file] = failure.with_traceback(None)  # a traceback would keep the file alive, and be kept by it
+            failures[file] = failure.with_traceback(None)  # a traceback would create a reference cycle with the file
     return shortest_ns
 
 
 def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> None:
-    """Sync files until none is left, side by side with other threads."""
+    """Sync files until none is left, in parallel with other threads."""
     while left:
         try:
             file = left.popleft()
@@ -228,7 +228,7 @@ def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> No
         try:
             file.sync()
         except StorageFailed as failure:
-            failures[file] = failure.with_traceback(None)  # a traceback would keep the file alive, and be kept by it
+            failures[file] = failure.with_traceback(None)  # a traceback would create a reference cycle with the file
 
 
 def _raise(error: BaseException) -> None:
@@ -236,7 +236,7 @@ def _raise(error: BaseException) -> None:
 
 
 def _finish(outcomes: deque[tuple[Sequence[Pinned], Done, StorageFailed | None]], post: Post) -> None:
-    """Tell what became of a pass, not of all at once: thousands may have asked, and each has something to do then."""
+    """Report a part of a pass, then post the rest: thousands of callbacks may wait, and each has work to do."""
     for _ in range(min(len(outcomes), TOLD_AT_ONCE)):
         files, done, failure = outcomes.popleft()
         for file in files:

@@ -64,7 +64,7 @@ class ClusterLinks:
         """Links to brokers whose node ids are unknown."""
         self._asked_last: Link | None = None
         self._unhelpful: set[str] = set()
-        """The addresses of brokers whose answers failed with retriable errors: a broker cut off from the others may fail for long."""
+        """The addresses of brokers whose answers failed with retriable errors: one cut off from the others may fail for long."""
         self._backoff: dict[tuple[str, int], int] = {}
         self._tasks = tasks
         self._whole_tries = whole_tries

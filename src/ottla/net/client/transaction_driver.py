@@ -77,7 +77,7 @@ class TransactionDriver:
     # --- begins
 
     async def initialize(self) -> None:
-        """Get a producer id and an epoch, once. Older producers with the transactional id are fenced, their transactions aborted."""
+        """Get a producer id and an epoch, once. Older producers with the transactional id are fenced."""
         async with self._turn:
             self._machine.check_alive()
             if self._machine.identity is None:
