@@ -1,4 +1,4 @@
-"""Takes in the connections of one listening socket, a few each turn of the loop. Knows sockets, nothing of what is said on them."""
+"""The acceptor of connections at one listening socket, a few each turn of the loop. Their contents are unknown here."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from typing import Generic, Protocol, TypeVar
 log = logging.getLogger("ottla.net")
 
 WAITING = 512
-"""Connections that the system keeps until they are taken in."""
+"""The length of the system's queue of connections that are not accepted yet."""
 
 AT_ONCE = 8
-"""Connections taken in during one turn: others are to be served meanwhile."""
+"""The limit on connections accepted in one turn, so that others are served meanwhile."""
 
 RETRY_S = 0.1
 MOST_HELD = 256
-"""Connections that are kept waiting at a time before they are closed; each takes a file."""
+"""The limit on refused connections kept open before they are closed; each takes a file descriptor."""
 
 SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Limits(Protocol):
-    """Who may come in."""
+    """The limits on connections."""
 
     def enter(self, host: str) -> bool:
-        """Whether one more connection of this address is taken in; it counts from now on."""
+        """Return whether to accept one more connection of this address, and count it if so."""
 
     def leave(self, host: str) -> None:
-        """One connection of this address is gone."""
+        """Uncount one closed connection of this address."""
 
     def wait_ms(self) -> int:
-        """How long nobody is to be taken in; 0 if anybody is."""
+        """Return the time, in ms, for which no connection is to be accepted; 0 for none."""
 
     def held_ms(self, host: str) -> int:
-        """How long a connection of this address that was not taken in is kept waiting before it is closed."""
+        """Return the time, in ms, before a refused connection of this address is closed."""
 
 
 def listening(family: int, address: tuple[object, ...]) -> socket.socket:
-    """A socket that listens at this address. Raises OSError."""
-    # With the protocol named, or asyncio does not set TCP_NODELAY: replies would wait for acknowledgements.
+    """Return a socket that listens at this address. Raises OSError."""
+    # asyncio sets TCP_NODELAY only with a named protocol: otherwise replies would wait for acknowledgements.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -62,13 +62,13 @@ def listening(family: int, address: tuple[object, ...]) -> socket.socket:
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 Secure = Callable[[socket.socket, str, Callable[[], P]], None]
-"""What makes a connection of an address secure, before it is given a protocol."""
+"""A function that secures an address's connection before it gets a protocol."""
 
 
 class Acceptor(Generic[P]):
-    """Makes a protocol of each connection, given its address. Whoever is not taken in is closed at once: nobody waits in vain.
+    """Creates a protocol for each connection, from its address. Refused connections are closed, so that no client waits in vain.
 
-    A spare descriptor is kept to do so even where the process may open no more files.
+    A spare descriptor is kept for that even if the process may open no more files.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Acceptor(Generic[P]):
         self._listen()
 
     def close(self) -> None:
-        """Take in nobody any more."""
+        """Stop accepting connections."""
         if self._retry is not None:
             self._retry.cancel()
         if self._listener.fileno() >= 0:
@@ -134,7 +134,7 @@ class Acceptor(Generic[P]):
                 task.add_done_callback(self._entered)
 
     def _turn_away(self, peer: socket.socket, host: str) -> None:
-        """Close a connection, at once or after a while."""
+        """Close a refused connection, at once or after a while."""
         held_ms = self._limits.held_ms(host)
         if not held_ms or len(self._held) >= MOST_HELD:
             peer.close()
@@ -160,12 +160,12 @@ class Acceptor(Generic[P]):
             peer.close()
 
     def _rest(self, for_s: float) -> None:
-        """Take in nobody for a while."""
+        """Accept no connection for a while."""
         self._loop.remove_reader(self._listener)
         self._retry = self._loop.call_later(for_s, self._listen)
 
     def _refuse(self, error: OSError) -> None:
-        """Close who comes next, if the system is only short of something; otherwise, and without a spare, rest for a moment."""
+        """Close the next connection if a resource is short; otherwise, or without a spare descriptor, pause for a moment."""
         sentence = "a connection could not be taken: %s; allow more open files, or fewer max.connections"
         log.warning(sentence, error.strerror, extra={"cause": "accept"})
         if error.errno in SHORT_OF and self._spare is not None:

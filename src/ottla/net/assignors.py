@@ -14,7 +14,7 @@ SETTING = "group.consumer.assignors"
 
 
 def assignors(wanted: Iterable[str | Assignor]) -> tuple[Assignor, ...]:
-    """Find assignors by name ("uniform", "package.module:Class"); objects are taken as they are. Raises `SettingError`."""
+    """Find assignors by name ("uniform", "package.module:Class"); objects are used unchanged. Raises `SettingError`."""
     found = tuple(_by_name(one) if isinstance(one, str) else _own(one, type(one).__qualname__) for one in wanted)
     names = [assignor.name for assignor in found]
     if not found:

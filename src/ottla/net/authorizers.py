@@ -1,4 +1,4 @@
-"""The authorizer that `authorizer.class.name` names: Kafka's, which is Ottla's own, or somebody's own by module and class."""
+"""The authorizer named by `authorizer.class.name`: Kafka's names select Ottla's own; others are a user's module and class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SETTING = "authorizer.class.name"
 
 
 def own_authorizer(name: str) -> Authorizer | None:
-    """Make the authorizer of this name; None where rules of access decide, or nobody does. Raises `SettingError`."""
+    """Return the authorizer of this name; None if ACLs decide, or without authorization. Raises `SettingError`."""
     if not name or name in BY_RULES:
         return None
     module, _, attribute = name.partition(":")

@@ -1,7 +1,7 @@
-"""Python's garbage collector in a process that is a broker: it looks at few objects at a time. Knows no broker.
+"""The settings of Python's garbage collector in a broker process: it traverses few objects at a time.
 
-Requests leave no cycles behind, so there is hardly any garbage to find. What is found by looking at all that lives, such as
-hundreds of thousands of decoded names, would have everybody wait for a tenth of a second.
+Requests leave no cycles behind, so there is hardly any garbage to find. Traversing all live objects, such as hundreds of thousands
+of decoded names, would stop the process for a tenth of a second.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 YOUNG_OBJECTS = 10_000
-"""After so many new objects the collector looks at them, and every second time at those that it looked at last."""
+"""The number of new objects after which the collector checks them, and every second time also the ones of the last check."""
 
 MIDDLES = 5
 """After so many of those second times all that came is collected, in a step of its own: about a hundred thousand objects, that are
@@ -22,31 +22,31 @@ not left to grow to the millions of a large request."""
 NEVER = 1_000_000_000
 LOOK_S = 10
 IDLE_PART = 0.01
-"""A process that used less than this part of a processor is idle."""
+"""The part of a processor below which a process is idle."""
 
 WORTHWHILE_BLOCKS = 100_000
-"""Of memory, that came since the last collection of everything: fewer are not worth one."""
+"""The new memory blocks since the last full collection that are worth a collection while idle."""
 
 URGENT_BLOCKS = 2_000_000
-"""So many are worth one while others wait."""
+"""The new memory blocks that are worth a collection even under load."""
 
 
 def let_go(transport: asyncio.BaseTransport) -> None:
-    """Have a connection that is over be freed at once: asyncio's transports hold a method of their own, and so themselves.
+    """Break the reference cycle of a closed connection, so that it is freed at once: asyncio transports hold their own method.
 
-    One that was there when the collector spared what lived would stay for good.
+    A transport that the collector has frozen would otherwise stay for good.
     """
     getattr(transport, "__dict__", {}).pop("_read_ready_cb", None)
 
 
 class Collector:
-    """Collects everything that came since the last time: when the process is idle, or when that has become much.
+    """A collector of all objects created since its last run: when the process is idle, or when there are many.
 
-    What lives then is not looked at again, so that the next time is as short. The settings are those of the whole process.
+    Survivors are frozen and never traversed again, so that the next run is as short. The settings are the whole process's.
     """
 
     def __init__(self, used_s: Callable[[], float] = time.process_time) -> None:
-        """`used_s` tells how long this process has used a processor."""
+        """Prepare a collector. `used_s` returns the processor time of this process, in s."""
         self._used_s = used_s
         self._used_before_s = 0.0
         self._blocks_before = 0
@@ -66,7 +66,7 @@ class Collector:
         self._look_later()
 
     def look(self) -> None:
-        """Collect what came since the last time, if that is worth its time."""
+        """Collect the objects created since the last run, if that is worth its time."""
         used_s = self._used_s() - self._used_before_s
         self._used_before_s += used_s
         came = sys.getallocatedblocks() - self._blocks_before

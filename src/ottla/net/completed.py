@@ -1,4 +1,4 @@
-"""Steps of a registry that brokers share, done one after another on the loop, outside of any broker."""
+"""The execution of registry steps on the loop, outside of any broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def completed(steps: RegistrySteps[T]) -> T:
-    """What steps of the registry come to, on the loop and before any broker runs. Raises what they raise."""
+    """Return the result of registry steps. Raises their exceptions."""
     loop = asyncio.get_running_loop()
     resumed: StorageFailed | None = None
     while True:
@@ -31,5 +31,5 @@ async def completed(steps: RegistrySteps[T]) -> T:
 
 
 def _arrived(waiting: asyncio.Future[StorageFailed | None], failure: StorageFailed | None) -> None:
-    if not waiting.done():  # whoever waited was cancelled
+    if not waiting.done():  # otherwise the waiting task was cancelled
         waiting.set_result(failure)

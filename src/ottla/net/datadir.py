@@ -1,6 +1,6 @@
-"""A broker's data directory: whose it is, who holds it, and how it was left. Knows Kafka's `meta.properties` and the lock.
+"""A broker's data directory: its owner, its lock, and the state after the last stop. It reads Kafka's `meta.properties`.
 
-Knows nothing of the directory's logs. Every failure is a `DataDirectoryError` of one sentence.
+The directory's logs are unknown here. Every failure is a `DataDirectoryError` of one sentence.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from ottla.registry.generations import DIRECTORIES
 LOCK = ".lock"
 META = "meta.properties"
 OLD_REGISTRY = "registry.sqlite"
-"""Where the registry was before it was kept twice."""
+"""The file of the former registry."""
 
 BOOT = ".boot-id"
-"""Under which boot of the machine all logs were last known to be good; the broker runs, or ended without a stop, since then."""
+"""The file with the boot id under which all logs were last verified, while the broker runs or after it crashed."""
 
 VERSION = 1
 
 OF_ZOOKEEPER = {"node.id": "broker.id"}
-"""How a property is called in version 0, which Kafka's brokers over ZooKeeper write and read."""
+"""The names of properties in version 0, which Kafka's brokers over ZooKeeper write and read."""
 
 _held: set[str] = set()
-"""Directories held by this process: a POSIX lock keeps out other processes (Apache Kafka's too), but not this one."""
+"""The directories held by this process. A POSIX lock keeps out other processes (Apache Kafka's too), but not this one."""
 
 _claiming = threading.Lock()
-"""Held while `_held` is read and changed in one step: of two threads, one gets a directory."""
+"""Held while `_held` is checked and changed: of two threads, only one gets a directory."""
 
 
 class DataDirectoryError(Exception):
-    """The data directory cannot be used: one sentence that says why and what to do."""
+    """The data directory cannot be used. The message says why and what to do."""
 
 
 class DirectoryInUse(DataDirectoryError):
@@ -60,9 +60,9 @@ class HeldDirectory(NamedTuple):
 class DataDirectory:
     """A data directory held by this broker until `close` (after an orderly stop) or `release` (otherwise).
 
-    `cluster_id` and `directory_id` are made once and kept; `clean` says whether the last stop was orderly. Its `reserve` has been
-    given up if the disk is full, so that there is room for a start. `was_killed`: the last life ended without a stop, and the
-    machine has not been started again since, so that its page cache was not lost.
+    `cluster_id` and `directory_id` are created once and kept; `clean` says whether the last stop was orderly. On a full disk, its
+    `reserve` has been released, so that there is room for a start. `was_killed`: the process ended without a stop, and the machine
+    has not rebooted since, so that the page cache was not lost.
     """
 
     def __init__(self, path: str, claim: HeldDirectory, reserve: Reserve, properties: dict[str, str], *, clean: bool) -> None:
@@ -80,12 +80,10 @@ class DataDirectory:
     def open(
         cls, path: str, *, node_id: int | None = None, cluster_id: str | None = None, is_shared: bool = False
     ) -> DataDirectory:
-        """Take the directory, creating it if needed; `node_id` and `cluster_id` must be those it was created with.
+        """Take the directory, creating it if needed. `node_id` and `cluster_id` must be the ones of its creation.
 
-        `is_shared`: the registry is one that brokers share, so that `meta.properties` are as Kafka's brokers over ZooKeeper have
-        them.
-
-        Raises `DataDirectoryError` if it is held by another broker, not writable, of a newer format, or another node's.
+        `is_shared`: the registry is shared by brokers, so `meta.properties` has the form of Kafka's brokers over ZooKeeper. Raises
+        `DataDirectoryError` if another broker holds the directory, or it is not writable, of a newer format, or another node's.
         """
         claim = _take(path)
         try:
@@ -107,29 +105,29 @@ class DataDirectory:
         return os.path.abspath(self.path)
 
     def note_boot(self) -> None:
-        """Note under which boot of the machine this broker runs, now that its logs are good. Not synced: a power cut ends it."""
+        """Store the machine's boot id, now that the logs are verified. It is not synced: a power cut invalidates it anyway."""
         self.is_boot_noted = True
         if boot_id() and not _ran_on(self.path):
             with contextlib.suppress(OSError):  # without it, a kill counts as a power cut
                 Path(self.path, BOOT).write_text(boot_id())
 
     def close(self) -> None:
-        """Mark the stop as orderly, then let go. To be called when every log is closed."""
-        with contextlib.suppress(OSError):  # without the marker the next start scans the logs: slower, but just as correct
+        """Mark the stop as orderly, then release the directory. Call this when every log is closed."""
+        with contextlib.suppress(OSError):  # without the marker the next start scans the logs: slower, but as correct
             _replace(Path(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
         self.reserve.take(self.reserve.wanted)
         self.release()
 
     def release(self) -> None:
-        """Let go without the marker: the next start scans the logs."""
+        """Release the directory without the marker: the next start scans the logs."""
         claim, self._claim = self._claim, None
         if claim is not None:
             _let_go(claim)
 
 
 def _keep_private(path: str) -> None:
-    """Let nobody but the broker's own user read the registry, which has credentials: earlier versions let everybody."""
-    with contextlib.suppress(OSError):  # somebody else's directory is theirs to protect
+    """Restrict the registry, which holds credentials, to the broker's own user: earlier versions let all users read it."""
+    with contextlib.suppress(OSError):  # another user's directory is that user's to protect
         for directory in (Path(path, name) for name in DIRECTORIES):
             for file in directory.iterdir() if directory.exists() else ():
                 file.chmod(0o600)
@@ -138,12 +136,12 @@ def _keep_private(path: str) -> None:
 
 
 def was_killed(path: str) -> bool:
-    """Whether the last life of a data directory that nobody has opened since ended without a stop, and the machine has run on."""
+    """Return whether a data directory's last broker ended without a stop, and the machine has not rebooted since."""
     return not Path(path, CLEAN_SHUTDOWN).exists() and _ran_on(path)
 
 
 def _ran_on(path: str) -> bool:
-    """Whether the machine has not been started again since the logs were last known to be good."""
+    """Return whether the machine has not rebooted since the logs were last verified."""
     with contextlib.suppress(OSError):
         noted = Path(path, BOOT).read_text(errors="replace").strip("\0")
         return bool(boot_id()) and noted == boot_id()
@@ -152,7 +150,7 @@ def _ran_on(path: str) -> bool:
 
 @contextlib.contextmanager
 def hold(path: str) -> Iterator[dict[str, str]]:
-    """Keep brokers away from an existing data directory without changing anything in it; yields what its `meta.properties` say.
+    """Lock an existing data directory without changing it, as a context manager; yield its `meta.properties`.
 
     Raises `DataDirectoryError`.
     """
@@ -175,7 +173,7 @@ def hold(path: str) -> Iterator[dict[str, str]]:
 
 
 def new_id() -> str:
-    """Return a random id as Kafka writes it: 16 bytes, base64 for URLs, no padding, no leading "-"."""
+    """Return a random id in Kafka's form: 16 bytes, base64 for URLs, no padding, no leading "-"."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
@@ -187,7 +185,7 @@ def _take(path: str) -> HeldDirectory:
         if held in _held:
             raise _in_use(path)
         _held.add(held)
-    # Only now: to close any descriptor of the lock's file would release the lock of whoever holds it in this process.
+    # Only after the check: closing any descriptor of the lock file would release this process's lock on it.
     try:
         return HeldDirectory(held, _locked(path))
     except BaseException:
@@ -196,7 +194,7 @@ def _take(path: str) -> HeldDirectory:
 
 
 def _locked(path: str) -> int:
-    """Create the directory if needed, and lock it against other processes."""
+    """Create the directory if needed, and lock it against other processes. Return the lock's descriptor."""
     try:
         os.makedirs(path, exist_ok=True)
         lock = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -211,7 +209,7 @@ def _locked(path: str) -> int:
 
 
 def _let_go(claim: HeldDirectory) -> None:
-    os.close(claim.lock)  # first: the next claim of this process must not meet the descriptor
+    os.close(claim.lock)  # closed first: the next claim of this process must not find the descriptor
     _held.discard(claim.held)
 
 
@@ -237,7 +235,7 @@ def _unusable(path: str, error: OSError) -> DataDirectoryError:
 
 
 def known_of(path: str) -> dict[str, str]:
-    """What the `meta.properties` of a directory say that nobody has taken; empty if there are none. Raises `DataDirectoryError`."""
+    """Return the `meta.properties` of a directory without locking it; empty if there are none. Raises `DataDirectoryError`."""
     try:
         known = _parse(Path(path, META).read_text(errors="replace"))
     except (FileNotFoundError, NotADirectoryError):
@@ -249,18 +247,18 @@ def known_of(path: str) -> dict[str, str]:
 
 
 def has_registry(path: str) -> bool:
-    """Whether a broker by itself has kept its registry in this directory."""
+    """Return whether a lone broker has kept its registry in this directory."""
     return any(Path(path, name).exists() for name in (OLD_REGISTRY, *DIRECTORIES))
 
 
 def node_id_in(known: Mapping[str, str]) -> int | None:
-    """The number of the broker whose `meta.properties` these are."""
+    """Return the node id in `meta.properties`, or None."""
     text = known.get("node.id") or known.get("broker.id")
     return None if text is None else int(text)
 
 
 def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shared: bool) -> dict[str, str]:
-    """Read `meta.properties`, or write it in a new directory; add what an older format lacks."""
+    """Read `meta.properties`, or write it in a new directory; add the properties that an older format lacks."""
     file = Path(path, META)
     data = file.read_bytes() if file.exists() else b""
     known = _parse(data.decode(errors="replace"))
@@ -286,14 +284,14 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
             )
     content = _written(properties, is_shared=is_shared)
     if not known and is_shared:
-        _replace(Path(path, BROKER_EPOCH), NEW)  # first: from then on it cannot be taken for one with records
+        _replace(Path(path, BROKER_EPOCH), NEW)  # written first: from then on the directory cannot be mistaken for one with records
     if content != data:
         _replace(file, content)
     return properties
 
 
 def give_back(path: str, known: Mapping[str, str]) -> None:
-    """Have `meta.properties` say that this is the directory of a broker by itself; `known` are what they say, and it is held.
+    """Rewrite `meta.properties` for a lone broker. `known` are its present properties; the directory is held.
 
     Raises `DataDirectoryError`.
     """
@@ -310,7 +308,7 @@ def give_back(path: str, known: Mapping[str, str]) -> None:
 
 
 def _written(properties: Mapping[str, str], *, is_shared: bool) -> bytes:
-    """The bytes of `meta.properties`."""
+    """Return the bytes of `meta.properties`."""
     said = {**properties, "version": "0"} if is_shared else properties
     lines = (f"{OF_ZOOKEEPER.get(name, name) if is_shared else name}={value}\n" for name, value in said.items())
     content = "".join(lines).encode()
@@ -318,12 +316,12 @@ def _written(properties: Mapping[str, str], *, is_shared: bool) -> bytes:
 
 
 def _sum_line(content: bytes) -> bytes:
-    """The last line of `meta.properties`: a comment for every other reader of properties."""
+    """Return the last line of `meta.properties`: for every other reader of properties it is a comment."""
     return b"#crc32=%08x\n" % crc32(content)
 
 
 def _check_sum(path: str, data: bytes) -> None:
-    """Refuse a file that is not as it was written. Before this directory had a registry of two halves, files had no checksum."""
+    """Raise `DataDirectoryError` if the file was modified. Directories older than the two-part registry have no checksum."""
     if not any(Path(path, name).exists() for name in DIRECTORIES):
         return
     content = b"".join(line for line in data.splitlines(keepends=True) if not line.startswith(b"#crc32"))

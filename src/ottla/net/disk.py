@@ -1,7 +1,7 @@
-"""The real disk: a directory of the file system behind `ottla.ports.Disk`. Knows system calls; knows nothing of logs.
+"""The real disk: a directory of the file system behind `ottla.ports.Disk`. Logs are unknown here.
 
-Files are opened when they are used, and handles not used lately are closed when there are too many: a `RealFile` is a name that can
-be opened again. What takes long (syncs, freeing large files) is left to `ottla.net.workers`.
+Files are opened on use, and handles not used recently are closed when there are too many: a `RealFile` is a name that can be opened
+again. Slow work (syncs, freeing large files) is done by `ottla.net.workers` and `ottla.net.janitor`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 MAX_OPEN_FILES = 512
 LOOKS = 16
-"""At how many open files a newly opened one looks for such as can be closed: where all wait for syncs, it must not look at each."""
+"""The number of open files checked for closing at each open. If all wait for syncs, it must not check each of them."""
 
 MAX_BUFFERS = 1024
-"""The most buffers that one call of writev takes (IOV_MAX)."""
+"""The limit on buffers in one call of writev (IOV_MAX)."""
 
 READ_BYTES = 1 << 20
 
@@ -42,16 +42,16 @@ REMOVED = "it was removed by somebody else"
 FDATASYNC = os.fdatasync
 
 SLOW_BYTES = 8 << 20
-"""A sync of more written bytes than these takes so long that no other one should wait for it."""
+"""The written bytes above which a sync takes so long that no other sync should wait for it."""
 
 PRIVATE = tuple(f"{name}/" for name in DIRECTORIES)
-"""The registry has credentials: nobody but the broker's own user may read it."""
+"""The registry's directories: it holds credentials, so only the broker's own user may read it."""
 LARGE_BYTES = 4 << 20
-"""Freeing a file of this size or more takes so long that the janitor does it."""
+"""The size, in bytes, from which freeing a file takes so long that the janitor does it."""
 
 
 class RealFile:
-    """One file. Its handle may be closed behind the scenes and is opened again when needed, unless the file was removed."""
+    """One file. Its handle may be closed behind the scenes, and is opened again when needed, unless the file was removed."""
 
     __slots__ = (
         "__weakref__",
@@ -89,7 +89,7 @@ class RealFile:
         self._is_new = is_new
         self._directory: RealDirectory | None = None
         self._asked = 0
-        self._written = 1  # a killed process may have written to it before, and the page cache holds that still
+        self._written = 1  # an earlier, killed process may have left writes in the page cache only
         self._synced = self._syncing = 0
         self._size_synced = size
         self._failure: str | None = None
@@ -99,7 +99,7 @@ class RealFile:
         self.close()
 
     def fileno(self) -> int:
-        """The handle, valid until control returns to the caller: ask again for each system call."""
+        """Return the handle. It is valid until control returns to the caller: call again for each system call."""
         self.recent = True
         return self._fd if self._fd >= 0 else self._reopen()
 
@@ -123,7 +123,7 @@ class RealFile:
         return start
 
     def _append_rest(self, fd: int, buffers: Sequence[Buffer], start: int, written: int, wanted: int) -> None:
-        """Go on after a short write: the kernel makes one when it is interrupted or the disk is nearly full."""
+        """Continue after a short write, which the kernel makes when it is interrupted or the disk is nearly full."""
         while written < wanted:
             rest, skipped = [], 0
             for buffer in buffers:
@@ -148,7 +148,7 @@ class RealFile:
 
     def write(self, position: int, data: Buffer) -> None:
         fd = self.fileno()
-        self._written += 1  # part of a refused write may be there
+        self._written += 1  # a refused write may be partly done
         try:
             view, at = memoryview(data), 0
             while at < len(view):
@@ -179,8 +179,8 @@ class RealFile:
     def sync(self) -> None:
         """Sync the contents, and the file's name if it may be new.
 
-        After a failed sync all later ones fail: nobody knows what is durable. A refusal before anything was synced (no handle, or
-        the file was removed) does not count.
+        After a failed sync all later ones fail, because the durable state is unknown. A refusal before any sync (no handle, or the
+        file was removed) does not count.
         """
         if self._pins:
             self._sync()
@@ -192,7 +192,7 @@ class RealFile:
             self.unpin()
 
     def _sync(self) -> None:
-        with self._lock:  # the kernel says once that pages could not be written, and to one of those who ask at the same time
+        with self._lock:  # the kernel reports unwritable pages once, to one of the concurrent callers
             self._sync_alone()
 
     def _sync_alone(self) -> None:
@@ -203,7 +203,7 @@ class RealFile:
             if written != self._synced:
                 self._system.fdatasync(self._fd)
                 if not self._is_leaving and not self._system.fstat(self._fd).st_nlink:
-                    raise SyncFailed(self.path, REMOVED)  # nobody would ever find what was written
+                    raise SyncFailed(self.path, REMOVED)  # written data without a name is unreachable
             if self._directory is not None:
                 self._directory.sync_for(self._asked)
                 self._is_new = False
@@ -217,13 +217,13 @@ class RealFile:
 
     @property
     def is_slow(self) -> bool:
-        """Return whether more than `SLOW_BYTES` were written since the last sync."""
+        """Return whether so much was written since the last sync that the next one takes long."""
         return self.size - self._size_synced > SLOW_BYTES
 
     def begin_sync(self) -> int:
-        """Return the handle, where written bytes alone are to be synced, by nobody else now; otherwise -1.
+        """Return the handle if only written bytes need a sync, and no other sync of the file runs; otherwise -1.
 
-        A test may stand in for the system: then it is -1, too.
+        A test's replacement of the system also gets -1.
         """
         if self._system.fdatasync is not FDATASYNC or not self._lock.acquire(blocking=False):
             return -1
@@ -235,7 +235,7 @@ class RealFile:
         return self._fd
 
     def end_sync(self, outcome: int) -> None:
-        """Note how the sync went that was begun. Raises `SyncFailed`, and all later ones fail then."""
+        """Process the outcome of a sync by handle. Raises `SyncFailed`, after which all later syncs fail."""
         try:
             if not outcome or (outcome == NAMELESS and self._is_leaving):
                 self._synced = self._syncing
@@ -246,7 +246,7 @@ class RealFile:
             self._lock.release()
 
     def close(self) -> None:
-        """Close the handle, or have the sync in progress close it when done; the next use opens it again."""
+        """Close the handle, or let the sync in progress close it when done; the next use opens it again."""
         if self._pins:
             self._closing = True
             return
@@ -255,16 +255,16 @@ class RealFile:
             self._disk.close_handle(fd, is_last=self._is_gone and self.size >= LARGE_BYTES)
 
     def leaves(self) -> None:
-        """Note that the name is about to be taken away on purpose."""
+        """Note that the name is about to be removed on purpose."""
         self._is_leaving = True
 
     def is_removed(self) -> bool:
-        """Note that the name is gone: the file can be read while its handle is open. Returns whether it is."""
+        """Note that the name is gone: the file can be read while its handle is open. Return whether it is open."""
         self._is_gone = self._is_leaving = True
         return self.is_open
 
     def pin(self) -> None:
-        """Keep open what a sync needs, for another thread is about to make it. Raises `StorageFailed`, and then keeps nothing."""
+        """Keep open all handles of a sync by another thread. Raises `StorageFailed`, and then keeps none."""
         if self._is_gone:
             raise StorageFailed(self.path, DELETED)
         self.fileno()
@@ -304,8 +304,8 @@ class RealFile:
 class RealDisk:
     """The directory `root` as a `Disk`.
 
-    `post` hands a call to the broker's thread (`loop.call_soon_threadsafe`). About `max_open_files` files are kept open. `system`
-    makes the system calls. The `reserve` is lent to what must be written though the disk is full.
+    `post` passes a call to the broker's thread (`loop.call_soon_threadsafe`). About `max_open_files` files are kept open. `system`
+    makes the system calls. The `reserve` supplies room for required writes on a full disk.
     """
 
     def __init__(
@@ -402,7 +402,7 @@ class RealDisk:
             self.sync_dir(parent(path))
 
     def remove(self, path: str) -> None:
-        """Remove a file. Freeing a large one takes long: the janitor does it once nobody reads it."""
+        """Remove a file. The janitor frees a large one, which takes long, once no reader has it open."""
         file = self._leaving(path)
         self._remove(path, is_read=file is not None and file.is_open)
         self._let_go([self._by_path.pop(path, None)])
@@ -484,7 +484,7 @@ class RealDisk:
             self.system.close(fd)
 
     def retaking(self, call: Callable[[], T]) -> T:
-        """Call again what the reserve was lent for, and take back what that leaves."""
+        """Repeat a call after the reserve was lent to it, and take back the rest."""
         try:
             return call()
         finally:
@@ -517,7 +517,7 @@ class RealDisk:
         self._worker.sync(asked, done, is_urgent=any(isinstance(file, RealFile) for file in asked))
 
     def close(self) -> None:
-        """Finish what was asked for, then stop the threads."""
+        """Finish all requests, then stop the threads."""
         self._worker.stop()
         self._janitor.stop()
 
@@ -537,7 +537,7 @@ class RealDisk:
             self.system.close(fd)
 
     def keep(self, file: RealFile) -> None:
-        """Count a newly opened handle, and close others that were not used lately if there are too many."""
+        """Count a newly opened handle, and close others not used recently if there are too many."""
         opened = self._open
         opened.append(weakref.ref(file))
         for _ in range(LOOKS):
@@ -554,23 +554,23 @@ class RealDisk:
                 old.close()
 
     def _leaving(self, path: str) -> RealFile | None:
-        """The file of this name, if anybody has it open: it is told that the name is taken away."""
+        """Return the known file of this name, or None, after noting that the name is about to be removed."""
         file = self._by_path.get(path)
         if file is not None:
             file.leaves()
         return file
 
     def _forget(self, path: str) -> Sequence[RealFile]:
-        """Forget the files at or below `path`: whatever has these names next is another file. Returns those forgotten."""
+        """Remove and return the known files at or below `path`: a later file of these names is another one."""
         file = self._by_path.pop(path, None)
         if file is not None:
             return [file]
         names = at_or_below(list(self._by_path), path)
-        return [file for name in names if (file := self._by_path.pop(name, None)) is not None]  # collected meanwhile: None
+        return [file for name in names if (file := self._by_path.pop(name, None)) is not None]  # None if collected meanwhile
 
     @staticmethod
     def _let_go(files: Iterable[RealFile | None]) -> frozenset[str]:
-        """Tell these files that their names are gone; returns the names of those that may still be read."""
+        """Note that the names of these files are gone; return the names of files that may still be read."""
         return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.is_removed())
 
     def _full(self, path: str) -> str:
@@ -583,7 +583,7 @@ class RealDisk:
             raise failed(path, failure) from failure
 
     def _rename(self, path: str, to: str) -> None:
-        """Rename; the file that had the name `to` is gone."""
+        """Rename; a file that had the name `to` is gone."""
         self._leaving(to)
         try:
             self.system.replace(self._full(path), self._full(to))
@@ -593,7 +593,7 @@ class RealDisk:
 
 
 def _own(file: Syncable) -> RealFile | RealDirectory:
-    """Refuse what this disk did not give out: its sync would be promised and not made."""
+    """Raise TypeError for a file of another disk: its sync would be promised and not made."""
     if not isinstance(file, RealFile | RealDirectory):
         raise TypeError(f"{file!r} is not of this disk")
     return file

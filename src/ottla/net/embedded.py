@@ -1,4 +1,4 @@
-"""A whole broker inside the calling process, on a thread of its own: for tests, notebooks and small programs."""
+"""A whole broker inside the calling process, on its own thread: for tests, notebooks and small programs."""
 
 from __future__ import annotations
 
@@ -28,33 +28,34 @@ if TYPE_CHECKING:
 MOST_PORT = 65_535
 
 IN_CLUSTER = {"controlled.shutdown.retry.backoff.ms": "200"}
-"""The last broker of a cluster asks others to lead in its place though there are none: a program does not wait for that."""
+"""The settings of an embedded broker in a cluster. The last one to stop finds no other leader, and must not retry for long."""
 
 
 class Broker:
-    """A Kafka broker in this process, started by `with`: on a free port and in a temporary directory, unless told otherwise.
+    """A Kafka broker in this process, started by `with`: by default on a free port and in a temporary directory.
 
         with ottla.Broker() as broker:
             producer = SomeKafkaClient(broker.address)
 
-    A `data_dir` is kept after the end. `release`, such as "0.9.0", makes the broker answer as that release of Apache Kafka, with
-    its versions, errors and defaults. `assignors` of consumer groups are names, or objects of your own (`coord.consumer.assign`).
-    Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`). Raises `SettingError` where a
-    setting, a release or an assignor is unknown or refused.
+    A given `data_dir` is kept after the end. `release`, such as "0.9.0", makes the broker behave as that release of Apache Kafka,
+    with its versions, errors and defaults. `assignors` of consumer groups are names, or your own objects (`coord.consumer.assign`).
+    Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`). Raises `SettingError` for a
+    setting, a release or an assignor that is unknown or refused.
 
-    With `users` (passwords by name) clients log in by PLAIN; with `tls` they speak TLS to a certificate that is made for this
-    broker alone (it needs `pip install 'ottla[testing]'`), whose authority's is `ca_file`. `client_settings` says it to clients:
+    With `users` (passwords by name) clients log in by PLAIN. With `tls` they use TLS, with a certificate made for this broker alone
+    (`pip install 'ottla[testing]'`); `ca_file` is its authority's certificate. `client_settings` returns the matching client
+    settings:
 
         with ottla.Broker(users={"alice": "secret"}, tls=True) as broker, ottla.Producer(**broker.client_settings()) as producer:
 
-    With `zookeeper_connect="host:port/path"` and a `node_id` it is one of a cluster.
+    With `zookeeper_connect="host:port/path"` and a `node_id` the broker joins a cluster.
 
     Starting raises `DataDirectoryError` or `CannotListen`, and in a cluster `NotAMember`. A bug in Ottla that could lose data later
     ends the broker: `address`, `restart()`, `stop()` and the end of the `with` then raise `BrokerFailed`, whose cause is the
     exception.
 
-    The garbage collector stays as the process has it. With Python's own settings a request that names very many things may have it
-    stop everybody for a tenth of a second: `gc.freeze()` and a higher `gc.set_threshold` spare that, as `ottla serve` does.
+    The garbage collector keeps the process's settings. With Python's defaults, a request with very many names may stop the process
+    for a tenth of a second. `gc.freeze()` and a higher `gc.set_threshold` avoid that, as `ottla serve` does.
     """
 
     def __init__(
@@ -92,12 +93,12 @@ class Broker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: Running | None = None
         self._turn = threading.RLock()
-        """Held while the broker starts or stops, whichever thread asks for it."""
+        """Held while the broker starts or stops, whichever thread does it."""
         self._process = os.getpid()
 
     @property
     def address(self) -> str:
-        """Where clients reach the broker, as "host:port" for `bootstrap_servers`. Raises `RuntimeError` while it is not running."""
+        """Return the broker's address, "host:port" for `bootstrap_servers`. Raises `RuntimeError` while it is not running."""
         running = self._running
         if running is None:
             raise RuntimeError("The broker is not running: use it in a with statement, or call start() first.")
@@ -106,13 +107,13 @@ class Broker:
 
     @property
     def ca_file(self) -> str | None:
-        """The file of the certificate to trust, in PEM, while a broker with `tls` runs."""
+        """Return the path of the CA certificate to trust (PEM) while a broker with `tls` runs, else None."""
         return self._guard.ca_file
 
     def client_settings(self, words: str = "ottla", *, user: str | None = None) -> dict[str, Any]:
-        """What a client needs to reach this broker as one of `users` (the first): addresses, certificates, login.
+        """Return a client's settings for this broker as one of `users` (None: the first): addresses, certificates, login.
 
-        `words` says whose names of settings: those of Ottla's clients, or confluent (also other clients with librdkafka),
+        `words` selects the client whose setting names are used: ottla, confluent (also other clients with librdkafka),
         kafka-python, aiokafka, java, or spark, whose options begin with `kafka.`. Raises `ValueError` for unknown words or users,
         and as `address`.
         """
@@ -120,17 +121,17 @@ class Broker:
 
     @property
     def unexpected(self) -> int:
-        """How many requests since the start were refused because of a bug in Ottla; each is in the log."""
+        """Return the number of requests since the start that were refused because of a bug in Ottla; each is in the log."""
         running = self._running
         return 0 if running is None else running.server.door.unexpected
 
     @property
     def data_dir(self) -> str | None:
-        """The data directory while the broker runs."""
+        """Return the data directory while the broker runs; a temporary one is None at other times."""
         return self._data_dir
 
     def start(self) -> Self:
-        """Start; return once requests are answered. Raises `RuntimeError` in a forked child, where it cannot run."""
+        """Start the broker; return once it serves requests. Raises `RuntimeError` in a forked child, where it cannot run."""
         if self._is_forked:
             raise RuntimeError("The broker belongs to the process that made it: make another one in a forked child.")
         with self._turn:
@@ -155,13 +156,13 @@ class Broker:
 
     @property
     def _is_forked(self) -> bool:
-        """Return whether this process is a forked child of the broker's: the thread and the files are the parent's."""
+        """Return whether this process is a forked child: the broker's thread and files belong to its parent."""
         return os.getpid() != self._process
 
     def stop(self) -> None:
-        """Stop cleanly; a temporary data directory is removed. Raises `BrokerFailed` if a bug had ended the broker before.
+        """Stop cleanly, and remove a temporary data directory. Raises `BrokerFailed` if a bug ended the broker before.
 
-        A forked child leaves the broker to its parent.
+        In a forked child, do nothing: the broker belongs to the parent.
         """
         if self._is_forked:
             return

@@ -1,7 +1,6 @@
-"""Users and certificates of a broker inside the calling process, and how clients of many kinds are told of them.
+"""The users and certificates of an embedded broker, and the matching settings of many clients.
 
-Certificates are made on the fly, for tests: their authority is trusted by nobody but who is given `ca_file`. Knows settings; knows
-no broker that runs.
+Certificates are made on the fly, for tests: only clients with `ca_file` trust their authority. Running brokers are unknown here.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """How a client reaches a broker. Without a user there is no login, without an authority's file no TLS."""
+    """A client's access to a broker. Without a user there is no login, without a CA file no TLS."""
 
     address: str
     protocol: str
@@ -33,7 +32,10 @@ class Admitted:
 
 
 class Gatekeeper:
-    """`users` are passwords by name, for logins by PLAIN; `tls` has certificates made at `begin`, which `end` removes."""
+    """The access control of an embedded broker.
+
+    `users` are passwords by name, for SASL/PLAIN. With `tls`, `settings` creates certificates, which `end` removes.
+    """
 
     def __init__(self, users: Mapping[str, str] | None, *, tls: bool) -> None:
         self._users, self._tls = _checked(users), tls
@@ -41,18 +43,18 @@ class Gatekeeper:
 
     @property
     def security(self) -> SecurityProtocol | None:
-        """None: whatever settings say."""
+        """Return the security protocol; None leaves it to the settings."""
         if not self._users and not self._tls:
             return None
         return SecurityProtocol.find("_".join(["SASL"] * bool(self._users) + ["SSL" if self._tls else "PLAINTEXT"]))
 
     @property
     def ca_file(self) -> str | None:
-        """The authority's certificate while there is one."""
+        """Return the path of the CA certificate, or None while there is none."""
         return None if self._directory is None else str(self._directory / "ca.pem")
 
     def settings(self, host: str) -> dict[str, str]:
-        """What a broker at `host` needs. Raises `SettingError` where certificates cannot be made."""
+        """Return the security settings of a broker at `host`. Raises `SettingError` if certificates cannot be made."""
         made: dict[str, str] = {}
         if self.security is not None and self._users:
             prefix = f"listener.name.{self.security.value.lower()}"
@@ -72,7 +74,7 @@ class Gatekeeper:
             shutil.rmtree(directory, ignore_errors=True)
 
     def client_settings(self, address: str, words: str, user: str | None) -> dict[str, Any]:
-        """See `Broker.client_settings`."""
+        """Return a client's settings; see `Broker.client_settings`."""
         if words not in WORDS:
             raise ValueError(f"There are no settings in the words of {words!r}: choose {', '.join(WORDS)}.")
         if user is not None and user not in self._users:

@@ -1,7 +1,7 @@
-"""Connections that are becoming secure: so many at a time, each for so long, and their arithmetic on a thread of its own.
+"""The TLS handshakes of new connections: limited in number and time, with their computations on a separate thread.
 
-A signature takes longer than a hundred requests, so it is not made on the broker's thread. Nothing but the socket is kept for who
-does not go on; where too many are under way, the one that began first gives way. Knows no messages.
+A signature takes longer than a hundred requests, so it is not computed on the broker's thread. A stalled handshake costs only its
+socket; at the limit, the oldest one is closed. Messages are unknown here.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contextlib import suppress
 log = logging.getLogger("ottla.net")
 
 HANDSHAKE_S = 30
-"""Whoever is not secure by then is closed. There is no setting of Kafka's for it."""
+"""The longest handshake, in s. Kafka has no setting for it."""
 
 MOST = 1000
-"""Handshakes under way at a time."""
+"""The limit on handshakes at a time."""
 
 Secured = Callable[[ssl.SSLSocket], None]
 Gone = Callable[[], None]
 
 
 class Handshake:
-    """One handshake. `secured(socket)` takes over the socket, or raises ValueError; `gone()` is called if it comes to nothing."""
+    """One handshake. `secured(socket)` takes over the socket, or raises ValueError; `gone()` is called after a failure."""
 
     __slots__ = ("began_s", "busy", "closed", "gone", "host", "secured", "socket")
 
@@ -38,12 +38,12 @@ class Handshake:
         self.secured = secured
         self.gone = gone
         self.busy = False
-        """Whether the thread is at it: nobody else touches the socket then."""
+        """Whether the thread uses the socket: no other code touches it then."""
         self.closed = False
 
 
 class Handshakes:
-    """Those of all listeners of a broker."""
+    """The handshakes of all listeners of a broker."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -51,10 +51,10 @@ class Handshakes:
         self._thread: ThreadPoolExecutor | None = None
 
     def begin(self, peer: socket.socket, host: str, context: ssl.SSLContext, secured: Secured, gone: Gone) -> None:
-        """Make a connection secure that was just taken in."""
+        """Begin the TLS handshake of an accepted connection."""
         try:
             secure = context.wrap_socket(peer, server_side=True, do_handshake_on_connect=False)
-        except (OSError, ValueError):  # its peer was gone before it was taken in
+        except (OSError, ValueError):  # the peer was gone before
             peer.close()
             gone()
             return
@@ -68,20 +68,20 @@ class Handshakes:
             self._give_up(oldest, "others want to connect, and too many handshakes are under way")
 
     def look(self) -> None:
-        """Give up those that take too long: once a second or so."""
+        """Close handshakes that take too long. Call this about every second."""
         late_s = self._loop.time() - HANDSHAKE_S
         for one in [each for each in self._under_way if each.began_s < late_s]:
             self._give_up(one, f"it took longer than {HANDSHAKE_S} s")
 
     def close(self) -> None:
-        """Give up all; the thread ends."""
+        """Close all handshakes; the thread ends."""
         for one in tuple(self._under_way):
             self._end(one)
         if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)
 
     def _step(self, one: Handshake) -> None:
-        """There is something to read, or room to write."""
+        """Continue a handshake: its socket is readable or writable."""
         assert self._thread is not None
         self._loop.remove_reader(one.socket)
         self._loop.remove_writer(one.socket)
@@ -89,13 +89,13 @@ class Handshakes:
         self._thread.submit(self._work, one)
 
     def _work(self, one: Handshake) -> None:
-        """On the thread: go on as far as the peer's bytes reach."""
+        """Continue a handshake as far as the peer's bytes reach. Runs on the thread."""
         error: OSError | None = None
         try:
             one.socket.do_handshake()
         except OSError as refused:
             error = refused
-        with suppress(RuntimeError):  # the loop is closed: nobody waits
+        with suppress(RuntimeError):  # the loop is closed: no code waits
             self._loop.call_soon_threadsafe(self._stepped, one, error)
 
     def _stepped(self, one: Handshake, error: OSError | None) -> None:
@@ -135,7 +135,7 @@ class Handshakes:
 
 
 def why(error: OSError) -> str:
-    """Why a handshake failed, in a few words."""
+    """Return why a handshake failed, in a few words."""
     if isinstance(error, ssl.SSLError) and error.reason:
         told = getattr(error, "verify_message", "") or error.reason.replace("_", " ").lower()
         return "it speaks no TLS" if error.reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER") else told

@@ -1,4 +1,4 @@
-"""The thread that frees the disk space of deleted files. Knows paths and handles; knows nothing of their contents.
+"""The thread that frees the disk space of deleted files. It works on paths and handles; file contents are unknown here.
 
 Freeing gigabytes in one system call keeps a processor and the file system's journal busy for longer than a request may wait. So a
 large file is unlinked first and then truncated piece by piece, with a pause after each piece as long as the piece took. A deleted
@@ -22,11 +22,11 @@ from ottla.net.workers import Post, Worker
 log = logging.getLogger("ottla.net")
 
 PIECE_BYTES = 2 << 20
-"""Freed at once, in a fraction of a millisecond. Smaller files are simply unlinked."""
+"""The bytes freed at once, in a fraction of a millisecond. Smaller files are only unlinked."""
 
 
 class Removal:
-    """A file to be removed. Its directory may be renamed before that."""
+    """A file to remove. Its directory may be renamed before that."""
 
     __slots__ = ("directory", "name")
 
@@ -36,7 +36,7 @@ class Removal:
 
 
 class Janitor(Worker):
-    """Removes files and directories in the background, one after the other."""
+    """The thread that removes files and directories in the background, one by one."""
 
     def __init__(self, post: Post) -> None:
         super().__init__("ottla-janitor", post)
@@ -46,7 +46,7 @@ class Janitor(Worker):
         self._no_pauses = threading.Event()
 
     def stop(self) -> None:
-        """Finish everything that was asked for, without pauses."""
+        """Finish all requested removals, without pauses."""
         self._no_pauses.set()
         super().stop()
 
@@ -55,7 +55,7 @@ class Janitor(Worker):
         self._ask(partial(self._free, fd))
 
     def remove(self, path: str) -> None:
-        """Remove, in the background, a file that nobody reads. A failure is logged, and the file stays."""
+        """Remove, in the background, a file that no reader has open. A failure is logged, and the file stays."""
         directory, _, name = path.rpartition("/")
         removal = Removal(directory, name)
         with self._names:
@@ -63,7 +63,7 @@ class Janitor(Worker):
         self._ask(partial(self._remove, removal))
 
     def moved(self, path: str, to: str) -> None:
-        """Note that a directory was renamed: files to be removed from it are found under the new name."""
+        """Note that a directory was renamed: its pending removals use the new name."""
         with self._names:
             removals = self._removals.pop(path, None)
             if removals:
@@ -72,7 +72,7 @@ class Janitor(Worker):
                     removal.directory = to
 
     def remove_tree(self, path: str, held: Collection[str]) -> None:
-        """Remove a directory in the background; the files `held` may still be read. What cannot be removed is logged and stays."""
+        """Remove a directory in the background; files in `held` may still be read. Files that cannot be removed are logged."""
         self._ask(partial(self._remove_tree, path, held))
 
     def _ask(self, call: Callable[[], object]) -> None:
@@ -119,7 +119,7 @@ class Janitor(Worker):
     def _free(self, fd: int) -> None:
         try:
             found = os.fstat(fd)
-            size = found.st_size if not found.st_nlink else 0  # it still has another name: somebody keeps it
+            size = found.st_size if not found.st_nlink else 0  # otherwise another hard link keeps the data
             while size > PIECE_BYTES:
                 began = time.perf_counter()
                 size -= PIECE_BYTES

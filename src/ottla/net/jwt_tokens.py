@@ -1,4 +1,4 @@
-"""Tokens that are signed (RFC 7515), judged by keys at hand and by rules. Needs PyJWT, the extra `oauth`."""
+"""The verification of signed tokens (RFC 7515) by available keys and rules. Needs PyJWT, the extra `oauth`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.sasl.oauthbearer import BadToken, BearerToken
 
 MISSING: Final = "OAUTHBEARER with signed tokens needs PyJWT and cryptography: pip install 'ottla[oauth]'."
 MOST_TRIED: Final = 8
-"""Keys that are tried for a token which names none."""
+"""The limit on keys tried for a token that names none."""
 
 
 def check_installed() -> None:
-    """Raises `SettingError` where what checks signatures is not installed."""
+    """Raise `SettingError` if the libraries for signatures are not installed."""
     try:
         import cryptography
         import jwt
@@ -26,7 +26,7 @@ def check_installed() -> None:
 
 
 class SignedTokens:
-    """Judges tokens: a signature of a key that is known, by an algorithm that is this key's, and what the rules ask for."""
+    """A validator of tokens: it requires a signature of a known key, by an algorithm of this key, and checks the rules."""
 
     def __init__(self, rules: BearerRules, keys: Keys) -> None:
         self._rules = rules
@@ -45,7 +45,7 @@ class SignedTokens:
         return self._rules.judge(parts.claims, wall_ms)
 
     def _is_signed(self, token: str, algorithm: str, key_id: str | None) -> bool:
-        """The algorithm comes with the token, and counts only where it is one of the key's own."""
+        """Return whether a known key has signed the token. The token's algorithm counts only if it is one of the key's own."""
         from jwt import PyJWS
         from jwt.exceptions import PyJWTError
 

@@ -1,6 +1,6 @@
-"""Contexts of Kerberos by the system's library. Needs python-gssapi, the extra `gssapi`.
+"""Kerberos contexts of the system's library. Needs python-gssapi, the extra `gssapi`.
 
-Tickets and keys come from a keytab, or for clients from the cache of `kinit`. No password is ever asked for.
+Tickets and keys come from a keytab, or for clients from the cache of `kinit`. No password is ever requested.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MISSING: Final = "GSSAPI needs the library of Kerberos and python-gssapi: pip in
 
 
 def check_installed() -> None:
-    """Raises `SettingError` where the library, or what calls it, is not installed."""
+    """Raise `SettingError` if the library or python-gssapi is not installed."""
     try:
         import gssapi
     except (ImportError, OSError):
@@ -29,19 +29,19 @@ def check_installed() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Keytab:
-    """A file of keys, and which principal's of them is meant; without one any of them."""
+    """A file of keys, and the principal whose key to use; None means any."""
 
     path: str
     principal: str | None = None
 
     def check(self, setting: str) -> None:
-        """Raises `SettingError` if it can't be read."""
+        """Raise `SettingError` if the file is unreadable."""
         if not os.access(self.path, os.R_OK):
             raise SettingError(f"{setting}: the keytab {self.path} can't be read: create it with ktutil or kadmin, for this user.")
 
 
 class GssContext:
-    """One side of a context. `make` makes the library's: this happens with the first step, where it may fail like any other."""
+    """One side of a security context. `make` creates the library's context at the first step, where it may fail as any step."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -71,7 +71,7 @@ class GssContext:
 
 
 def acceptor(keytab: Keytab) -> GssContext:
-    """A broker's side."""
+    """Return a broker's side of a context."""
 
     def make() -> Any:
         from gssapi import Credentials, SecurityContext
@@ -84,7 +84,7 @@ def acceptor(keytab: Keytab) -> GssContext:
 
 
 def initiator(service: str, host: str, keytab: Keytab | None = None) -> GssContext:
-    """A client's side, for a service on a host: with its keytab, or with the tickets that `kinit` has fetched."""
+    """Return a client's side, for a service on a host: with its keytab, or with the tickets of `kinit`."""
 
     def make() -> Any:
         from gssapi import Credentials, Name, NameType, RequirementFlag, SecurityContext
@@ -105,7 +105,7 @@ def _name(keytab: Keytab) -> Any:
 
 
 def _said(call: Callable[[], T]) -> T:
-    """What a call of the library comes to. Raises `SecurityFailed`."""
+    """Return the result of a library call. Raises `SecurityFailed`."""
     from gssapi.raw import GSSError
 
     try:

@@ -1,7 +1,7 @@
-"""Syncs files one after the other while Python's other threads run on: one source, which Cython compiles where it can.
+"""The sync of several files while Python's other threads run: one source, which Cython compiles if available.
 
-Knows handles of open files, and nothing of what they are. To call `os.fdatasync` for each is to let go of Python's lock each time,
-and to wait for whoever has it then. Types: `kernel_sync.pyi`.
+It works on handles of open files. Calling `os.fdatasync` for each would release Python's lock each time, and then wait for its
+holder. Types: `kernel_sync.pyi`.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ else:
 
 
 def sync_each(handles: cython.int[::1], outcomes: cython.int[::1]) -> int:
-    """Sync what these files hold, in their order; the shortest of these syncs in nanoseconds, 0 of none.
+    """Sync these files in order. Return the shortest sync in ns, 0 for no files.
 
-    `outcomes` has as much room, and gets for each 0, the `errno` of its failure, or `NAMELESS` where the file has no name left.
+    `outcomes` has the same length, and receives for each file 0, the `errno` of its failure, or `NAMELESS` if the file has no name
+    left.
     """
     at: cython.Py_ssize_t
     count: cython.Py_ssize_t = len(handles)

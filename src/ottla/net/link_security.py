@@ -1,6 +1,6 @@
-"""How this broker proves itself to others: the settings of its listener for brokers, as those of a client.
+"""The client security of links to other brokers, from the settings of the inter-broker listener.
 
-Knows settings; reads files through `ottla.net.client.security`, and opens no connection.
+Files are read by `ottla.net.client.security`; no connection is opened here.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ TAKEN = frozenset(each.name for each in fields(SecureSettings)) - {
     "sasl_mechanism",
     "ssl_cipher_suites",
 }
-"""Settings that mean the same for a client and for this broker as one. It takes any cipher that another broker wants."""
+"""The settings that mean the same for a client and for this broker as one. It accepts any cipher of another broker."""
 TOKENS = "sasl_oauthbearer_"
 SERVICE = "sasl_kerberos_service_name"
 
 
 def as_client(settings: BrokerSettings) -> SecureSettings:
-    """What secures connections to other brokers. Raises `SettingError`."""
+    """Return the security settings of connections to other brokers. Raises `SettingError`."""
     listener = settings.inter_broker_listener
     protocol = settings.security_of(listener)
     if protocol is None:
@@ -58,10 +58,10 @@ def _applies(name: str, value: str, protocol: SecurityProtocol, mechanism: str) 
 
 
 class LinkSecurity:
-    """`found` is what secures the next connection, None where nothing does: made again when settings or files have changed.
+    """The security of links, rebuilt when settings or files have changed.
 
-    What cannot be used is refused while settings are changed, and changes nothing when a file has been. Raises `SettingError` if
-    it cannot be made at first.
+    Unusable settings are refused when they are set; an unusable file changes nothing. Raises `SettingError` if the first build
+    fails.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -70,12 +70,12 @@ class LinkSecurity:
         self._found = Security.of(self._given)
 
     def follow(self, settings: SettingsInForce) -> None:
-        """Heed what is set while the broker runs."""
+        """Apply settings that change while the broker runs."""
         settings.checks.append(self._check)
         settings.told.append(lambda: self._change(as_client(settings.value)))
 
     def found(self) -> Security | None:
-        """What secures a connection that is made now."""
+        """Return the security of the next connection; None for plain connections without SASL."""
         if self._given.uses_tls and stamps_of(self._given.tls_settings()) != self._stamps:
             self._change(self._given)
         return self._found

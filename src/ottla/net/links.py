@@ -1,6 +1,7 @@
-"""Links to other brokers over asyncio: `ottla.ports.Links`, with the security of the listener at which brokers reach each other.
+"""The links to other brokers over asyncio: `ottla.ports.Links`, with the security of the inter-broker listener.
 
-Knows connections and logins; knows nothing of what requests mean. Answers reach the broker as the completions of its disk do.
+The module opens and authenticates connections; the meaning of requests is unknown here. Answers reach the broker as its disk's
+completions do.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ log = logging.getLogger("ottla.net")
 
 Answered = Callable[[memoryview | None], None]
 Tell = Callable[[Callable[[], None]], None]
-"""Has something called on the broker's thread, as a completion."""
+"""A function that runs a call on the broker's thread, as a completion."""
 
 SETUP_MS = 10_000
-"""No connection takes longer to be made, whatever time its first request has."""
+"""The longest setup of a connection, in ms, whatever the timeout of its first request."""
 RELEASE = "3.9"
-"""Brokers do not ask each other for versions, except for those of logins."""
+"""The release whose versions brokers use with each other: they request ApiVersions only for SASL."""
 
 
 class BrokerLinks:
-    """The links of one broker. Raises `SettingError` where the settings of its listener for brokers cannot be used."""
+    """The links of one broker. Raises `SettingError` if the settings of its inter-broker listener are unusable."""
 
     def __init__(self, node_id: int, settings: BrokerSettings, tell: Tell) -> None:
         self._client_id = f"broker-{node_id}"
@@ -38,7 +39,7 @@ class BrokerLinks:
         self._tell = tell
 
     def follow(self, settings: SettingsInForce) -> None:
-        """Heed what is set while the broker runs."""
+        """Apply settings that change while the broker runs."""
         self._security.follow(settings)
 
     def open(self, host: str, port: int, receive_buffer_bytes: int) -> PeerLink:
@@ -54,7 +55,7 @@ class BrokerLinks:
 
 
 class Pending:
-    """A request that was not answered yet."""
+    """A request without an answer so far."""
 
     __slots__ = ("answered", "frame", "timer")
 
@@ -65,7 +66,7 @@ class Pending:
 
 
 class PeerLink:
-    """Requests to one broker, in order, over a connection that is made when it is needed."""
+    """Requests to one broker, in order, over a connection that is opened when needed."""
 
     def __init__(self, host: str, port: int, connect: Callable[[str, int], Any], tell: Tell) -> None:
         self._host, self._port = host, port
@@ -75,7 +76,7 @@ class PeerLink:
         self._link: Link | None = None
         self._opening: asyncio.Task[None] | None = None
         self._waiting: list[Pending] = []
-        """Requests that wait for a connection."""
+        """The requests that wait for a connection."""
         self._was_reached = True
 
     def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Answered) -> None:
@@ -91,7 +92,7 @@ class PeerLink:
     async def _open(self) -> None:
         try:
             link = await self._connect(self._host, self._port)
-        except (KafkaError, UnicodeError) as error:  # the latter of a name that can be none of a host
+        except (KafkaError, UnicodeError) as error:  # the latter for an impossible host name
             self._opening = None
             self._not_reached(error)
             return
@@ -104,7 +105,7 @@ class PeerLink:
             self._pass_on(link, request)
 
     def _not_reached(self, error: Exception) -> None:
-        """Say so once, until it is reached again: who asks tries again after a rest."""
+        """Log the first failure until the broker is reached again, and fail the waiting requests: callers retry after a pause."""
         log.log(logging.WARNING if self._was_reached else logging.DEBUG, "another broker is not reached: %s", error)
         self._was_reached = False
         waiting, self._waiting = self._waiting, []
@@ -128,7 +129,7 @@ class PeerLink:
             self._tell(partial(answered, frame))
 
     def _too_late(self, request: Pending) -> None:
-        """A broker answers in order: whatever follows would be late, too, so the connection ends."""
+        """Fail a late request and close the connection: a broker answers in order, so later answers would be late, too."""
         log.info("the broker at %s:%d gave no answer in time: its connection is made anew", self._host, self._port)
         self._end(request, None)
         if self._link is not None:

@@ -1,8 +1,7 @@
-"""How Ottla logs: one readable line per event, or one JSON object for programs; lines that repeat are counted.
+"""The log output of Ottla: one readable line per event, or one JSON object for programs; repeated lines are counted.
 
-A peer or a full disk can cause the same line again and again. A record logged with `extra={"cause": "<key>"}` is let through once
-per cause and second, or as often as its `most` says; the next line of that cause tells how many were left out. Knows no event by
-name.
+A peer or a full disk can cause the same line again and again. A record logged with `extra={"cause": "<key>"}` is passed once per
+cause and second, or `most` times. The next line of that cause contains the number of omitted ones.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ LIMITED = (
     "ottla.authorizer", "ottla.broker", "ottla.cluster", "ottla.coord", "ottla.log", "ottla.net", "ottla.records", "ottla.registry",
     "ottla.zookeeper",
 )  # fmt: skip
-"""The loggers of a broker: a filter holds for the logger that it was added to, not for those below."""
+"""The loggers of a broker: a filter applies to its own logger, not to the ones below."""
 
 MOST_CAUSES = 1000
 
 
 LONGEST = 10_000
-"""Characters of one message: a name may have 32 767 bytes."""
+"""The limit on characters of one message: a name may have 32 767 bytes."""
 
 
 def one_line(message: str) -> str:
-    """Return a message as one line may show it: without line breaks and control characters, and not too long."""
+    """Return a message without line breaks and control characters, shortened to `LONGEST` characters."""
     if len(message) > LONGEST:
         message = f"{message[:LONGEST]}… ({len(message)} characters)"
     if message.isprintable():
@@ -38,21 +37,20 @@ def one_line(message: str) -> str:
 
 
 class Limiter(logging.Filter):
-    """Lets one record per cause and second through, or `most`; a record without a cause always passes. Any thread may log.
+    """A filter that passes one record per cause and second, or `most`; a record without a cause always passes. It is thread-safe.
 
-    What is let through is one line: names in it are those that clients chose.
-
-    Seconds are those of the records. Of more than `MOST_CAUSES` the one that was met first is forgotten.
+    A passed record is one line, because it may contain names that clients chose. Seconds are the records' own. Beyond
+    `MOST_CAUSES`, the oldest cause is forgotten.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._told: dict[str, tuple[float, int, int]] = {}
-        """By cause: when its second began, how many lines were told in it, how many left out since."""
+        """cause -> (start of its second, lines passed in it, lines omitted since)"""
         self._lock = threading.Lock()
 
     def forget(self) -> None:
-        """Let the next record of every cause through."""
+        """Let the next record of every cause pass."""
         with self._lock:
             self._told.clear()
 
@@ -85,14 +83,14 @@ _LIMITER = Limiter()
 
 
 def limit() -> None:
-    """Limit the lines of all brokers of this process. A broker that starts begins with nothing left out."""
+    """Limit the lines of all brokers of this process. A starting broker resets the counts."""
     _LIMITER.forget()
     for name in LIMITED:
         logging.getLogger(name).addFilter(_LIMITER)
 
 
 def set_up(log_format: str = "text", level: str = "INFO", node_id: int | None = None) -> None:
-    """Send Ottla's log entries to standard error in one of `FORMATS`; with `node_id` they say which broker's they are."""
+    """Send Ottla's log entries to standard error in one of `FORMATS`; `node_id`, if given, is part of each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json(node_id) if log_format == "json" else _Text(node_id))
     root = logging.getLogger("ottla")

@@ -1,4 +1,4 @@
-"""What a connection has yet to send: buffers and slices of files, in order. Knows one transport; knows nothing of messages."""
+"""The unsent output of a connection: buffers and slices of files, in order. Messages are unknown here."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from ottla.net.pool import Tally
 from ottla.ports import Buffer, FileSlice, Part
 
 JOIN_BYTES = 64 * 1024
-"""Parts are joined into one write up to this size: copying this much costs less than a system call."""
+"""The size, in bytes, up to which parts are joined into one write: copying costs less than a system call."""
 
 CHUNK_BYTES = 64 * 1024
-"""What the socket does not take at once goes on in chunks of this size: asyncio holds one of them for a slow reader."""
+"""The size of chunks, in bytes, for a socket that does not take all at once: asyncio holds one chunk for a slow reader."""
 
 CROWDED_CHUNK_BYTES = 4096
-"""The same while all connections together have too much unsent."""
+"""The size of chunks while all connections together exceed the limit of unsent bytes."""
 
 SENT_BYTES = 2 * 1024 * 1024
-"""So much of slices is sent at one go: a fast reader of large replies is served beside others."""
+"""The bytes of slices sent at once, so that a fast reader of large replies is served beside others."""
 
 FULL_BYTES = 1024 * 1024
-"""With more than this unsent, no further request of the connection is begun: nobody may ever read its reply.
+"""The unsent bytes above which no further request of the connection begins: its reply may never be read.
 
-While all connections together have too much unsent, one that has anything unsent begins no further request.
+While all connections together exceed their limit, a connection with unsent bytes begins no further request.
 """
 
 
 class Outbox:
-    """Sends parts through an asyncio transport; slices go by `sendfile` where there is no TLS.
+    """Sends parts through an asyncio transport; without TLS, slices are sent by `sendfile`.
 
-    `writable` is what the transport last said. The transport must have its high-water mark at 0. `held` is the size of replies that
-    have to wait for those before them. `unsent` counts what all connections hold together.
+    `writable` is the transport's last state. The transport's high-water mark must be 0. `held` is the size of replies that wait for
+    earlier ones. `unsent` counts the bytes that all connections hold together.
     """
 
     def __init__(self, transport: asyncio.Transport, unsent: Tally | None = None) -> None:
         self.writable = True
         self.held = 0
         self.counted = 0
-        """What is counted in `unsent` for this connection."""
+        """This connection's part of `unsent`."""
         self._unsent = Tally(sys.maxsize) if unsent is None else unsent
         self._transport = transport
         self._parts: deque[Part] = deque()
@@ -60,7 +60,7 @@ class Outbox:
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything was handed to the transport."""
+        """Return whether everything was passed to the transport."""
         return not self._parts
 
     def put(self, parts: Sequence[Part]) -> None:
@@ -80,9 +80,9 @@ class Outbox:
         self.counted = 0
 
     def flush(self, most: int = sys.maxsize) -> bool:
-        """Send what the peer takes; nothing once the connection is broken. Raises `StorageFailed` for an unreadable slice.
+        """Send as much as the peer takes; nothing once the connection is broken. Raises `StorageFailed` for an unreadable slice.
 
-        Whether the peer would take more than `most` bytes (about), which were sent.
+        Return whether the peer would take more than `most` bytes (about), which were sent.
         """
         least = self._size - most
         while self._parts and self.writable and self._size > least and not self._transport.is_closing():
@@ -102,7 +102,7 @@ class Outbox:
         self.counted = size
 
     def _gather(self) -> Buffer:
-        """Take the parts at the front, joined up to `JOIN_BYTES`; a larger buffer goes alone and uncopied, a chunk at a time."""
+        """Take parts from the front, joined up to `JOIN_BYTES`; a larger buffer is sent alone, uncopied, in chunks."""
         gathered: list[Buffer] = []
         size = 0
         while self._parts and size < JOIN_BYTES:
@@ -123,7 +123,7 @@ class Outbox:
         return gathered[0] if size <= CROWDED_CHUNK_BYTES else self._begun(gathered[0])
 
     def _begun(self, part: Buffer) -> Buffer:
-        """The first chunk of a buffer; the rest of it stays in front."""
+        """Return the first chunk of a buffer; its rest stays at the front."""
         chunk_bytes = CROWDED_CHUNK_BYTES if self._unsent.is_crowded else CHUNK_BYTES
         if len(part) <= chunk_bytes:
             return part
@@ -156,20 +156,20 @@ class Outbox:
 
 
 def _descriptor(transport: asyncio.Transport) -> int | None:
-    """Return the socket's descriptor if bytes may bypass the transport: not under TLS."""
+    """Return the socket's descriptor if bytes may bypass the transport, else None: TLS needs it."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     sock: socket.socket | None = transport.get_extra_info("socket")
     return None if tls is not None or sock is None or not hasattr(os, "sendfile") else int(sock.fileno())
 
 
 def _sendfile(socket: int, part: FileSlice) -> int:
-    """Send as much of a slice as the socket takes now; 0 if the file has no descriptor (its bytes are then read and written)."""
+    """Send as much of a slice as the socket takes now. Return 0 without a file descriptor: the bytes are then read and written."""
     fileno = getattr(part.file, "fileno", None)
     if fileno is None:
         return 0
     sent = 0
-    # Whatever stops it, the caller reads and writes the rest: a full socket waits there, a failing disk raises
-    # `StorageFailed`, and a broken connection is asyncio's to end.
+    # After an error the caller reads and writes the rest: a full socket waits there, a failing disk raises `StorageFailed`, and
+    # asyncio ends a broken connection.
     with contextlib.suppress(OSError):
         while sent < part.size:
             count = os.sendfile(socket, fileno(), part.position + sent, part.size - sent)

@@ -1,6 +1,6 @@
-"""What proves tokens and tickets on a real machine: keys of files and web servers, and the system's Kerberos.
+"""The verification of tokens and tickets on a real machine: keys of files and web servers, and the system's Kerberos.
 
-What needs them is imported when a listener offers it: no other broker waits for web clients and libraries.
+The required libraries are imported when a listener offers the mechanism: no other broker waits for web clients and libraries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SystemProofs:
-    """Implements `Proofs`. Keys of one source are fetched once, however many listeners use them, until `close`."""
+    """Implements `Proofs`. Keys of one source are fetched once for all listeners, until `close`."""
 
     def __init__(self) -> None:
         self._keys: dict[KeySource, Keys] = {}

@@ -1,4 +1,4 @@
-"""Files of somebody else's data directory, read without changing anything: system calls behind `ottla.log.onlooker.Files`."""
+"""The files of another process's data directory, read without changes: the system calls behind `ottla.log.onlooker.Files`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.ports import Readable
 
 
 class SeenFile:
-    """One file, open for reading. It can be read after its name was removed or given to another file."""
+    """One file, open for reading. It can be read after its name was removed or reused."""
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path

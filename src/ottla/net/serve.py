@@ -1,4 +1,4 @@
-"""A broker as a process of its own: signals, logs, the line that says it is ready. Knows no protocol and no command line."""
+"""A broker as its own process: signals, logs, the line that reports its start. Protocol and command line are unknown here."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ottla.version import VERSION
 log = logging.getLogger("ottla.net")
 
 SIGNALLED = 128
-"""Shells add the number of a signal to this for an exit code."""
+"""The offset of a signal's number in an exit code, as shells use it."""
 
 
 def serve(
@@ -32,7 +32,7 @@ def serve(
 
     Raises `BrokerFailed`.
 
-    One that `is_supervised` stops also when its standard input ends: whoever started it is gone.
+    An `is_supervised` broker also stops when its standard input ends: its supervisor is gone.
     """
     raise_limit()
     for number in stopping():
@@ -41,9 +41,9 @@ def serve(
 
 
 def _end_at_once(number: int, frame: object) -> None:
-    """End a broker that is still starting: its loop is busy, and as process 1 of a container no signal ends it by default.
+    """End a broker that is still starting: its loop is busy, and no signal ends process 1 of a container by default.
 
-    It is as if it were killed, and the next start recovers what this one did not.
+    This equals a kill: the next start recovers.
     """
     log.warning("stopped by %s while it started", signal.Signals(number).name)
     os._exit(SIGNALLED + number)
@@ -53,7 +53,7 @@ async def _serve(
     data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool
 ) -> None:
     loop = asyncio.get_running_loop()
-    gc.collect()  # garbage left by imports; once a million offsets are loaded this would take half a second
+    gc.collect()  # garbage left by imports; with a million loaded offsets this would take half a second
     running = await start(data_dir, listen, settings)
     stop = running.server.ended
     for number in stopping():
@@ -71,7 +71,7 @@ async def _serve(
 
 
 def _noticed(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Nothing is ever written to standard input: it has ended."""
+    """Stop the broker: standard input, to which nothing is written, has ended."""
     loop.remove_reader(sys.stdin.fileno())
     log.warning("the process that started this broker is gone")
     stop.set()

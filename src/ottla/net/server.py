@@ -1,4 +1,4 @@
-"""A broker on the network: listeners, connections, timers. Knows asyncio; knows nothing of what requests mean."""
+"""A broker on the network: listeners, connections, timers on asyncio. The meaning of requests is unknown here."""
 
 from __future__ import annotations
 
@@ -38,43 +38,43 @@ SWEEP_S = 10
 LOOK_S = 1
 WRITE_OUT_S = 30
 BACKLOG_BYTES = 32 * 1024 * 1024
-"""Requests of all connections that were read and wait, or are served from a copy; beyond, less is read of each."""
+"""The limit on bytes of read requests that wait or are served from a copy, over all connections; above it, reads are smaller."""
 
 UNSENT_BYTES = 32 * 1024 * 1024
-"""Replies of all connections that their peers have not taken; beyond, a connection that has any begins no further request."""
+"""The limit on unread reply bytes over all connections; above it, a connection with unread replies begins no new request."""
 
 LARGEST_UNSENT_BYTES = 2 * UNSENT_BYTES
-"""Beyond this, those are cut that have taken nothing for the longest time."""
+"""The unread reply bytes above which connections are cut: first the ones whose peers have read nothing for the longest time."""
 
 IDLE_WHEN_FULL_MS = 10_000
 MOST_CLOSED = 64
-"""Where all connections are taken, so many are closed each second of those that said nothing for so long."""
+"""At the connection limit, the number of idle connections closed each second; idle means silent for IDLE_WHEN_FULL_MS."""
 
 SWEPT_AT_ONCE = 500
 SWEPT_EVERY_S = 0.02
-"""So many connections are looked at in one turn for whether they are idle, and others a moment later."""
+"""The check for idle connections looks at SWEPT_AT_ONCE of them in one turn, and continues after this pause."""
 
 CLOSED_AT_ONCE = 32
-"""Connections closed in one turn, of those whose peers have left."""
+"""The limit on connections closed in one turn, of the ones whose peers have left."""
 
 STALE_BYTES = 2 * CHUNK_BYTES
-"""Who has less than this unsent is not cut for it."""
+"""A connection with fewer unread bytes is not cut."""
 
 PORT_TRIES = 10
 NOWHERE = ("", 0)
-"""The address of a socket whose peer was gone before anybody asked."""
+"""The address of a socket whose peer was gone before it was read."""
 
 
 class Server:
-    """Joins one broker machine to asyncio: connections feed it, one timer wakes it, the disk's completions reach it."""
+    """The connection of one broker machine to asyncio: connections feed it, one timer wakes it, disk completions reach it."""
 
     def __init__(self, broker: BrokerMachine, loop: asyncio.AbstractEventLoop, most_connections: int) -> None:
         self.broker = broker
         self.door = Door(broker, self._end)
         self.ended = asyncio.Event()
-        """Set when a bug ended the broker (`door.failure`). Whoever waits for this stops it then."""
+        """Set when the broker is to stop: by a signal, or because a bug ended it (`door.failure`)."""
         self.failed = asyncio.Event()
-        """Set when a bug ended the broker, and never to have it stopped."""
+        """Set only when a bug ended the broker."""
         self.max_request_bytes: int = broker.settings.socket_request_max_bytes
         self.turns = Turns()
         self.pool = FramePool(broker.settings.queued_max_request_bytes, broker.checks.memory_of_large)
@@ -104,18 +104,18 @@ class Server:
         broker.quotas.told.append(self._measure)
 
     def start(self, *, clean: bool, was_killed: bool = False) -> None:
-        """Start the broker (see there), and wake it when its timers are due even if nobody ever sends a request."""
+        """Start the broker, and wake it for its timers even if no request ever arrives. See `BrokerMachine.start`."""
         self.broker.start(clean=clean, was_killed=was_killed)
-        # Only now: a broker that cannot start leaves nothing on its loop, which may be a user's.
+        # Only after the start: a broker that fails to start leaves nothing on its loop, which may be a user's.
         self._loop.set_exception_handler(self._unhandled)
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
         self._next_look = self._loop.call_later(LOOK_S, self._look)
         self._arm(self.broker.clock.now())
 
     async def listen(self, where: Listen) -> tuple[str, int]:
-        """Open a listener, and return its real address. Raises OSError, and `SettingError` where its TLS can't be set up.
+        """Open a listener, and return its actual address. Raises OSError, and `SettingError` if its TLS is unusable.
 
-        A host may have several addresses, and the empty host stands for all: one port serves them, also if any port will do.
+        A host may have several addresses, and the empty host means all: one port serves them, even a free one.
         """
         secure = self._securely(where) if where.spoken.has_tls else None
         found = await self._loop.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -137,7 +137,7 @@ class Server:
     def _securely(self, where: Listen) -> Secure[Connection]:
         tls = ListenerTls(where.name, self.broker.settings_in_force)
         mapping = rules(self.broker.settings.of_listener(where.name).ssl_principal_mapping_rules)
-        who = ANONYMOUS if where.spoken.has_sasl else None  # or else the certificate says who it is
+        who = ANONYMOUS if where.spoken.has_sasl else None  # otherwise the certificate determines the user
         self._tls.append(tls)
 
         def begin(peer: socket.socket, host: str, protocol: Callable[[], Connection]) -> None:
@@ -149,7 +149,7 @@ class Server:
         return begin
 
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
-        """Take in a new connection."""
+        """Accept a new connection; return its peer."""
         self._count += 1
         self._connections.add(connection)
         self._size_buffers(transport)
@@ -163,7 +163,7 @@ class Server:
         return peer
 
     def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
-        """Forget a closed connection and the replies it was owed."""
+        """Remove a closed connection and its pending replies."""
         for pending in owed:
             self.broker.forget(pending)
         self._connections.discard(connection)
@@ -172,16 +172,16 @@ class Server:
         self.settle_soon()  # others may have waited for its memory
 
     def close_soon(self, connection: Connection) -> None:
-        """Close a connection whose peer has left, some of all each turn: thousands may leave at once."""
+        """Close a connection whose peer has left; each turn closes some of all: thousands may leave at once."""
         self._left.append(connection)
         self.settle_soon()
 
     def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call something after so long."""
+        """Call a function after `ms`."""
         return self._loop.call_later(ms / 1000, call)
 
     def _measure(self) -> None:
-        """Have the time counted that connections use, where anybody's is limited."""
+        """Measure the time that connections use, if a quota limits it."""
         self.turns.meter = self._count_time if self.broker.quotas.counts_time else None
 
     def _count_time(self, worker: TurnTaker, used_ns: int) -> None:
@@ -189,18 +189,18 @@ class Server:
             self.broker.quotas.use_time(Client(worker.peer.principal, worker.peer.client_id), used_ns)
 
     def resume_soon(self, connection: Connection) -> None:
-        """Let a connection go on, once the bundle at hand is settled: a reply it waited for is ready."""
+        """Resume a connection once the current bundle is settled: a reply that it waited for is ready."""
         self._released.append(connection)
         self.settle_soon()
 
     def settle_soon(self) -> None:
-        """Settle once every connection that has input was read: what they ask for is stored and synced together."""
+        """Settle once every connection with input was read: their changes are stored and synced together."""
         if not self._turn_is_due and not self._settling:
             self._turn_is_due = True
             self._loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Begin a turn of the loop: settle what the last one asked for, then let those go on that wait for their turn."""
+        """Begin a turn of the loop: settle the last turn's requests, then run queued connections."""
         self._turn_is_due = False
         self._settle()
         if self.unsent.bytes > LARGEST_UNSENT_BYTES:
@@ -225,7 +225,7 @@ class Server:
         if self._is_closed or self.door.failure is not None:
             return
         now = self.broker.clock.now()
-        self._settling = True  # what is released meanwhile needs no bundle of its own
+        self._settling = True  # connections released meanwhile need no bundle of their own
         try:
             self.broker.settle(now)
         finally:
@@ -234,7 +234,7 @@ class Server:
             self._resume()
         self._arm(
             self.broker.clock.now() if self.broker.scheduler.busy else now
-        )  # the time a slice of background work took would otherwise be waited for again
+        )  # a fresh time: otherwise the duration of a slice of background work is waited for again
 
     def _resume(self) -> None:
         released, self._released = self._released, []
@@ -242,16 +242,16 @@ class Server:
             connection.resume()
 
     def completed(self, call: Callable[[], None]) -> None:
-        """Handle a completion from the disk's thread, now on the broker's own."""
+        """Handle a completion from the disk's thread, on the broker's own thread."""
         if self.door.failure is None:
             with self.door:
                 call()
                 self._settle()
 
     async def close(self) -> bool:
-        """Stop listening, close every connection, then the broker; True if its logs were closed cleanly.
+        """Stop listening, close every connection, then the broker. Return True if its logs were closed cleanly.
 
-        A broker ended by a bug writes nothing any more: the next start checks its logs.
+        A broker ended by a bug writes nothing more: the next start checks its logs.
         """
         self._stop_listening()
         for connection in tuple(self._connections):
@@ -263,7 +263,7 @@ class Server:
         return self.door.failure is None and self.broker.close()
 
     async def _write_out(self) -> None:
-        """Have the logs synced side by side, for some time: closing them one after the other takes far longer."""
+        """Sync the logs in parallel, for a limited time: closing them one by one takes far longer."""
         over = asyncio.Event()
         self.broker.scheduler.begin("write out", self.broker.partitions.write_out(), lambda _: over.set(), lambda _: over.set())
         self._settle()
@@ -283,7 +283,7 @@ class Server:
         for timer in (self._timer, self._sweep, self._next_look):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._timer_ms = None  # what a stop still has to wait for can arm another
+        self._timer = self._timer_ms = None  # the stop itself can arm another
 
     def _end(self) -> None:
         """Cut every connection and stop listening, at once."""
@@ -310,12 +310,12 @@ class Server:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.socket_receive_buffer_bytes)
 
     def _close_idle(self) -> None:
-        """Close connections that sent nothing for `connections.max.idle.ms` and are owed nothing, or do not log in."""
+        """Close connections that are idle for `connections.max.idle.ms`, and ones that do not authenticate in time."""
         self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
         self._close_some_idle(list(self._connections))
 
     def _close_some_idle(self, left: list[Connection]) -> None:
-        """Look at some of these connections now, and at the others a moment later: there may be ten thousand."""
+        """Check some of these connections now, and the others a moment later: there may be ten thousand."""
         now_ms = self.broker.clock.now().mono_ms
         idle_since = now_ms - self.broker.settings.connections_max_idle_ms
         for connection in left[-SWEPT_AT_ONCE:]:
@@ -333,7 +333,7 @@ class Server:
             self._loop.call_later(SWEPT_EVERY_S, self._close_some_idle, left)
 
     def _make_room(self) -> bool:
-        """Close those of all connections that have been idle for longest, once a second. Whether there were any."""
+        """Close the connections that are idle for the longest time, at most once a second. Return whether there were any."""
         now_ms = self.broker.clock.now().mono_ms
         if now_ms - self._room_made_ms < LOOK_S * 1000:
             return False
@@ -346,10 +346,10 @@ class Server:
         return bool(idle)
 
     def _look(self) -> None:
-        """Every second: end what is gone, and what holds memory that others wait for."""
+        """Check every second for lost connections, late handshakes, changed certificates and stalled requests."""
         self._next_look = self._loop.call_later(LOOK_S, self._look)
         with self.door:
-            for connection in tuple(self.unheard):  # the others hear by themselves that they are cut
+            for connection in tuple(self.unheard):  # connections that are being read notice a cut by themselves
                 connection.look()
             self._handshakes.look()
             for tls in self._tls:
@@ -357,7 +357,7 @@ class Server:
             self.pool.look(self.broker.clock.now().mono_ms)
 
     def _relieve(self) -> None:
-        """Cut connections whose peers do not take their replies, those first that have taken nothing for the longest time."""
+        """Cut connections whose peers do not read their replies, first the ones that have read nothing for the longest time."""
         stale = [connection for connection in self._connections if connection.unsent > STALE_BYTES]
         for connection in sorted(stale, key=lambda connection: connection.moved_ms):
             if self.unsent.bytes <= UNSENT_BYTES:
@@ -380,17 +380,17 @@ class Server:
         self._timer = self._timer_ms = None
         self.broker.run_timers(self.broker.clock.now())
         self._resume()
-        self._arm(self.broker.clock.now())  # the time that the timers took would otherwise be waited for again
+        self._arm(self.broker.clock.now())  # a fresh time: otherwise the duration of the timers is waited for again
 
 
 def _bound(addresses: list[tuple[int, tuple[object, ...]]]) -> list[socket.socket]:
-    """Sockets that listen at all addresses on the same port: the one that is asked for, or the one that the first is given."""
+    """Return sockets that listen at all addresses on one port: the requested one, or the first socket's free port."""
     listeners, port, refused = list[socket.socket](), 0, None
     for family, (host, wanted, *rest) in addresses:
         try:
             listeners.append(listening(family, (host, wanted or port, *rest)))
         except OSError as error:
-            if error.errno == errno.EAFNOSUPPORT:  # the system lacks this family
+            if error.errno == errno.EAFNOSUPPORT:  # the system lacks this address family
                 refused = error
                 continue
             for listener in listeners:

@@ -1,7 +1,7 @@
-"""A broker that does not run: the users and rules of access in the registry of its data directory (KIP-900).
+"""A broker that does not run: the users and ACLs in the registry of its data directory (KIP-900).
 
-So comes the first user of a broker that serves nobody without a login. Holds the directory as a broker does; opens no logs and no
-connections.
+This creates the first user of a broker whose listeners all require authentication. The directory is locked as by a broker; no logs
+and no connections are opened.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ottla.ports import Registry, RegistryDamaged, StorageFailed
 
 
 class StoppedBroker:
-    """What `Admin` does about users and rules of access, with the same arguments and errors. Changes are durable on return."""
+    """`Admin`'s methods for users and ACLs, with the same arguments and errors. Changes are durable on return."""
 
     def __init__(self, registry: Registry) -> None:
-        """Raises `RegistryDamaged`, and as every method `StorageFailed`."""
+        """Load the registry. Raises `RegistryDamaged`, and as every method `StorageFailed`."""
         self._registry = registry
         self._image = ClusterImage()
         self._image.load(registry)
 
     def list_users(self, *names: str) -> Users:
-        """The iterations of each mechanism that users can log in by, by name; without names, of all users."""
+        """Return the SCRAM iterations of each user, by name and mechanism; without names, of all users."""
         found = {user: scram.credentials_in(configs) for user, configs in sorted(self._image.user_configs.items())}
         return {
             user: {algorithm.name: credential.iterations for algorithm, credential in credentials.items()}
@@ -46,18 +46,18 @@ class StoppedBroker:
     def set_user_password(
         self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
     ) -> None:
-        """Let a user log in by SCRAM with this password. Raises `SettingError` and `BrokerError`."""
+        """Set a user's SCRAM password. Raises `SettingError` and `BrokerError`."""
         (made,) = set_password_request(name, password, algorithm_of(mechanism), iterations, os.urandom).upsertions
         wanted = ScramUpsertion(name, made.mechanism, iterations, bytes(made.salt), bytes(made.salted_password))
         self._make(f"User {name}", scram.alter(self._image.user_configs, [], [wanted]))
 
     def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
-        """Let a user no longer log in by a mechanism. Raises `SettingError` and `BrokerError`."""
+        """Remove a user's credential for a SCRAM mechanism. Raises `SettingError` and `BrokerError`."""
         wanted = ScramRemoval(name, algorithm_of(mechanism).number)
         self._make(f"User {name}", scram.alter(self._image.user_configs, [wanted], []))
 
     def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
-        """The rules of access: all, or those of a principal, about a type of resource, about a name."""
+        """Return the ACLs: all, or the ones of a principal, a resource type, or a resource name."""
         rules = map(_rule, self._image.acls)
         wanted = (principal, resource, name)
         return sorted(
@@ -67,11 +67,11 @@ class StoppedBroker:
         )
 
     def create_acls(self, rules: Iterable[AclRule]) -> None:
-        """Make rules of access. Raises `SettingError` and `BrokerError`."""
+        """Create ACLs. Raises `SettingError` and `BrokerError`."""
         self._make("A rule of access", acls.create(self._image.acls, _acls(rules)))
 
     def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
-        """Delete exactly these rules of access; those that there were. Raises `SettingError`."""
+        """Delete exactly these ACLs. Return the ones that existed. Raises `SettingError`."""
         filters = [
             AclFilter(acl.resource, acl.pattern, acl.name, acl.principal, acl.host, acl.operation, acl.permission)
             for acl in _acls(rules)
@@ -89,7 +89,7 @@ class StoppedBroker:
 
 @contextmanager
 def stopped_broker(path: str, *, is_new: bool = False, node_id: int | None = None) -> Iterator[StoppedBroker]:
-    """Hold a data directory. Where there is none one is made if it may be new (`is_new`), as by a broker's first start.
+    """Lock a data directory. With `is_new`, create a missing one, as a broker's first start does.
 
     Raises `DataDirectoryError`: there is none, its broker runs, its registry is damaged, its disk fails.
     """
@@ -116,7 +116,7 @@ def stopped_broker(path: str, *, is_new: bool = False, node_id: int | None = Non
 
 
 def _acls(rules: Iterable[AclRule]) -> list[Acl]:
-    """Raises `SettingError`."""
+    """Convert ACL rules of the client. Raises `SettingError`."""
     return [
         Acl(
             Resource(made.resource_type),

@@ -1,8 +1,8 @@
-"""Keys and certificates out of key stores and trust stores: PEM or PKCS#12, from files or as text, into an `ssl.SSLContext`.
+"""Keys and certificates of key stores and trust stores: PEM or PKCS#12, from files or as text, into an `ssl.SSLContext`.
 
-Takes the settings of TLS by Kafka's names (`ssl.keystore.location`), of a listener or of a client alike; `spell` writes a name
-as the person has given it. What a file holds is seen by its first bytes: Java's own types can hold PKCS#12, too. A store of type
-JKS is refused. Knows nothing of listeners, connections and principals.
+The input are TLS settings by Kafka's names (`ssl.keystore.location`), of a listener or a client; `spell` returns a name as the user
+gave it. A file's type is detected by its first bytes: Java's types can hold PKCS#12, too. A store of type JKS is refused.
+Listeners, connections and principals are unknown here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 from ottla.errors import SettingError
 
 Given: TypeAlias = Mapping[str, str | None]
-"""Settings by Kafka's names; None and "" are not given."""
+"""Settings by Kafka's names; None and "" mean not given."""
 Spell: TypeAlias = Callable[[str], str]
 
 PEM, PKCS12, JKS = "PEM", "PKCS12", "JKS"
@@ -32,17 +32,17 @@ _HEADER = re.compile(rb"(-----BEGIN [A-Z0-9 ]+-----)\s*(.*?)\s*(-----END [A-Z0-9
 
 
 class KeyAndChain(NamedTuple):
-    """A private key with its certificates, the own one first, as PEM. `password` opens the key; None: it is not encrypted."""
+    """A private key with its certificates, its own one first, as PEM. `password` decrypts the key; None: it is not encrypted."""
 
     key: bytes
     chain: bytes
     password: str | None
     source: str
-    """The setting that says where both are from, and its value if that is a file."""
+    """The setting from which both come, with its value if that is a file."""
 
 
 def load_key(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
-    """Let `context` show the certificate that settings `ssl.keystore.*` give. False: they give none.
+    """Load the certificate of settings `ssl.keystore.*` into `context`. Return False if they are not given.
 
     Raises `SettingError`: a sentence that names the setting and the file.
     """
@@ -52,7 +52,7 @@ def load_key(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
     password = found.password or ""
     try:
         with _as_file(found.key + b"\n" + found.chain) as path:
-            context.load_cert_chain(path, password=lambda: password)  # without one, OpenSSL would ask at the terminal
+            context.load_cert_chain(path, password=lambda: password)  # without one, OpenSSL would prompt at the terminal
     except ssl.SSLError as error:
         raise SettingError(f"{found.source} {_why(error, found, given, spell)}") from None
     return True
@@ -62,7 +62,7 @@ def _why(error: ssl.SSLError, found: KeyAndChain, given: Given, spell: Spell) ->
     reason = error.reason or ""
     if "MISMATCH" in reason:
         return "holds a certificate that does not belong to its private key: put the key's own certificate first."
-    if b"ENCRYPTED" in found.key:  # OpenSSL gives no reason where a password does not fit
+    if b"ENCRYPTED" in found.key:  # OpenSSL gives no reason for a wrong password
         what = "is not the key's password" if given.get("ssl.key.password") else "is missing, and the key is encrypted"
         return f"holds a private key that cannot be opened: {spell('ssl.key.password')} {what}."
     told = reason.replace("_", " ").lower() or "not readable"
@@ -70,7 +70,7 @@ def _why(error: ssl.SSLError, found: KeyAndChain, given: Given, spell: Spell) ->
 
 
 def load_trust(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
-    """Let `context` trust the certificates that settings `ssl.truststore.*` give. False: they give none. Raises as `load_key`."""
+    """Trust the certificates of settings `ssl.truststore.*`. Return False if they are not given. Raises as `load_key`."""
     found = trusted(given, spell)
     if found is None:
         return False
@@ -84,7 +84,7 @@ def load_trust(context: ssl.SSLContext, given: Given, spell: Spell = str) -> boo
 
 
 def key_and_chain(given: Given, spell: Spell = str) -> KeyAndChain | None:
-    """What `ssl.keystore.*` give. Raises `SettingError`."""
+    """Return the key and certificates of `ssl.keystore.*`, or None. Raises `SettingError`."""
     location, key, chain = (given.get(f"ssl.keystore.{name}") for name in ("location", "key", "certificate.chain"))
     password = given.get("ssl.key.password")
     if key or chain:
@@ -106,7 +106,7 @@ def key_and_chain(given: Given, spell: Spell = str) -> KeyAndChain | None:
 
 
 def trusted(given: Given, spell: Spell = str) -> tuple[bytes, str] | None:
-    """The certificates that `ssl.truststore.*` give, as PEM, and where they are from. Raises `SettingError`."""
+    """Return the certificates of `ssl.truststore.*` as PEM, and their source; or None. Raises `SettingError`."""
     if text := given.get("ssl.truststore.certificates"):
         _check_inline(given, "truststore", spell)
         source = spell("ssl.truststore.certificates")
@@ -131,13 +131,13 @@ def _check_inline(given: Given, store: str, spell: Spell) -> None:
 
 
 def _lines(text: str) -> bytes:
-    """PEM as files have it: properties often hold it in one line, with spaces in place of line breaks, or with a literal \\n."""
+    """Convert PEM to several lines: properties often hold it in one, with spaces for line breaks, or with a literal \\n."""
     plain = text.replace("\\n", "\n").encode("ascii", "replace")
     return _HEADER.sub(lambda found: found[1] + b"\n" + b"\n".join(found[2].split()) + b"\n" + found[3] + b"\n", plain)
 
 
 def _read(given: Given, store: str, spell: Spell) -> tuple[bytes, str]:
-    """What the file of a store holds, and its name in sentences."""
+    """Return the contents of a store's file, and its name for messages. Raises `SettingError`."""
     path = given[f"ssl.{store}.location"] or ""
     source = f"{spell(f'ssl.{store}.location')}={path}"
     try:
@@ -183,7 +183,7 @@ class _Contents(NamedTuple):
 
 
 def _opened(content: bytes, given: Given, store: str, spell: Spell, source: str) -> _Contents:
-    """What a PKCS#12 store holds, as PEM."""
+    """Return the contents of a PKCS#12 store, as PEM. Raises `SettingError`."""
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
@@ -204,7 +204,7 @@ def _opened(content: bytes, given: Given, store: str, spell: Spell, source: str)
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL finds `content`: in memory where the system can, else in a file that only this user reads."""
+    """Yield a path at which OpenSSL finds `content`: in memory if the system can, else a file that only this user can read."""
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         descriptor = os.memfd_create("ottla-key")
         with os.fdopen(descriptor, "wb") as file:

@@ -1,7 +1,7 @@
-"""The brokers of one host as processes: started together, started again when one dies, and stopped one after another.
+"""The brokers of one host as processes: started together, restarted after a crash, and stopped one by one.
 
-Knows commands, processes and signals; knows no brokers. A process says one line when it answers, and stops when its standard input
-ends, so that none is left when this one is killed.
+The module handles commands, processes and signals; it does not depend on brokers. A process writes one line when it serves
+requests, and stops when its standard input ends, so that none is left when the supervisor is killed.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ log = logging.getLogger("ottla.net")
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 STEADY_S: Final = 60.0
-"""Who ran for so long is started again after the first pause."""
+"""The run time, in s, after which a process is restarted with the first pause again."""
 
 STOP_S: Final = 60.0
-"""Who has not stopped in so long is killed."""
+"""The time, in s, after which a process that has not stopped is killed."""
 
 
 class CouldNotStart(Exception):
-    """One of the processes never answered. `code` is its exit code, which is negative where it was killed by a signal."""
+    """A process ended before it served requests. `code` is its exit code, negative after a signal."""
 
     def __init__(self, number: int, code: int) -> None:
         super().__init__(f"Broker {number} {_how(code)} before it answered, so that none is started: look at what it said.")
@@ -36,7 +36,7 @@ class CouldNotStart(Exception):
 
 
 class SupervisedBroker:
-    """The process of one broker, over and over."""
+    """The process of one broker, with its restarts."""
 
     def __init__(self, number: int, command: Sequence[str]) -> None:
         self._number = number
@@ -45,10 +45,10 @@ class SupervisedBroker:
         self._is_stopping = False
 
     async def start(self) -> int | None:
-        """Start the process, and return when it answers, or with its exit code."""
-        # A session of its own: Ctrl-C is for the supervisor, which stops one after another.
+        """Start the process. Return None when it serves requests, or its exit code if it ends first."""
+        # A session of its own: Ctrl-C is for the supervisor, which stops the brokers one by one.
         self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, stdout=PIPE, start_new_session=True)
-        if self._is_stopping:  # while it was made: nobody else would end it
+        if self._is_stopping:  # stopped during its creation: kill it here, since no other code will
             self._process.kill()
         assert self._process.stdout is not None, "it was asked for"
         if await self._process.stdout.readline():
@@ -57,7 +57,7 @@ class SupervisedBroker:
         return await self._process.wait()
 
     async def keep(self) -> None:
-        """Start the process again each time it has ended, after a pause that grows while it does not last."""
+        """Restart the process each time it has ended, after a pause that grows while its runs are short."""
         loop = asyncio.get_running_loop()
         pause_s = FIRST_PAUSE_S
         while not self._is_stopping:
@@ -76,11 +76,11 @@ class SupervisedBroker:
             await self.start()
 
     def start_no_more(self) -> None:
-        """Leave the process as it is from now on: it is about to be stopped."""
+        """Prevent restarts: the process is about to be stopped."""
         self._is_stopping = True
 
     async def stop(self) -> None:
-        """Have the process stop in order, and return when it has."""
+        """Stop the process in order, and return when it has ended."""
         self.start_no_more()
         if self._process is None:
             return
@@ -114,7 +114,7 @@ async def supervise(commands: Sequence[Sequence[str]], answers: Callable[[], Non
     finally:
         for broker in brokers:
             broker.start_no_more()
-        for broker in reversed(brokers):  # the first one to start is most likely the controller
+        for broker in reversed(brokers):  # the first one started is most likely the controller
             await broker.stop()
         stopped.cancel()
         running.cancel()
@@ -131,7 +131,7 @@ async def _run(brokers: Sequence[SupervisedBroker], answers: Callable[[], None])
 
 
 def _how(code: int) -> str:
-    """How a process ended, in words that follow its name."""
+    """Return how a process ended, in words that follow its name."""
     if code < 0:
         return f"was killed by {signal.Signals(-code).name}"
     return f"ended with exit code {code}"

@@ -1,8 +1,7 @@
-"""One connection under TLS, as asyncio's transports look to their protocol. Knows a socket that is secure already; no messages.
+"""One connection under TLS, as an asyncio transport for its protocol. It works on a socket after the handshake.
 
-Unlike asyncio's own it holds nothing of what is read, for TLS reads from the socket straight into the protocol's buffer: memory
-goes to those alone who send in parts of a record. It holds what the socket did not take of one write, and then has the protocol
-pause.
+Unlike asyncio's own transport it buffers no input: TLS reads from the socket directly into the protocol's buffer, so memory is used
+only by peers that send partial TLS records. It buffers the unsent rest of one write, and then pauses the protocol.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from contextlib import suppress
 from typing import Any, cast
 
 TURN_BYTES = 256 * 1024
-"""So much is read of one connection before others have their turn."""
+"""The bytes read of one connection before others have their turn."""
 
 
 class TlsTransport(asyncio.Transport):
-    """Begins to read at once. The protocol is a `BufferedProtocol`; its high-water mark is 0, whatever it asks for.
+    """A transport that begins to read at once. The protocol is a `BufferedProtocol`; the high-water mark is always 0.
 
-    `principal` is who the client's certificate says it is.
+    `principal` is the user of the client's certificate.
     """
 
     __slots__ = (
@@ -41,8 +40,8 @@ class TlsTransport(asyncio.Transport):
     ) -> None:
         super().__init__()
         self._facts: dict[str, object] = {"socket": secure, "ssl_object": secure, "principal": principal}
-        with suppress(OSError):  # it may be gone already
-            secure.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as asyncio does: or replies wait for acknowledgements
+        with suppress(OSError):  # the peer may be gone already
+            secure.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as asyncio does: else replies wait for acknowledgements
             self._facts |= {"peername": secure.getpeername(), "sockname": secure.getsockname()}
         self._loop = loop
         self._socket = secure
@@ -53,7 +52,7 @@ class TlsTransport(asyncio.Transport):
         if not self._closing:
             loop.add_reader(secure, self._readable)
 
-    # What a protocol asks of its transport
+    # --- the protocol's calls
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._facts.get(name, default)
@@ -104,7 +103,7 @@ class TlsTransport(asyncio.Transport):
         """Close now."""
         self._fail(None)
 
-    # What happens to the socket
+    # --- socket events
 
     def _readable(self) -> None:
         left = TURN_BYTES
@@ -126,7 +125,7 @@ class TlsTransport(asyncio.Transport):
                 return
 
     def _fill(self, buffer: memoryview) -> int:
-        """Read what is there, a record at a time."""
+        """Read the available input, one TLS record at a time."""
         filled, size = 0, len(buffer)
         read = self._socket.recv_into
         try:
@@ -137,16 +136,16 @@ class TlsTransport(asyncio.Transport):
                     break
                 filled += count
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            pass  # of the latter: to answer a change of keys may have to wait, and the peer's next bytes are soon enough for that
+            pass  # SSLWantWriteError: the answer to a key update may have to wait; the peer's next bytes come soon enough
         except OSError as error:
             if filled:
-                self._loop.call_soon(self._readable)  # what came before the fault is served
+                self._loop.call_soon(self._readable)  # input before the error is served
             else:
                 self._fail(error)
         return filled
 
     def _read_again(self) -> None:
-        """Read what TLS holds of a record: the socket would not tell of it."""
+        """Read the rest of a TLS record that was already received: the socket does not become readable for it."""
         if not self._is_again and self._socket.pending():
             self._is_again = True
             self._loop.call_soon(self._again)
@@ -156,7 +155,7 @@ class TlsTransport(asyncio.Transport):
         self._readable()
 
     def _send(self, view: memoryview) -> int:
-        """How much of it the socket took."""
+        """Return the number of bytes that the socket took."""
         sent, size = 0, len(view)
         try:
             while sent < size:
@@ -180,7 +179,7 @@ class TlsTransport(asyncio.Transport):
                 self._protocol.resume_writing()
 
     def _fail(self, error: OSError | None) -> None:
-        """Close without a farewell."""
+        """Close without close_notify."""
         if not self._lost:
             self._lost = self._closing = True
             self._unsent = b""
@@ -189,7 +188,7 @@ class TlsTransport(asyncio.Transport):
             self._loop.call_soon(self._over, error)
 
     def _end(self, error: OSError | None) -> None:
-        """Say farewell (close_notify), as far as the peer listens, and close."""
+        """Send close_notify if possible, and close."""
         if not self._lost:
             self._lost = True
             with suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Which versions of TLS and which cipher suites a context allows, by Kafka's names. Knows no files and no certificates."""
+"""The TLS versions and cipher suites that a context allows, by Kafka's names. Files and certificates are unknown here."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ottla.net.stores import Spell
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 NEWEST_SUITES = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
-"""The suites of TLS 1.3. Which of them are offered is the system's choice: Python cannot narrow it."""
+"""The suites of TLS 1.3. The system decides which of them are offered: Python cannot restrict them."""
 
 
 def narrow(context: ssl.SSLContext, versions: Sequence[ssl.TLSVersion], suites: Sequence[str], spell: Spell = str) -> None:
-    """Allow these versions and these suites alone; no suites: what the system allows. Raises `SettingError`."""
+    """Allow only these versions and suites; empty suites leave the system's choice. Raises `SettingError`."""
     newest, older = [each for each in suites if each in NEWEST_SUITES], [each for each in suites if each not in NEWEST_SUITES]
     allowed = [*versions]
     if suites and not newest:
@@ -36,7 +36,7 @@ def narrow(context: ssl.SSLContext, versions: Sequence[ssl.TLSVersion], suites: 
 
 
 def openssl_name(suite: str) -> str:
-    """A cipher suite of TLS 1.2 as OpenSSL calls it, from its name in IANA's words; OpenSSL's own names stay."""
+    """Return OpenSSL's name of a TLS 1.2 cipher suite from its IANA name; OpenSSL's own names stay unchanged."""
     if not suite.startswith("TLS_"):
         return suite
     exchange, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")

@@ -1,9 +1,8 @@
-"""Turns: how much of the broker's thread each connection has used, and whose turn it is next. Knows time, nothing of bytes.
+"""Turns on the broker's thread: the time that each connection has used, and the order of the next ones. Bytes are unknown here.
 
-The loop polls the sockets, hears every connection that has input, and polls again: that is one turn. A connection that has used
-little lately is served at once. One that has used more than its share, or has just come, is served at once only while nobody waits
-and the turn is young; otherwise it waits in a queue, of which each turn serves one slice. So whoever asks for little waits for a
-slice or two, whatever the others ask for.
+One turn of the loop polls the sockets and reads every connection with input. A connection that has used little time recently is
+served at once. A heavy or new connection is served at once only while no other waits and the turn is young. Otherwise it waits in a
+queue, of which each turn serves one slice. So a light connection waits for a slice or two, whatever the others do.
 """
 
 from __future__ import annotations
@@ -14,52 +13,52 @@ from time import perf_counter_ns
 from typing import Protocol
 
 SLICE_NS = 1_000_000
-"""After so much work at one go the next connection has its turn."""
+"""The work, in ns, after which the next connection has its turn."""
 
 TURN_NS = 4_000_000
-"""After so much work in one turn even light connections wait for the next one: there may be thousands."""
+"""The work in one turn, in ns, after which even light connections wait for the next turn: there may be thousands."""
 
 SHARE = 50
-"""A connection that uses no more than one part in so many of the thread is light, always."""
+"""A connection that uses at most one part in so many of the thread's time is always light."""
 
 LIGHT_NS = SHARE * 2_000_000
-"""A debt of two milliseconds' work still counts as light."""
+"""The largest debt of a light connection, in ns: two milliseconds of work."""
 
 NEW_NS = 200_000_000
-"""For so long after it came, a connection counts as one that has used much: hundreds may come at once."""
+"""The initial debt of a new connection, in ns: hundreds may connect at once."""
 
 PIECES = 4
-"""So many pieces of cheap work are done between two looks at the clock."""
+"""The number of cheap pieces of work between two readings of the clock."""
 
 LONGEST_DEBT_NS = 1_000_000_000
-"""Whatever a connection has used, after so long it counts as light again."""
+"""The limit on a connection's debt, in ns: after this time it is light again."""
 
 
 class TurnTaker(Protocol):
-    """What works in turns.
+    """A worker that takes turns.
 
-    `clear_ns`: when all that it has used will be no more than its share. `waits`: it is in the queue; set by a worker that has not
-    done all when the turn is over.
+    `clear_ns` is the time at which all its used time is no more than its share. `waits`: it is in the queue; a worker sets it if
+    work remains at the end of its turn.
     """
 
     clear_ns: int
     waits: bool
 
     def go_on(self) -> None:
-        """Work until `pace` says 0: those who came before had their turns."""
+        """Work until `pace` returns 0, in this worker's turn."""
 
 
 class Turns:
-    """Decides who works now. `begin` comes before a worker's work and `end` after it, never two at a time.
+    """The scheduler of turns. `begin` comes before a worker's work and `end` after it, never two at a time.
 
-    `used_ns` is what all have used in this turn. In the queue those go first whose debt is paid first. The time they wait counts,
-    so nobody waits for ever.
+    `used_ns` is the time that all workers have used in this turn. The queue is sorted by `clear_ns`. Waiting reduces a worker's
+    debt, so no worker waits without end.
     """
 
     def __init__(self, clock_ns: Callable[[], int] = perf_counter_ns) -> None:
         self._clock_ns = clock_ns
         self.meter: Callable[[TurnTaker, int], None] | None = None
-        """Hears what each worker has used, where that is limited."""
+        """Called with each worker's used time in ns, if quotas limit that."""
         self.used_ns = 0
         self._began_ns = 0
         self._deadline_ns = 0
@@ -67,11 +66,11 @@ class Turns:
         self.queue: list[tuple[int, int, TurnTaker]] = []
 
     def of_newcomers(self) -> int:
-        """`clear_ns` of a worker that begins now."""
+        """Return the `clear_ns` of a worker that begins now."""
         return self._clock_ns() + LIGHT_NS + NEW_NS
 
     def pace(self, done: int) -> int:
-        """How many more pieces of work, after `done`, the worker may do before it asks again; 0: others have to go on."""
+        """Return how many more pieces of work the worker may do, after `done`, before the next call; 0: its turn is over."""
         now_ns = self._clock_ns()
         left_ns = self._deadline_ns - now_ns
         if left_ns <= 0:
@@ -79,7 +78,7 @@ class Turns:
         return PIECES if left_ns * done > (now_ns - self._began_ns) * PIECES else 1
 
     def begin(self, worker: TurnTaker) -> bool:
-        """Whether a worker may work now. If not, it goes on in a later turn."""
+        """Return whether a worker may work now. If not, queue it for a later turn."""
         began_ns = self._began_ns = self._clock_ns()
         is_light = worker.clear_ns - began_ns <= LIGHT_NS
         left_ns = (TURN_NS if is_light else 0 if self.queue else SLICE_NS) - self.used_ns
@@ -91,13 +90,13 @@ class Turns:
         return False
 
     def wait(self, worker: TurnTaker) -> None:
-        """Let a worker that does not work now go on in a later turn."""
+        """Queue an idle worker for a later turn."""
         if not worker.waits:
             worker.waits = True
             self._add(worker)
 
     def end(self, worker: TurnTaker) -> None:
-        """Charge a worker for what it did since `begin`; if it `waits`, it goes on in a later turn."""
+        """Charge a worker for the time since `begin`; if it `waits`, queue it for a later turn."""
         began_ns = self._began_ns
         used_ns = self._clock_ns() - began_ns
         self.used_ns += used_ns
@@ -110,9 +109,9 @@ class Turns:
             self.meter(worker, used_ns)
 
     def take(self) -> bool:
-        """Begin a turn: those who come next in the queue go on, for one slice together, or longer while they are light.
+        """Begin a turn: run queued workers for one slice together, or longer while they are light.
 
-        Whether anybody still waits.
+        Return whether workers still wait.
         """
         self.used_ns = 0
         while self.queue and self.used_ns < TURN_NS:

@@ -1,1 +1,1 @@
-"""The registry of the brokers of one host: SQLite in a directory that they share, with sessions that end with their processes."""
+"""The registry of one host's brokers: SQLite in a shared directory, with sessions that end with their processes."""

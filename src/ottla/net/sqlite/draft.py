@@ -1,4 +1,4 @@
-"""A commit's changes within a transaction of SQLite, one after another. Knows the tables; begins and ends no transaction."""
+"""The changes of one commit within an SQLite transaction. It uses the tables, and begins and ends no transaction."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ottla.ports import NEW, Change, Condition, EntryExists, NoEntry, StorageFai
 
 DATA: Final = "data"
 CHILDREN: Final = "children"
-"""Kinds of watches."""
+"""The kinds of watches."""
 
 DIGITS: Final = 10
 KEPT: Final = 100_000
-"""So many transactions' changes are kept for watches of processes that stood still meanwhile."""
+"""The number of transactions whose changes are kept, for watches of processes that were suspended meanwhile."""
 
 FORGET_EVERY: Final = 1_000
 BELOW: Final = "path > ? || '/' AND path < ? || '0'"
-"""The character after "/" is "0"."""
+"""The range of paths below one: the character after "/" is "0"."""
 
 
 class StoredNode(NamedTuple):
-    """What a change needs to know of an entry that is there."""
+    """The fields of an existing entry that a change depends on."""
 
     version: int
     created: int
@@ -31,7 +31,7 @@ class StoredNode(NamedTuple):
 
 
 class CommitDraft:
-    """The changes of one transaction. `owner` is the session whose ephemeral entries they make."""
+    """The changes of one transaction. `owner` is the session of the ephemeral entries that they create."""
 
     def __init__(self, database: sqlite3.Connection, owner: int | None) -> None:
         self._database = database
@@ -41,7 +41,7 @@ class CommitDraft:
         self._touched: dict[tuple[str, str], None] = {}
 
     def take(self, each: Change | Condition) -> None:
-        """Make one change, or raise what stands against it."""
+        """Make one change. Raises `EntryExists`, `NoEntry`, `VersionConflict` or `StorageFailed`."""
         if isinstance(each, Change) and each.sequential:
             self._make_next(each)
             return
@@ -61,7 +61,7 @@ class CommitDraft:
             self._touched[DATA, each.path] = None
 
     def note(self) -> bool:
-        """Write down what watches tell of; says whether anything was changed at all."""
+        """Store the touched watches. Return whether anything was changed."""
         if not self._touched:
             return False
         rows = [(self._number, *watched) for watched in self._touched]
@@ -74,7 +74,7 @@ class CommitDraft:
         return True
 
     def end_session(self, number: int) -> None:
-        """Remove a session with the entries that end with it."""
+        """Remove a session with its ephemeral entries."""
         for (path,) in self._database.execute("SELECT path FROM entry WHERE owner = ?", (number,)).fetchall():
             self._remove(path, self._find(path))
         self._database.execute("DELETE FROM session WHERE id = ?", (number,))
@@ -115,7 +115,7 @@ class CommitDraft:
         self._touch(path)
 
     def _touch(self, path: str) -> None:
-        """An entry comes or goes."""
+        """Note the watches of a created or removed entry."""
         for watched in ((DATA, path), (CHILDREN, path), (CHILDREN, above(path))):
             self._touched[watched] = None
 

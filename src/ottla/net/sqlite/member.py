@@ -1,6 +1,6 @@
-"""The files of a process that shares a registry: a lock, which the kernel frees when it dies, and a pipe by which it is woken.
+"""The files of a process that shares a registry: a lock, which the kernel releases at its death, and a pipe that wakes it.
 
-Knows the system; knows nothing of what is in the registry.
+The module uses system calls; the registry's contents are unknown here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AT_ONCE: Final = 1 << 16
 
 @contextmanager
 def opening(directory: Path, patience_s: float) -> Iterator[None]:
-    """Keep other processes from beginning meanwhile. Raises `RegistryAway` and OSError."""
+    """Keep other processes from opening the registry, as a context manager. Raises `RegistryAway` and OSError."""
     (directory / MEMBERS).mkdir(parents=True, exist_ok=True)
     lock = os.open(directory / OPENING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -41,7 +41,7 @@ def opening(directory: Path, patience_s: float) -> Iterator[None]:
 
 
 def _is_taken(lock: int) -> bool:
-    """Take a lock, if nobody else has it. It is of what was opened, not of the process: one process may be several members."""
+    """Take a lock if it is free; return whether that succeeded. It belongs to the open file: one process may be several members."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -50,10 +50,10 @@ def _is_taken(lock: int) -> bool:
 
 
 class Member:
-    """This process among those that share a registry. To be made and closed while nobody else is `opening` it."""
+    """This process as a member of a shared registry. Create and close it only while holding `opening`."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises OSError."""
+        """Create this member's files, and remove the ones of dead members. Raises OSError."""
         self._folder = directory / MEMBERS
         self._forget_the_dead()
         self.name = secrets.token_hex(8)
@@ -73,17 +73,17 @@ class Member:
         os.close(self._lock)
 
     def wake(self) -> None:
-        """Have this member's thread wake up. From any thread."""
-        with suppress(BlockingIOError):  # it is full: somebody rings already
+        """Wake this member's thread, from any thread."""
+        with suppress(BlockingIOError):  # the pipe is full: a wake-up is pending
             os.write(self.bell, b"\0")
 
     def hear(self) -> None:
-        """Take note of all that rang."""
+        """Drain the pipe of wake-ups."""
         with suppress(BlockingIOError):
             os.read(self.bell, AT_ONCE)
 
     def ring(self, name: str) -> None:
-        """Wake up another member, if it is there."""
+        """Wake another member, if it exists."""
         with suppress(OSError):
             bell = os.open(self._path(name, BELL), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
@@ -92,7 +92,7 @@ class Member:
                 os.close(bell)
 
     def is_dead(self, name: str) -> bool:
-        """Whether the process of another member has ended, or has never been on this boot of the machine."""
+        """Return whether another member's process has ended, or has never run since the machine's boot."""
         try:
             lock = os.open(self._path(name, LOCK), os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -103,7 +103,7 @@ class Member:
             os.close(lock)
 
     def _forget_the_dead(self) -> None:
-        """Remove what killed processes left."""
+        """Remove the files of killed processes."""
         for name in {file.stem for file in self._folder.iterdir()}:
             if self.is_dead(name):
                 self._unlink(name)

@@ -1,4 +1,4 @@
-"""The registry of a host's brokers by a broker's settings. Raises sentences for people."""
+"""The opening of a host's registry by a broker's settings. Errors are sentences for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.ports import RegistryAway, RegistryDamaged, SessionEvent
 
 
 async def opened_on_host(directory: str, timeout_ms: int, post: Post) -> HostRegistry:
-    """A registry whose session has begun. Raises `NotAMember`."""
+    """Return a registry whose session has begun. Raises `NotAMember`."""
     try:
         registry = await asyncio.to_thread(HostRegistry, Path(directory), timeout_ms, post)
     except RegistryDamaged as damage:

@@ -1,4 +1,4 @@
-"""SQLite as the registry that the brokers of one host share. Knows the session's thread; knows nothing of what the entries mean."""
+"""SQLite as the registry of one host's brokers. It uses the session's thread; the meaning of entries is unknown here."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ottla.ports import Change, CommitSteps, Condition, RegistryDamaged, Registr
 
 T = TypeVar("T")
 AT_ONCE: Final = 500
-"""So many entries are read before others have their turn."""
+"""The number of entries read before other work has its turn."""
 
 
 class HostRegistry:
-    """Implements `ottla.ports.SharedRegistry` on a directory. `start` begins its session, which `on_session` tells of."""
+    """Implements `ottla.ports.SharedRegistry` on a directory. `start` begins its session, which `on_session` reports."""
 
     def __init__(self, directory: Path, timeout_ms: int, post: Post) -> None:
-        """This waits for the disk. Raises `RegistryDamaged` and `RegistryAway`."""
+        """Open the registry. This blocks on the disk. Raises `RegistryDamaged` and `RegistryAway`."""
         self.timeout_ms = timeout_ms
         self._directory = directory
         try:
@@ -51,7 +51,7 @@ class HostRegistry:
         self._session.told.append(told)
 
     def close(self) -> None:
-        """This waits for the disk."""
+        """End the session. This blocks on the disk."""
         self._session.close()
 
     def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Entries]:

@@ -1,8 +1,8 @@
-"""The session of one process with the registry of its host, on a thread of its own: it is kept up, ended elsewhere, begun anew.
+"""The session of one process with its host's registry, on its own thread: heartbeats, its end by others, and its renewal.
 
-Knows the store and the other processes' files. Each second it looks at what it may have missed; all else comes by a bell. A process
-that dies is missed at once: the kernel says so, and whoever hears of it first ends its session. One that stands still is missed
-after its timeout, by processes that did not stand still themselves meanwhile.
+It uses the store and the other processes' files. Each second it checks for missed events; otherwise a pipe wakes it. A dead process
+is noticed at once: the kernel reports it, and the first process to notice ends its session. A suspended process is noticed after
+its timeout, by processes that were not suspended themselves meanwhile.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ottla.ports import RegistryAway, SessionEvent, StorageFailed
 log = logging.getLogger("ottla.net")
 
 Post = Callable[[Callable[[], None]], None]
-"""Has something called on the broker's thread, from any other."""
+"""A function that runs a call on the broker's thread, from any other."""
 
 Done = Callable[[StorageFailed | None], None]
 HEARTBEATS: Final = 6
-"""In the time of a session's timeout."""
+"""The number of heartbeats within a session's timeout."""
 
 LOOK_MS: Final = 1_000
 CLOSE_S: Final = 10.0
 NONE: Final = 0
-"""Not the number of any session."""
+"""The number of no session."""
 
 
 class RegistryJob:
-    """Work that waits for the disk, and what it came to."""
+    """Work that waits for the disk, and its result."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.work = work
@@ -51,13 +51,13 @@ class RegistryJob:
 
 
 class HostSession:
-    """One session after another. `told`, and all that is `done`, is called by `post`; the rest here is for the session's thread."""
+    """One session after another. `told` and `done` callbacks are called by `post`; the rest runs on the session's thread."""
 
     def __init__(self, store: RegistryStore, member: Member, timeout_ms: int, post: Post) -> None:
         self.told: list[Callable[[SessionEvent], None]] = []
         self.timeout_ms = timeout_ms
         self.lives_until_ms = 0
-        """All processes of a host have one monotonic clock, so that nobody ends the session before."""
+        """The monotonic time, in ms, until which no other process ends the session: a host's processes have one monotonic clock."""
         self.number = NONE
         self.watches = WatchTable()
         self._store = store
@@ -75,16 +75,16 @@ class HostSession:
         self._selector = selectors.DefaultSelector()
         self._selector.register(member.bell, selectors.EVENT_READ)
         self._processes: dict[int, int] = {}
-        """The handles of other processes, by their numbers."""
+        """pid -> handle of another process"""
         self._thread = threading.Thread(target=self._run, name="ottla-registry", daemon=True)
 
-    # For the broker's thread
+    # --- for the broker's thread
 
     def start(self) -> None:
         self._thread.start()
 
     def ask(self, asked: RegistryJob, done: Done) -> None:
-        """Have work done when it is its turn. `done` is told `RegistryAway` where it could not be done."""
+        """Queue work; `done` is called after it, with `RegistryAway` if it could not be done."""
         asked.done = done
         if self._thread.is_alive() and not self._is_closing:
             self._jobs.append(asked)
@@ -93,7 +93,7 @@ class HostSession:
             self._post(partial(done, RegistryAway("the registry", "it is closed")))
 
     def close(self) -> None:
-        """End the session and the thread. This waits for the disk, from any other thread."""
+        """End the session and the thread. This blocks on the disk; callable from any other thread."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -102,11 +102,11 @@ class HostSession:
             self._thread.join(CLOSE_S)
         self._member.close()
 
-    # On the session's thread
+    # --- on the session's thread
 
     def ring(self) -> None:
-        """Tell the other processes that something was changed."""
-        with suppress(StorageFailed):  # they look each second
+        """Wake the other processes after a change."""
+        with suppress(StorageFailed):  # they check each second
             for row in self._store.sessions():
                 if row.name != self._member.name:
                     self._member.ring(row.name)
@@ -144,9 +144,9 @@ class HostSession:
             self._post(partial(asked.done, None))
 
     def _look(self, now_ms: int) -> None:
-        """Keep up the session, and see to those of others."""
+        """Extend the session, and end the expired sessions of others."""
         if now_ms - self._looked_ms > self.timeout_ms // 2:
-            self._awake_since_ms = now_ms  # the whole machine may have stood still, and others are about to be heard
+            self._awake_since_ms = now_ms  # the whole machine may have been suspended, and others are about to extend theirs
         self._looked_ms = now_ms
         self._next_look_ms = now_ms + min(LOOK_MS, self.timeout_ms // HEARTBEATS)
         if not self._is_reached:
@@ -154,7 +154,7 @@ class HostSession:
         self._attempt(partial(self._see_to_sessions, now_ms))
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do what goes on with the session, and tell when it can't be done, and when it can again."""
+        """Do session work; report the registry's loss and its return."""
         try:
             work()
         except StorageFailed as failure:
@@ -182,7 +182,7 @@ class HostSession:
         self._follow(others)
 
     def _see_to_writer(self) -> None:
-        """Whoever stands still while it writes keeps all others from it: their sessions would end as well."""
+        """End a suspended process that blocks all writes: otherwise the other sessions would end as well."""
         self._stuck.look({row.pid for row in self._store.sessions()})
 
     def _kept_up(self, until_ms: int, event: SessionEvent | None) -> None:
@@ -191,11 +191,11 @@ class HostSession:
         self._is_reached = True
         if event is not None:
             self._stuck.forget()
-            self._awake_since_ms = _mono_ms()  # others could not keep up theirs either, and are about to
+            self._awake_since_ms = _mono_ms()  # others could not extend theirs either, and are about to
             self._tell(event)
 
     def _lose(self) -> None:
-        """The session was ended elsewhere; the next one begins at once."""
+        """Process the end of the session by another process; the next one begins at once."""
         self.number = NONE
         self.lives_until_ms = 0
         self._is_reached = False
@@ -211,7 +211,7 @@ class HostSession:
         return self._member.is_dead(row.name) or (was_watched and row.until_ms < now_ms)
 
     def _follow(self, others: Iterable[SessionRow]) -> None:
-        """Have the kernel say when one of these processes dies, where it can."""
+        """Let the kernel report the death of these processes, if it can."""
         for pid in {row.pid for row in others} - {os.getpid()} - self._processes.keys():
             with suppress(OSError, AttributeError):
                 handle = os.pidfd_open(pid)
@@ -239,7 +239,7 @@ class HostSession:
 
     def _end(self) -> None:
         own = self._member.name
-        with suppress(StorageFailed):  # then others end it
+        with suppress(StorageFailed):  # otherwise others end it
             if self._store.end_sessions(lambda row: row.name == own):
                 self.ring()
         self.lives_until_ms = 0

@@ -1,6 +1,6 @@
-"""What one process does with the registry of its host: reads, commits, and the rows of sessions. All of it waits for the disk.
+"""The operations of one process on its host's registry: reads, commits, and the rows of sessions. All of them block on the disk.
 
-Knows the tables; knows no threads and no watches.
+The module uses the tables; threads and watches are unknown here.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Entries = list[Entry | None]
 Names = list[list[str] | None]
 Results = list[T]
 MOST_BYTES: Final = 1 << 20
-"""In one commit, as with ZooKeeper, so that a registry can be taken along there."""
+"""The limit of one commit, in bytes, as with ZooKeeper, so that a registry can be copied there."""
 
 
 class SessionRow(NamedTuple):
-    """A session as the registry knows it: until when it lives unheard, and the name of its process's files."""
+    """A session's row: the end of its lifetime without heartbeats (monotonic ms), and the name of its process's files."""
 
     number: int
     name: str
@@ -33,7 +33,7 @@ class SessionRow(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """A change that watches tell of, and the number of its transaction."""
+    """A change for watches, and the number of its transaction."""
 
     number: int
     kind: str
@@ -41,14 +41,14 @@ class Touched(NamedTuple):
 
 
 class SessionOver(RegistryAway):
-    """The session was ended by others, who had not heard of it for its timeout."""
+    """Another process ended the session after a timeout without heartbeats."""
 
 
 class RegistryStore:
-    """One connection. All raise `RegistryAway` while the registry can't be used, and `StorageFailed` where it is damaged."""
+    """One connection. All methods raise `RegistryAway` while the registry is unusable, and `StorageFailed` if it is damaged."""
 
     def __init__(self, directory: Path, busy_ms: int) -> None:
-        """Raises `RegistryDamaged` and `RegistryAway`."""
+        """Open the registry. Raises `RegistryDamaged` and `RegistryAway`."""
         self.file = directory / FILE
         self._database = opened(self.file, busy_ms)
 
@@ -57,7 +57,7 @@ class RegistryStore:
             self._database.close()
 
     def read(self, paths: Sequence[str]) -> tuple[int, Entries]:
-        """(the number of the last transaction that is seen, the entries)."""
+        """Return (number of the last visible transaction, entries)."""
 
         def one(path: str) -> Entry | None:
             sql = "SELECT path, value, version, created, crc FROM entry WHERE path = ?"
@@ -67,7 +67,7 @@ class RegistryStore:
         return self._seen(paths, one)
 
     def list(self, paths: Sequence[str]) -> tuple[int, Names]:
-        """(the number of the last transaction that is seen, the names of each one's children)."""
+        """Return (number of the last visible transaction, names of each entry's children)."""
 
         def one(path: str) -> list[str] | None:
             rows = self._database.execute("SELECT path FROM entry WHERE parent = ? ORDER BY path", (path,)).fetchall()
@@ -77,7 +77,7 @@ class RegistryStore:
         return self._seen(paths, one)
 
     def changes(self, since: int) -> tuple[int, Sequence[Touched] | None]:
-        """(the number of the last transaction, what was changed after `since`, or None where that is not known any more)."""
+        """Return (number of the last transaction, changes after `since`, or None if they are no longer stored)."""
         with self._transaction("BEGIN"):
             last, forgotten = self._database.execute("SELECT transactions, forgotten FROM state").fetchone()
             if forgotten > since:
@@ -86,9 +86,9 @@ class RegistryStore:
             return last, [Touched(*row) for row in rows]
 
     def commit(self, session: int, changes: Sequence[Change | Condition]) -> bool:
-        """Make all changes or none; says whether anything was changed.
+        """Make all changes or none; return whether anything was changed.
 
-        Raises what `SharedRegistry.commit` raises, `SessionOver` too.
+        Raises the exceptions of `SharedRegistry.commit`, and `SessionOver`.
         """
         size = sum(len(each.path) + len(each.value or b"") for each in changes if isinstance(each, Change))
         if size > MOST_BYTES:
@@ -101,7 +101,7 @@ class RegistryStore:
                 draft.take(each)
             return draft.note()
 
-    # Sessions
+    # --- sessions
 
     def sessions(self) -> Sequence[SessionRow]:
         with self._transaction("BEGIN"):
@@ -113,12 +113,12 @@ class RegistryStore:
             return self._database.execute(sql, (name, pid, until_ms)).lastrowid or 0
 
     def keep_up(self, session: int, until_ms: int) -> bool:
-        """Have a session live until then; says whether it lives."""
+        """Extend a session's lifetime; return whether it still lives."""
         with self._quickly(), self._transaction("BEGIN IMMEDIATE"):
             return self._database.execute("UPDATE session SET until_ms = ? WHERE id = ?", (until_ms, session)).rowcount == 1
 
     def end_sessions(self, is_over: Callable[[SessionRow], bool]) -> bool:
-        """End those that are over by now; says whether anything was changed by that."""
+        """End the expired sessions; return whether that changed anything."""
         with self._quickly(), self._transaction("BEGIN IMMEDIATE"):
             draft = CommitDraft(self._database, None)
             for row in self._database.execute("SELECT id, name, pid, until_ms FROM session").fetchall():
@@ -149,7 +149,7 @@ class RegistryStore:
 
     @contextmanager
     def _quickly(self) -> Iterator[None]:
-        """Without a sync of its own: after a power cut no session lives, and the next sync is of everything before it, too."""
+        """Write without a sync: after a power cut no session lives, and the next sync includes everything before it."""
         self._database.execute("PRAGMA synchronous = NORMAL")
         try:
             yield

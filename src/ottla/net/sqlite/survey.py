@@ -1,4 +1,4 @@
-"""Looking at the registry of a host, while its brokers run or not: what is damaged in it. Changes nothing."""
+"""The survey of a host's registry, while its brokers run or not: the damaged entries. It changes nothing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ottla.registry.tree import StoredEntry, Tree
 
 LOCKED_S = 10.0
 MOST_FAULTS = 100
-"""Of the file as a whole; entries are told one by one."""
+"""The limit on faults of the file as a whole; damaged entries are listed one by one."""
 
 
 class HostSurvey(NamedTuple):
-    """What is whole, and each fault: (an entry's path or the file's name, why). `processes` share it now."""
+    """The intact entries, and each fault: (an entry's path or the file's name, reason). `processes` is the number of sessions."""
 
     tree: Tree
     faults: list[tuple[str, str]]
@@ -25,7 +25,7 @@ class HostSurvey(NamedTuple):
 
 
 def survey(directory: str) -> HostSurvey:
-    """Read all there is. Raises `RegistryDamaged` where that can't be."""
+    """Read the whole registry. Raises `RegistryDamaged` if that is impossible."""
     file = Path(directory, FILE)
     if not file.exists():
         raise RegistryDamaged(f"there is no {FILE}: name the directory that brokers are started with")
@@ -40,7 +40,7 @@ def survey(directory: str) -> HostSurvey:
 
 
 def _read(database: sqlite3.Connection) -> HostSurvey:
-    database.execute("BEGIN")  # one state of it, whatever is written meanwhile
+    database.execute("BEGIN")  # one snapshot, whatever is written meanwhile
     tree = Tree()
     faults = [(FILE, state) for (state,) in database.execute(f"PRAGMA quick_check({MOST_FAULTS})") if state != "ok"]
     for row in database.execute("SELECT path, value, version, created, crc, owner FROM entry ORDER BY path"):

@@ -1,4 +1,4 @@
-"""The file of the registry: its tables, how it is opened, and what makes it unusable. Knows SQLite; knows no sessions' files."""
+"""The registry's file: its tables, its opening, and its damage. It uses SQLite; the sessions' files are unknown here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.ports import Entry, RegistryAway, RegistryDamaged, StorageFailed
 
 FILE: Final = "registry.sqlite"
 FORMAT: Final = 1
-"""SQLite's user_version of a file; a newer one was written by a newer Ottla."""
+"""SQLite's user_version of the file; a newer one was written by a newer Ottla."""
 
 TABLES: Final = (
     "CREATE TABLE entry (path TEXT PRIMARY KEY, parent TEXT, value BLOB NOT NULL, version INTEGER NOT NULL,"
@@ -28,20 +28,23 @@ TABLES: Final = (
     "INSERT INTO state VALUES (0, 0)",
     f"PRAGMA user_version = {FORMAT}",
 )
-"""`entry.owner` is the session that an ephemeral one ends with, `made` counts the sequential children that it ever had. `change`
-has what watches tell of; its numbers up to `state.forgotten` are no longer there."""
+"""The tables of the registry.
+
+`entry.owner` is the session of an ephemeral entry; `entry.made` counts all sequential children that the entry ever had. `change`
+stores the changes for watches; the ones up to `state.forgotten` are deleted.
+"""
 
 REMEDY: Final = "put back a backup of its directory, or delete it together with the data directories of its brokers"
 
 
 def opened(file: Path, busy_ms: int) -> sqlite3.Connection:
-    """Open the registry, or begin one. Whoever calls keeps others from doing so meanwhile.
+    """Open the registry, or create it. The caller keeps other processes from doing so meanwhile.
 
     Raises `RegistryDamaged` and `RegistryAway`.
     """
     with _understood(file):
-        with suppress(OSError):  # SQLite says better why it cannot be opened
-            file.touch(0o600)  # it has credentials: nobody else may read it
+        with suppress(OSError):  # SQLite's own error is clearer
+            file.touch(0o600)  # it holds credentials: no other user may read it
         database = sqlite3.connect(file, busy_ms / 1000, isolation_level=None, check_same_thread=False)
         try:
             database.execute("PRAGMA journal_mode = WAL")
@@ -69,7 +72,7 @@ def _understood(file: Path) -> Iterator[None]:
 
 
 def failed(file: Path, error: sqlite3.Error) -> RegistryAway | RegistryDamaged:
-    """What an error of SQLite means: damage, or that the registry can't be used now, and whether a commit was made is unknown."""
+    """Return the exception for an SQLite error: damage, or an unusable registry, which leaves a commit's outcome unknown."""
     if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return RegistryDamaged(f"{file} is damaged ({error}): {REMEDY}")
     return RegistryAway(str(file), f"it can't be used now ({error})")
@@ -92,12 +95,12 @@ def _check(file: Path, database: sqlite3.Connection) -> None:
 
 
 def checksum(path: str, value: bytes, version: int, created: int) -> int:
-    """Of an entry: SQLite has none of its own."""
+    """Return the checksum of an entry: SQLite has none."""
     return crc32(value, crc32(f"{path} {version} {created} ".encode()))
 
 
 def entry_of(path: str, value: bytes, version: int, created: int, crc: int) -> Entry:
-    """A stored entry. Raises `StorageFailed` where it is not as it was written."""
+    """Return a stored entry. Raises `StorageFailed` if its checksum is wrong."""
     if crc != checksum(path, value, version, created):
         raise StorageFailed(path, f"the entry is not as it was written: {REMEDY}")
     return Entry(value, version, created)

@@ -1,4 +1,4 @@
-"""Who is to be told of which entry's next change. Pure; knows the numbers of transactions."""
+"""The watches of entries: the callbacks for each entry's next change. Pure data; it uses the numbers of transactions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Watched = tuple[str, str]
 
 
 class WatchTable:
-    """Each watch is told once, of the first change after the transaction whose outcome its owner has read."""
+    """The watches. Each is called once, for the first change after the transaction that its owner has read."""
 
     def __init__(self) -> None:
         self._watches: dict[Watched, dict[Changed, int]] = {}
 
     def leave(self, kind: str, paths: Sequence[str], changed: Changed, seen: int) -> None:
-        """Note watches of those who have read what transaction `seen` left. An earlier watch of the same function stays."""
+        """Add watches of a reader that has seen transaction `seen`. An earlier watch of the same function stays."""
         for path in paths:
             self._watches.setdefault((kind, path), {}).setdefault(changed, seen)
 
     def touched(self, changes: Sequence[Touched]) -> Iterator[tuple[Changed, str]]:
-        """Take out, and return in order, those that are to be told of these changes."""
+        """Remove and yield the watches of these changes, in order."""
         for number, kind, path in changes:
             watches = self._watches.get((kind, path), {})
             due = [changed for changed, seen in watches.items() if seen < number]
@@ -34,7 +34,7 @@ class WatchTable:
                 del self._watches[kind, path]
 
     def all(self) -> Iterator[tuple[Changed, str]]:
-        """Take out and return every watch: what it is to tell may have been missed."""
+        """Remove and yield every watch: its change may have been missed."""
         watches, self._watches = self._watches, {}
         for (_, path), waiting in watches.items():
             for changed in waiting:

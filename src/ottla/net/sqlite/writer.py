@@ -1,7 +1,7 @@
-"""Which process keeps the others of its host from writing, and an end to one that stands still meanwhile.
+"""The process that keeps others of its host from writing, and the end of one that is suspended meanwhile.
 
-SQLite's lock of whoever writes is the kernel's, and goes with its process alone: one that is stopped (SIGSTOP) in a change would
-keep everybody from writing until all their sessions have ended. Linux tells whose a lock is; elsewhere nothing is done about it.
+The kernel holds SQLite's write lock, and releases it only with the process: one that is stopped (SIGSTOP) during a write would
+block all others until their sessions end. Linux shows the owner of a lock; on other systems nothing is done.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ log = logging.getLogger("ottla.net")
 
 LOCKS: Final = Path("/proc/locks")
 WRITE_LOCK: Final = "120"
-"""The byte of the file -shm that whoever writes has locked (SQLite, "WAL-mode file format", locks)."""
+"""The byte of the file -shm that a writer locks (SQLite, "WAL-mode file format", locks)."""
 
 STOPPED: Final = ("T", "t")
-"""States of a process: by a signal, or by a debugger."""
+"""The states of a process that is stopped by a signal, or by a debugger."""
 
 
 class StuckWriter:
-    """Looks at who writes, while nothing can be written."""
+    """A check for the current writer, while no process can write."""
 
     def __init__(self, file: Path) -> None:
         self._shared = Path(f"{file}-shm")
@@ -33,7 +33,7 @@ class StuckWriter:
         self._told: int | None = None
 
     def look(self, members: Collection[int]) -> None:
-        """Kill the process that was already there at the last look, if it is one of these and stands still. Others are named."""
+        """Kill the writer if it was already there at the last check, is one of `members`, and is stopped. Log any other."""
         pid = writer_of(self._shared)
         before, self._seen = self._seen, pid
         if pid is None or pid != before or pid == os.getpid():
@@ -45,11 +45,11 @@ class StuckWriter:
             self._told = pid
 
     def forget(self) -> None:
-        """It can be written again."""
+        """Reset the check: writes succeed again."""
         self._seen = self._told = None
 
     def _kill(self, pid: int) -> bool:
-        """Kill the process that has this number and still has the lock: a number may be that of another one by now."""
+        """Kill the process of this id if it still holds the lock: its id may have been reused."""
         with suppress(OSError):
             process = os.pidfd_open(pid)
             try:
@@ -62,7 +62,7 @@ class StuckWriter:
 
 
 def writer_of(shared: Path) -> int | None:
-    """The process that has locked the registry whose file -shm this is; None where nobody has, or nobody tells."""
+    """Return the process that has locked the registry with this -shm file; None if there is none, or it is unknown."""
     try:
         inode = str(shared.stat().st_ino)
         lines = LOCKS.read_text().splitlines()

@@ -1,1 +1,1 @@
-"""A real ZooKeeper as the registry that brokers share, by kazoo. Nothing outside this package knows of either."""
+"""A real ZooKeeper as the shared registry, by kazoo. No code outside this package uses either directly."""

@@ -1,4 +1,4 @@
-"""Where a ZooKeeper is: `zookeeper://h1:2181,h2:2181/chroot` of the command line, `h1:2181,h2:2181/chroot` of Kafka's settings."""
+"""The address of a ZooKeeper: `zookeeper://h1:2181,h2:2181/chroot` on the command line, without the scheme in Kafka's settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PORT = 2181
 
 
 class ZooKeeperAddress(NamedTuple):
-    """The servers of one ensemble, and the path below which everything stands: empty, or beginning with "/"."""
+    """The servers of one ensemble, and the path below which all entries are: empty, or beginning with "/"."""
 
     hosts: tuple[tuple[str, int], ...]
     chroot: str
@@ -23,7 +23,7 @@ class ZooKeeperAddress(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ZooKeeperAddress:
-        """Raises `SettingError`."""
+        """Parse an address, with or without the scheme. Raises `SettingError`."""
         hosts, _, chroot = text.strip().removeprefix(SCHEME).partition("/")
         path = "".join(f"/{name}" for name in chroot.split("/") if name)
         try:

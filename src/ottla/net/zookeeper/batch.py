@@ -1,4 +1,4 @@
-"""Requests that are sent one behind another without waiting for each answer, as a job of the broker's scheduler."""
+"""Pipelined requests to ZooKeeper, as a job of the broker's scheduler."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ottla.net.zookeeper.handler import ZooKeeperAnswer
 from ottla.ports import RegistrySteps, StorageFailed
 
 AT_ONCE = 64
-"""Requests that are sent between two pauses."""
+"""The number of requests sent between two pauses."""
 
 UNDER_WAY = 512
-"""Requests that are under way at most."""
+"""The limit on unanswered requests."""
 
 Ask = Callable[[], ZooKeeperAnswer]
 Done = Callable[[StorageFailed | None], None]
 
 
 class RequestBatch:
-    """Some requests, and what waits until few enough of them are under way."""
+    """Some requests, and the callback that waits until few enough of them are unanswered."""
 
     def __init__(self, asks: Sequence[Ask]) -> None:
         self._asks = asks
@@ -27,7 +27,7 @@ class RequestBatch:
         self._done: Done | None = None
 
     def steps(self) -> RegistrySteps[list[ZooKeeperAnswer]]:
-        """Send all; return the answers in the order of the requests, whatever they are."""
+        """Send all requests; return their answers, errors included, in the order of the requests."""
         answers: list[ZooKeeperAnswer] = []
         for start in range(0, len(self._asks), AT_ONCE):
             if start:

@@ -1,7 +1,7 @@
-"""A client of kazoo's as a broker needs it: without threads for callbacks, and with the timeout that the server agreed to.
+"""A kazoo client for brokers: without threads for callbacks, and with the timeout that the server agreed to.
 
-Requests that wait go out in one write, and answers come in as many as there are: kazoo's own way takes some thirty calls of the
-system for each. Knows kazoo; knows no paths.
+Waiting requests are sent in one write, and all available answers are read at once: kazoo itself makes some thirty system calls per
+request. Paths are unknown here.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ from ottla.sasl.mechanism import SaslFailed
 
 FIRST_RETRY_S, LONGEST_RETRY_S = 0.05, 1.0
 CONNECT_S = 3.0
-"""A server that does not begin a session in so long is left for the next."""
+"""The time, in s, within which a server must begin a session before the next server is tried."""
 
 MOST_STEPS = 8
-"""Of a login."""
+"""The limit on steps of a login."""
 
 HEAD, LENGTH = Struct("!iii"), Struct("!i")
-"""Of a request: length, number and type; the first of them stands before an answer, too."""
+"""The headers of a request: length, number and type; LENGTH also precedes an answer."""
 
 MOST_XID = 0x7FFFFFFF
 PROBE_XID = 1
-"""Requests are answered in order: it does not matter that another one has this number later."""
+"""The number of the probe request. Answers come in order, so a later request may have the same number."""
 
 WAKINGS = 64
 SENT_AT_ONCE = RECEIVED_AT_ONCE = 1 << 16
-"""About so many bytes at most in one call of the system."""
+"""The limits, in bytes, of one system call (approximate)."""
 
 
 class ZooKeeperLogin(Protocol):
-    """The client's side of one login by SASL."""
+    """The client's side of one SASL login."""
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The answer to what the server said, at first to nothing; None when it is over.
+        """Return the answer to the server's challenge, which is empty at first; None at the end.
 
-        Raises `ValueError`, `LookupError` and `SaslFailed`. This may wait for others, on kazoo's thread.
+        Raises `ValueError`, `LookupError` and `SaslFailed`. It may block; it runs on kazoo's thread.
         """
 
 
 class Access(NamedTuple):
-    """How a client reaches ZooKeeper. `login` makes a new login for each connection, to the server of that host."""
+    """The parameters of connections to ZooKeeper. `login(host)` makes a new login for each connection."""
 
     address: ZooKeeperAddress
     timeout_ms: int
@@ -72,23 +72,23 @@ class Access(NamedTuple):
 
 
 class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """Kazoo's connection, which keeps what the server said to the session's timeout, and logs in without further libraries."""
+    """Kazoo's connection, extended by the agreed session timeout and by logins without further libraries."""
 
     agreed_timeout_ms = 0
     reads_many = False
-    """Whether the server knows `ReadMany`."""
+    """Whether the server supports `ReadMany`."""
     _xid: int
     _is_woken = False
     _received = b""
-    """What has come; of it, `_taken` bytes are taken in already."""
+    """The received bytes, of which `_taken` are processed."""
     _taken = 0
     _heard_s = 0.0
-    """When something came last; while nothing is awaited, when the last request was sent."""
+    """The time of the last input, or of the last request sent while no answer was awaited."""
 
     def __init__(self, *of: Any, **options: Any) -> None:
         super().__init__(*of, **options)
         self._unasked: set[tuple[Any, ...]] = set()
-        """Servers that closed the last connection when they were asked whether they know `ReadMany`."""
+        """The servers that closed the last connection at the probe for `ReadMany`."""
 
     def _connect(self, *where: Any) -> tuple[int, int]:
         self._received, self._taken = b"", 0
@@ -97,9 +97,9 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return timeouts
 
     def _learn(self, server: tuple[Any, ...], timeout: float) -> bool:
-        """Whether this server knows `ReadMany`. One that does not (before 3.6) closes the connection; the next goes without asking.
+        """Return whether this server supports `ReadMany`. Before 3.6 it closes the connection; the next connection skips the probe.
 
-        Nobody has sent anything on this connection yet, so nothing is lost with it.
+        The probe is the first request on the connection, so no other request is lost with it.
         """
         if server in self._unasked:
             self._unasked.remove(server)
@@ -113,18 +113,18 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return True
 
     def wake(self) -> None:
-        """Have what waits sent. Called on any thread, after it was put into the client's queue."""
+        """Wake kazoo's thread to send waiting requests. Called on any thread, after a request was queued."""
         if not self._is_woken:
             self._is_woken = True
             self._write_sock.send(b"\0")
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Kazoo calls this when it was woken: send what waits, in one write.
+        """Send waiting requests in one write. Kazoo calls this after a wake-up.
 
-        Kazoo leaves a silent server once a ping is not answered, and sends none where requests go out all the time.
+        Kazoo detects a silent server by an unanswered ping, but sends no pings while requests are sent all the time.
         """
         self._read_sock.recv(WAKINGS)
-        self._is_woken = False  # before the queue is looked at: what comes from now on wakes again
+        self._is_woken = False  # reset before the queue is read: later requests wake the thread again
         waiting, pending, frames = self.client._queue, self.client._pending, bytearray()
         if not pending:
             self._heard_s = monotonic()
@@ -141,14 +141,14 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         self._write(frames, connect_timeout)
 
     def _read_socket(self, timeout: float) -> Any:
-        """Kazoo calls this when something has come: take in all of it that is whole."""
+        """Process all complete messages that have arrived. Kazoo calls this when the socket is readable."""
         said = super()._read_socket(timeout)
         while said is None and self._has_more():
             said = super()._read_socket(timeout)
         return said
 
     def _has_more(self) -> bool:
-        """Whether the next message has come; of one that TLS has not opened yet, the beginning at least."""
+        """Return whether the next message has arrived; of undecrypted TLS data, at least its beginning."""
         left = len(self._received) - self._taken
         if left >= LENGTH.size and left >= LENGTH.size + LENGTH.unpack_from(self._received, self._taken)[0]:
             return True
@@ -158,7 +158,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def _read(self, length: int, timeout: float) -> bytes:
-        """The next bytes that the server has sent, from what came together with those before."""
+        """Return the next `length` bytes from the server, received in large blocks."""
         while (missing := length - len(self._received) + self._taken) > 0:
             more = self._receive(max(missing, RECEIVED_AT_ONCE), timeout)
             self._received, self._taken = self._received[self._taken :] + more, 0
@@ -184,7 +184,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         return result
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
-        """Kazoo calls this on each new connection of a client that has a login."""
+        """Log in. Kazoo calls this on each new connection of a client with a login."""
         login: ZooKeeperLogin = self.sasl_options["login"](host)
         challenge: bytes | None = b""
         for number in range(1, MOST_STEPS):
@@ -198,7 +198,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
             self._submit(SASL(answer), timeout, number)
             try:
                 header, buffer, offset = self._read_header(timeout)
-            except ConnectionDropped as error:  # so ZooKeeper refuses a login
+            except ConnectionDropped as error:  # ZooKeeper refuses a login by closing the connection
                 raise AuthFailedError("the server closed the connection") from error
             if header.err:
                 raise EXCEPTIONS[header.err]()
@@ -207,7 +207,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
-    """One session, or one after another. `answered` and listeners are called on kazoo's thread."""
+    """A client with one session at a time. `answered` and the listeners are called on kazoo's thread."""
 
     def __init__(self, access: Access, answered: Callable[[ZooKeeperAnswer], None]) -> None:
         seconds = access.timeout_ms / 1000
@@ -224,23 +224,23 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
         self._connection = AgreedConnection(self, self._conn_retry.copy(), logger=self.logger, sasl_options=options)
 
     def ask(self, request: Any) -> ZooKeeperAnswer:
-        """Send one of kazoo's requests, whose paths are taken as they are."""
+        """Send one of kazoo's requests, with its paths unchanged."""
         answer: ZooKeeperAnswer = self.handler.async_result()
         self._call(request, answer)
         return answer
 
     def _call(self, request: Any, answer: ZooKeeperAnswer) -> None:
-        """Send a request; kazoo's own would wake its thread for each."""
+        """Queue a request; kazoo's own method wakes its thread for each."""
         if self._state in CLOSED_STATES:
-            super()._call(request, answer)  # which says why it can't be sent
+            super()._call(request, answer)  # which sets the exception for a closed client
             return
-        if self._state == KeeperState.CONNECTING:  # kazoo's own would wait for a server, however long that takes
+        if self._state == KeeperState.CONNECTING:  # kazoo's own method waits for a server without limit
             answer.set_exception(ConnectionLoss())
             return
         self._queue.append((request, answer))
         try:
             self._connection.wake()
-        except (OSError, AttributeError):  # it is being closed
+        except (OSError, AttributeError):  # the connection is being closed
             answer.set_exception(ConnectionClosedError())
 
     @property
@@ -250,12 +250,12 @@ class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types
 
     @property
     def reads_many(self) -> bool:
-        """Whether the server that is reached knows `ReadMany`."""
+        """Return whether the connected server supports `ReadMany`."""
         return bool(self._connection.reads_many)
 
 
 def _logger() -> logging.Logger:
-    """Kazoo's own lines are for debugging: what people need to know of a session, the broker says."""
+    """Return kazoo's logger, for debugging only: the broker logs the events of a session."""
     logger = logging.getLogger("ottla.zookeeper")
     logger.setLevel(logging.DEBUG if logging.getLogger("ottla").isEnabledFor(logging.DEBUG) else logging.CRITICAL)
     return logger

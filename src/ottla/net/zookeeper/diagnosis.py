@@ -1,4 +1,4 @@
-"""Why no session with ZooKeeper begins: each server is looked at from outside, and one sentence says what to do."""
+"""The reason why no session with ZooKeeper begins: each server is probed, and one sentence gives the remedy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ottla.net.zookeeper.address import ZooKeeperAddress
 
 LOOK_S = 2.0
 QUESTION = b"srvr"
-"""A word that every ZooKeeper answers unless it was told not to."""
+"""A command that every ZooKeeper answers unless it is disabled."""
 
 
 async def why(address: ZooKeeperAddress, timeout_ms: int, *, has_tls: bool, named_by: str = "--registry") -> str:
-    """A sentence for people, after no session began within `timeout_ms`. `named_by`: how they say where ZooKeeper is."""
+    """Return a sentence for people, after no session began within `timeout_ms`. `named_by` is the setting of the address."""
     looks = await asyncio.gather(*(_look(host, port, has_tls=has_tls) for host, port in address.hosts))
     told = "; ".join(f"{host}:{port} {look}" for (host, port), look in zip(address.hosts, looks, strict=True))
     return (

@@ -1,6 +1,6 @@
-"""The client's side of DIGEST-MD5 (RFC 2831), the mechanism by which ZooKeeper asks for names and passwords. Knows no connection.
+"""The client's side of DIGEST-MD5 (RFC 2831), ZooKeeper's mechanism for names and passwords. Connections are unknown here.
 
-ZooKeeper speaks it without a layer of protection, always to the same service and host, whatever the server's name is.
+ZooKeeper uses it without a protection layer, always for the same service and host, whatever the server's name is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _PAIR = re.compile(r'([a-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^",\s]*))')
 
 
 class DigestMd5:
-    """One login. `step` answers what the server said; the first answer comes before it has said anything."""
+    """One login. `step` answers a challenge; the first answer comes before any challenge."""
 
     def __init__(self, username: str, password: str) -> None:
         self._username = username
@@ -22,7 +22,7 @@ class DigestMd5:
         self._expected = ""
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The next answer; None when the login is over. Raises `ValueError` where the server does not know the password."""
+        """Return the next answer; None at the end. Raises `ValueError` if the server does not prove the password."""
         if not challenge:
             return b""
         said = {name: re.sub(r"\\(.)", r"\1", quoted) or plain for name, quoted, plain in _PAIR.findall(challenge.decode())}
@@ -51,7 +51,7 @@ def _hex(data: bytes) -> str:
 
 
 def _hashed(text: str) -> bytes:
-    """What is hashed of a name, in the oldest encoding that has all its characters."""
+    """Return the hashed form of a name, in Latin-1 if possible, otherwise in UTF-8."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""Ends a broker's session with ZooKeeper, which is told on standard input: `LastWill` has this run when the broker was killed.
+"""A script that ends a broker's ZooKeeper session, given on standard input: `LastWill` runs it after the broker was killed.
 
-Knows only the few bytes of ZooKeeper's protocol that this takes.
+It contains only the few bytes of ZooKeeper's protocol that it needs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CLOSE_SESSION = -11
 
 
 def execute(session: str) -> None:
-    """End a session that is told as `LastWill` does: at the first server that is reached."""
+    """End a session in the format of `LastWill`, at the first server that is reachable."""
     told = json.loads(session)
     secured = _secured(told["tls"])
     for host, port in told["hosts"]:
@@ -29,7 +29,7 @@ def execute(session: str) -> None:
 
 
 def end(host: str, port: int, session_id: int, password: bytes, timeout_ms: int, secured: Callable[..., object] | None) -> None:
-    """Take a session over at a server, and end it. Raises OSError, and EOFError where the server ends the connection."""
+    """Take over a session at a server, and end it. Raises OSError, and EOFError if the server closes the connection."""
     with socket.create_connection((host, port), CONNECT_S) as plain:
         connection: Any = plain if secured is None else secured(plain, server_hostname=host)
         connect = struct.pack("!iqiqi", 0, 0, timeout_ms, session_id, len(password)) + password + b"\0"
@@ -40,11 +40,11 @@ def end(host: str, port: int, session_id: int, password: bytes, timeout_ms: int,
             raise EOFError
         answer.read(struct.unpack("!i", length)[0])
         connection.sendall(struct.pack("!iii", 8, 1, CLOSE_SESSION))
-        answer.read(1)  # nothing comes where the session was over already
+        answer.read(1)  # no answer comes if the session was over already
 
 
 def _secured(settings: dict[str, str]) -> Callable[..., object] | None:
-    """What makes TLS of a connection, by the settings of the broker; None without TLS."""
+    """Return the function that adds TLS to a connection, by the broker's settings; None without TLS."""
     if not settings:
         return None
     from ottla.broker.settings import BrokerSettings

@@ -1,4 +1,4 @@
-"""What ZooKeeper's errors mean to a broker."""
+"""The meaning of ZooKeeper's errors for a broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AWAY = (
     zookeeper.SessionMovedError,
     zookeeper.AuthFailedError,
 )
-"""After these, nothing is known of what became of a request."""
+"""The errors after which the outcome of a request is unknown."""
 
 MEANINGS: dict[type[Exception], type[Exception]] = {
     zookeeper.NodeExistsError: EntryExists,
@@ -32,7 +32,7 @@ REASONS: dict[type[Exception], str] = {
 
 
 def meaning(path: str, error: Exception) -> Exception:
-    """What the caller of the registry is told."""
+    """Return the registry's exception for an error of kazoo."""
     if isinstance(error, AWAY):
         return RegistryAway(path, "ZooKeeper is not reached, or the session has ended")
     kind = type(error)

@@ -1,7 +1,7 @@
-"""How kazoo hands over what it hears: at once on its connection's thread, in the order in which the server said it.
+"""The handler of kazoo's events: it runs callbacks at once on the connection's thread, in the server's order.
 
 Kazoo's own handler has two more threads, one for watches and one for answers, which lose that order and cost each answer a lock.
-Knows kazoo; knows no paths.
+Paths are unknown here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Ready = tuple[list[Any], list[Any], list[Any]]
 
 
 class ZooKeeperAnswer:
-    """What one request came to: `value`, or `error`. `asked_ms` is the monotonic time before which it was not sent.
+    """The answer to one request: `value`, or `error`. `asked_ms` is a monotonic time before the request was sent.
 
-    Whoever sent the request sets `told` before anybody else of the broker's thread runs: it is called there, later.
+    The sender sets `told` before other code runs on the broker's thread, on which it is later called.
     """
 
     __slots__ = ("_hand_over", "asked_ms", "error", "told", "value")
@@ -34,12 +34,12 @@ class ZooKeeperAnswer:
         self._hand_over = hand_over
 
     def set(self, value: object = None) -> None:
-        """Called by kazoo, once."""
+        """Store the value. Kazoo calls this once."""
         self.value = value
         self._hand_over(self)
 
     def set_exception(self, error: Exception) -> None:
-        """Called by kazoo, once, instead of `set`."""
+        """Store the error. Kazoo calls this once, instead of `set`."""
         self.error = error
         self._hand_over(self)
 
@@ -62,7 +62,7 @@ class InOrder(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         self._running = False
 
     def select(self, readers: Sequence[Any], writers: Sequence[Any], _: object, timeout: float | None = None) -> Ready:
-        """Those that something has come to, and those that take something, after at most `timeout` seconds."""
+        """Return the readable and the writable sockets, after at most `timeout` seconds."""
         poll = select.poll()
         for one in readers:
             poll.register(one, select.POLLIN)
@@ -78,7 +78,7 @@ class InOrder(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         callback.func(*callback.args)
 
     def create_connection(self, address: tuple[str, int], hostname: str, **options: Any) -> socket.socket:
-        """A connection, with TLS where it is to be spoken. After an OSError kazoo tries the next server."""
+        """Return a connection, with TLS if configured. After an OSError kazoo tries the next server."""
         plain = socket.create_connection(address, self._timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._secure is None:

@@ -1,6 +1,6 @@
-"""One request of ZooKeeper's that reads many entries (multiRead, since 3.6): a server has most of its work with each request.
+"""One ZooKeeper request that reads many entries (multiRead, since 3.6): most of a server's work is per request.
 
-Knows kazoo's way of writing requests and the format; knows no paths, and no watches: there are none in it.
+The module uses kazoo's request interface and the wire format. Paths are unknown here; such requests have no watches.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from kazoo.protocol.serialization import GetChildren, GetData, stat_struct
 from ottla.ports import Entry
 
 PATHS_AT_ONCE = 128
-"""In one request: 40 KB of a server's megabyte (jute.maxbuffer), and as many values in its answer."""
+"""The limit on paths in one request: 40 KB of a server's megabyte (jute.maxbuffer), and as many values in its answer."""
 
 STEP = Struct("!i?i")
-"""Before each read and each of its results, and after the last: its type, whether it is over, an error."""
+"""The header of each read and each result, and the end mark: type, end flag, error."""
 
 END = STEP.pack(-1, True, -1)
 FAILED = -1
-"""The type of a result that is an error, which follows once more by itself."""
+"""The type of an error result; its code follows once more."""
 
 INT = Struct("!i")
 UNWATCHED = b"\0"
 
 Read = Entry | list[str] | Exception
-"""What one path came to: its entry or its children, as was asked for, or kazoo's error."""
+"""The result for one path: its entry or its children, or kazoo's error."""
 
 
 class ReadMany:
-    """A request as kazoo sends it. `kind` is `GetData.type` or `GetChildren.type`; no paths ask whether the server knows it."""
+    """A request in kazoo's interface. `kind` is `GetData.type` or `GetChildren.type`; empty paths probe the server's support."""
 
     type: Final = 22
 
@@ -49,7 +49,7 @@ class ReadMany:
 
     @classmethod
     def deserialize(cls, frame: bytes, offset: int) -> list[Read]:
-        """What the answer says of each path, in their order."""
+        """Return the results, in the order of the paths."""
         found: list[Read] = []
         while True:
             kind, is_over, _ = STEP.unpack_from(frame, offset)
@@ -62,7 +62,7 @@ class ReadMany:
 def _entry(frame: bytes, offset: int) -> tuple[Read, int]:
     (length,) = INT.unpack_from(frame, offset)
     begin = offset + INT.size
-    end = begin + max(0, length)  # -1: it holds nothing
+    end = begin + max(0, length)  # -1: no value
     created, _, _, _, version, *_ = stat_struct.unpack_from(frame, end)
     return Entry(frame[begin:end], version, created), end + stat_struct.size
 

@@ -1,4 +1,4 @@
-"""A registry in ZooKeeper by a broker's settings: its address, its timeouts, TLS and the login. Raises sentences for people."""
+"""The opening of a registry in ZooKeeper by a broker's settings: address, timeouts, TLS, login. Errors are sentences for people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ottla.sasl.gssapi import GssapiClient
 DIGEST = "org.apache.zookeeper.server.auth.DigestLoginModule"
 KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
 SERVICE = "zookeeper"
-"""How servers of ZooKeeper are called in tickets unless `serviceName` says otherwise."""
+"""The service name in tickets of ZooKeeper servers, unless `serviceName` is given."""
 
 JAAS = "ottla.zookeeper.jaas.config"
 PROTOCOL = "zookeeper.ssl.protocol"
@@ -35,7 +35,7 @@ REVOCATION = ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable")
 
 
 async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
-    """A registry whose session has begun. Raises `SettingError` and `NotAMember`."""
+    """Return a registry whose session has begun. Raises `SettingError` and `NotAMember`."""
     access = access_by(settings)
     will = LastWill(access.address, {} if access.secure is None else _of_tls(settings))
     session = ZooKeeperSession(access, asyncio.get_running_loop(), post, are_secured=settings.zookeeper_set_acl, will=will)
@@ -67,7 +67,7 @@ async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
 
 
 def sought(address: str, timeout_ms: int, post: Post) -> ZooKeeperRegistry:
-    """A registry of which a session begins when it is reached, and not before this returns. Raises `SettingError`."""
+    """Return a registry at once; its session begins when ZooKeeper is reached, later than this returns. Raises `SettingError`."""
     access = Access(ZooKeeperAddress.parse(address), timeout_ms)
     session = ZooKeeperSession(access, asyncio.get_running_loop(), post, are_secured=False)
     session.start()
@@ -75,7 +75,7 @@ def sought(address: str, timeout_ms: int, post: Post) -> ZooKeeperRegistry:
 
 
 def access_by(settings: BrokerSettings) -> Access:
-    """How the settings say that ZooKeeper is reached. Raises `SettingError`."""
+    """Return the connection parameters of the settings. Raises `SettingError`."""
     address = ZooKeeperAddress.parse(settings.zookeeper_connect or "")
     login = _login(settings.ottla_zookeeper_jaas_config)
     if settings.zookeeper_set_acl and login is None:
@@ -86,12 +86,12 @@ def access_by(settings: BrokerSettings) -> Access:
         return Access(address, settings.zookeeper_session_timeout_ms, login=login)
     if settings.zookeeper_clientCnxnSocket == NIO:
         raise SettingError(f"zookeeper.clientCnxnSocket has to be {NETTY} where zookeeper.ssl.client.enable is set.")
-    made = _tls(settings)  # what is wrong with it is said at once
+    made = _tls(settings)  # built now, so that errors are raised at once
     return Access(address, settings.zookeeper_session_timeout_ms, lambda: made, login)
 
 
 def _login(text: str | None) -> Callable[[str], ZooKeeperLogin] | None:
-    """What the login module says. Raises `SettingError`."""
+    """Return the login of a JAAS module, or None. Raises `SettingError`."""
     if not text:
         return None
     try:
@@ -110,7 +110,7 @@ def _login(text: str | None) -> Callable[[str], ZooKeeperLogin] | None:
 
 
 def _by_kerberos(options: Mapping[str, str]) -> Callable[[str], ZooKeeperLogin]:
-    """By a keytab, or by the tickets that `kinit` has fetched. Raises `SettingError`."""
+    """Return a login by a keytab, or by the tickets of `kinit`. Raises `SettingError`."""
     check_installed()
     keytab = Keytab(options["keyTab"], options.get("principal")) if "keyTab" in options else None
     if keytab is not None:
@@ -142,13 +142,13 @@ def _tls(settings: BrokerSettings) -> ssl.SSLContext:
 
 
 def _of_tls(settings: BrokerSettings) -> dict[str, str]:
-    """The settings of how ZooKeeper is reached, as they were given."""
+    """Return the settings of the connection to ZooKeeper, as they were given."""
     wanted = ("zookeeper.connect", "zookeeper.clientCnxnSocket", "zookeeper.ssl.")
     return {name: text for name, text in settings.given.items() if name.startswith(wanted)}
 
 
 def _versions(settings: BrokerSettings) -> list[ssl.TLSVersion]:
-    """Which versions of TLS may be spoken: those enabled, or the one that is given, or all."""
+    """Return the allowed TLS versions: the enabled ones, or the given one, or all."""
     named = settings.zookeeper_ssl_enabled_protocols
     if not named and PROTOCOL in settings.given and settings.zookeeper_ssl_protocol in VERSIONS:
         named = (settings.zookeeper_ssl_protocol,)

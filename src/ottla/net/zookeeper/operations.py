@@ -1,4 +1,4 @@
-"""A commit as the operations of one transaction of ZooKeeper. Knows what is there from who looked; talks to nobody."""
+"""A commit as the operations of one ZooKeeper transaction. The caller supplies the present entries; nothing is sent here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ANY = -1
 
 
 class Operated(NamedTuple):
-    """One step of a transaction, for the sake of `of`."""
+    """One operation of a transaction, which implements `of`."""
 
     kind: str
     """create, set, delete or check."""
@@ -23,22 +23,22 @@ class Operated(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About the bytes that it takes on its way."""
+        """Return its approximate size on the wire, in bytes."""
         return len(self.path) + len(self.value) + 64
 
 
 class There(NamedTuple):
-    """What was found where a commit does not say it by itself."""
+    """The present entries that a commit depends on."""
 
     paths: frozenset[str]
-    """Of the entries that may be there or not, those that are."""
+    """The existing entries, of the ones that a change may either create or set."""
 
     below: Mapping[str, Sequence[str]]
-    """What is below each entry that is to be removed, the deepest first."""
+    """The entries below each entry to be removed, the deepest first."""
 
 
 def operations(changes: Sequence[Change | Condition], there: There) -> Iterator[Operated]:
-    """In the order of the changes; what is below an entry goes before it."""
+    """Yield the operations in the order of the changes; entries below a removed one are deleted before it."""
     for one in changes:
         if isinstance(one, Condition):
             yield from _checks(one)
@@ -52,7 +52,7 @@ def operations(changes: Sequence[Change | Condition], there: There) -> Iterator[
 
 
 def _checks(condition: Condition) -> Iterator[Operated]:
-    """ZooKeeper has no check that an entry is not there: but only then can one be made, which goes again with the next step."""
+    """Yield the operations of a condition. ZooKeeper cannot check for absence, so the entry is created and deleted again."""
     if condition.version == NEW:
         yield Operated("create", condition.path, condition)
         yield Operated("delete", condition.path, condition)
@@ -61,12 +61,12 @@ def _checks(condition: Condition) -> Iterator[Operated]:
 
 
 def parents(changes: Sequence[Change | Condition]) -> list[str]:
-    """All entries above those that may be made, from the top down."""
+    """Return all parents of the entries that may be created, from the top down."""
     made = (one for one in changes if ((one.version == NEW) if isinstance(one, Condition) else (one.value is not None)))
     return sorted({path for one in made for path in above(one.path)}, key=lambda path: path.count("/"))
 
 
 def above(path: str) -> list[str]:
-    """The paths above this one, from the top down."""
+    """Return the parents of this path, from the top down."""
     names = path.split("/")[1:-1]
     return ["/".join(["", *names[: depth + 1]]) for depth in range(len(names))]

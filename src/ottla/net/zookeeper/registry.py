@@ -1,6 +1,6 @@
-"""ZooKeeper as the registry that brokers share: reads one behind another, and commits as transactions.
+"""ZooKeeper as the shared registry: pipelined reads, and commits as transactions.
 
-Knows kazoo's errors; knows nothing of what the entries mean.
+It handles kazoo's errors; the meaning of entries is unknown here.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ Reads = list[Any]
 """Types of lists: within the class, `list` is the method."""
 
 MOST_BYTES = 1_000_000
-"""Of one transaction: a server closes the connection that sends more than its jute.maxbuffer, 1 048 575 bytes."""
+"""The limit of one transaction, in bytes: a server closes a connection that sends more than jute.maxbuffer, 1 048 575 bytes."""
 
 MOST_RACES = 20
 
 
 class ZooKeeperRegistry:
-    """Implements `ottla.ports.SharedRegistry` on a session, which it ends when it is closed."""
+    """Implements `ottla.ports.SharedRegistry` on a session, which `close` ends."""
 
     def __init__(self, session: ZooKeeperSession) -> None:
         self._session = session
 
     @property
     def timeout_ms(self) -> int:
-        """As agreed with the server."""
+        """Return the timeout that the server agreed to, in ms."""
         return self._session.timeout_ms
 
     def lives_until_ms(self) -> int:
@@ -60,7 +60,7 @@ class ZooKeeperRegistry:
         self._session.told.append(told)
 
     def close(self) -> None:
-        """This waits for the server."""
+        """Close the session. This blocks until the server answers."""
         self._session.close()
 
     def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Entries]:
@@ -72,7 +72,7 @@ class ZooKeeperRegistry:
             missing = [index for index, entry in enumerate(found) if entry is None]
             is_there = yield from self._are_there([paths[index] for index in missing], changed)
             for index, there in zip(missing, is_there, strict=True):
-                if there:  # it was made in between
+                if there:  # it was created in between
                     (found[index],) = yield from self.read([paths[index]], changed=changed)
         return found
 
@@ -109,12 +109,12 @@ class ZooKeeperRegistry:
         raise StorageFailed(changes[0].path, "others change it all the time: try again")
 
     def _at_once(self, ask: Callable[[Sequence[str]], ZooKeeperAnswer], paths: Sequence[str]) -> RegistrySteps[Reads]:
-        """What is at these paths, many in each request, without watches."""
+        """Return the results for these paths, read without watches, many in each request."""
         pieces = [paths[first : first + PATHS_AT_ONCE] for first in range(0, len(paths), PATHS_AT_ONCE)]
         answers = yield from self._session.asked([partial(ask, some) for some in pieces])
         found: Reads = []
         for some, answer in zip(pieces, answers, strict=True):
-            if isinstance(answer.error, UnimplementedError):  # it went to an older server, reached in this moment
+            if isinstance(answer.error, UnimplementedError):  # the request went to an older server after a reconnect
                 raise RegistryAway(some[0], "another server of ZooKeeper has been reached, which is older")
             if answer.error is not None:
                 raise meaning(some[0], answer.error)
@@ -139,7 +139,7 @@ class ZooKeeperRegistry:
         return There(frozenset(path for path, there in zip(unsure, are_there, strict=True) if there), below)
 
     def _below(self, paths: Paths) -> RegistrySteps[Below]:
-        """Return everything below each of these entries, the deepest first. What is as deep is asked for at once."""
+        """Return all entries below each of these, the deepest first. Entries of one depth are read at once."""
         below: Below = {path: [] for path in paths}
         levels: Levels = [[(path, path) for path in below]]
         while levels[-1]:
@@ -151,7 +151,7 @@ class ZooKeeperRegistry:
         return below
 
     def _lightened(self, wanted: Operations) -> RegistrySteps[Operations]:
-        """Remove at once what is below removed entries, where the transaction would be too large, and return the others."""
+        """Remove the entries below removed ones at once, if the transaction would be too large; return the other operations."""
         below = [one for one in wanted if one.kind == "delete" and one.path != one.of.path]
         rest = [one for one in wanted if one.kind != "delete" or one.path == one.of.path]
         if sum(operation.size for operation in rest) > MOST_BYTES:
@@ -164,7 +164,7 @@ class ZooKeeperRegistry:
         return rest
 
     def _committed(self, wanted: Sequence[Operated]) -> RegistrySteps[tuple[Operated, Exception] | None]:
-        """The operation that ZooKeeper refused, and its error; None if all were done."""
+        """Commit, and return the refused operation with its error; None if all succeeded."""
         (answer,) = yield from self._session.asked([partial(self._session.transact, wanted)])
         if answer.error is not None:
             return wanted[0], answer.error
@@ -174,7 +174,7 @@ class ZooKeeperRegistry:
         return None
 
     def _make_parents(self, changes: Sequence[Change | Condition]) -> RegistrySteps[None]:
-        """Make what is missing above what is to be made, the chroot too."""
+        """Create the missing parents of the entries to be created, the chroot included."""
         root = self._session.root
         paths = [*above(root + "/"), *(root + path for path in parents(changes))]
         answers = yield from self._session.asked([partial(self._session.make, path) for path in paths])
@@ -195,7 +195,7 @@ def _there(path: str, one: Any) -> Any:
 def _entry(path: str, answer: ZooKeeperAnswer) -> Entry | None:
     if answer.error is None:
         value, stat = answer.value
-        return Entry(value or b"", stat.version, stat.czxid)  # entries of Kafka may hold nothing
+        return Entry(value or b"", stat.version, stat.czxid)  # Kafka's entries may have no value
     if isinstance(answer.error, NoNodeError):
         return None
     raise meaning(path, answer.error)
@@ -210,7 +210,7 @@ def _names(path: str, answer: ZooKeeperAnswer) -> list[str] | None:
 
 
 def _is_race(operation: Operated, error: Exception) -> bool:
-    """Whether the entry came or went after this registry had looked, so that it looks again."""
+    """Return whether the entry was created or removed after it was read, so that the commit is to be retried."""
     if operation.path != operation.of.path:
         return isinstance(error, NoNodeError)
     is_free = isinstance(operation.of, Change) and operation.of.value is not None and operation.of.version is None

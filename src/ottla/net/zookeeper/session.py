@@ -1,6 +1,6 @@
-"""The session of a broker with ZooKeeper: it is begun, kept up, begun anew; requests go out and watches are told.
+"""A broker's ZooKeeper session: its begin, heartbeats and renewal; requests are sent, and watches call back.
 
-Knows kazoo and threads; knows nothing of what the entries mean, and nothing of commits.
+It uses kazoo and threads. The meaning of entries, and commits, are unknown here.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from ottla.ports import Change, RegistryAway, RegistrySteps, SessionEvent
 
 Changed = Callable[[str], None]
 Post = Callable[[Callable[[], None]], None]
-"""Has something called on the broker's thread, from any other."""
+"""A function that runs a call on the broker's thread, from any other."""
 
 HEARTBEATS = 6
-"""In the time of a session's timeout."""
+"""The number of heartbeats within a session's timeout."""
 
 RENEW_S = 1.0
-"""After so long a client that gave up for good, as after a refused login, is replaced."""
+"""The time, in s, after which a client that has given up for good, as after a refused login, is replaced."""
 
 SECRET = ("/config/users", "/config/brokers", "/delegation_token/tokens", UNKNOWN_USERS)
 OPEN = "/consumers"
 
 
 class Watcher(NamedTuple):
-    """What kazoo calls when a watch is told. Two of the same path and function are one."""
+    """The function that kazoo calls for a watch. Two with the same path and function are equal."""
 
     path: str
     changed: Changed
@@ -55,9 +55,9 @@ class Watcher(NamedTuple):
 
 
 class ZooKeeperSession:
-    """One session after another. Everything but `close` is for the broker's thread; it is given by `post`.
+    """One session after another. All but `close` runs on the broker's thread, to which `post` passes calls.
 
-    With `are_secured` only this broker's login can change what it makes, and read secrets.
+    With `are_secured` only this broker's login can change the entries that it creates, and read the secret ones.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class ZooKeeperSession:
     ) -> None:
         self.told: list[Callable[[SessionEvent], None]] = []
         self.timeout_ms = access.timeout_ms
-        """As agreed with the server, once there is a session."""
+        """The timeout that the server agreed to, once there is a session."""
         self.lives_until_ms = 0
-        """A session lives for its timeout after a request was sent that was answered."""
+        """A session lives for its timeout after the sending of an answered request."""
         self.is_login_refused = False
         self.root = access.address.chroot
         self._access = access
@@ -86,11 +86,11 @@ class ZooKeeperSession:
         self.client = self._made()
 
     def start(self) -> None:
-        """Begin to look for a server; what comes of it is told to those of `on_session`."""
+        """Begin to connect. Listeners of `on_session` are called with the result."""
         self.client.start_async()
 
     def close(self) -> None:
-        """End the session. This waits for the server, from any thread."""
+        """End the session. This blocks until the server answers; callable from any thread."""
         self._is_closed.set()
         self._is_reached = False
         self.lives_until_ms = 0
@@ -99,7 +99,7 @@ class ZooKeeperSession:
             self._will.revoke()
 
     def abandon(self) -> None:
-        """Give up before a session has begun, without waiting for whoever is being asked for one."""
+        """Give up before a session has begun, without waiting for the server."""
         self._is_closed.set()
         threading.Thread(target=self.close, name="ottla-zookeeper", daemon=True).start()
 
@@ -114,26 +114,26 @@ class ZooKeeperSession:
 
     @property
     def reads_many(self) -> bool:
-        """Whether `values` and `names` can be asked for: the server is of 3.6 or later."""
+        """Return whether `values` and `names` can be used: the server is of 3.6 or later."""
         return self.client.reads_many
 
     def values(self, paths: Sequence[str]) -> ZooKeeperAnswer:
-        """Ask for the entries of so many paths as one request takes."""
+        """Request the entries of as many paths as one request takes."""
         return self.client.ask(ReadMany(GetData.type, [self._at(path) for path in paths]))
 
     def names(self, paths: Sequence[str]) -> ZooKeeperAnswer:
-        """Ask for the children of so many paths as one request takes."""
+        """Request the children of as many paths as one request takes."""
         return self.client.ask(ReadMany(GetChildren.type, [self._at(path) for path in paths]))
 
     def _at(self, path: str) -> str:
-        """Where the server keeps it."""
+        """Return the server's path of an entry."""
         return (self.root + path).rstrip("/") or "/"
 
     def _watcher(self, path: str, changed: Changed | None) -> Watcher | None:
         return None if changed is None else Watcher(path, changed, self._hand_over)
 
     def asked(self, asks: Sequence[Ask]) -> RegistrySteps[list[ZooKeeperAnswer]]:
-        """Raises `RegistryAway` if any of them got no answer."""
+        """Return the answers to these requests. Raises `RegistryAway` if any of them got none."""
         if not asks:
             return []
         if not self._is_reached:
@@ -163,7 +163,7 @@ class ZooKeeperSession:
         return answer
 
     def make(self, at: str) -> ZooKeeperAnswer:
-        """Make an entry without a value at this path, which begins with `root` or leads to it."""
+        """Create an entry without a value at this path, which begins with `root` or leads to it."""
         transaction = self.client.transaction()
         transaction.create(at, b"", self._rights(at.removeprefix(self.root)))
         unset_if_empty(transaction)
@@ -171,7 +171,7 @@ class ZooKeeperSession:
         return answer
 
     def _rights(self, path: str) -> list[ACL]:
-        """Who may do what with an entry, as Kafka gives these rights."""
+        """Return the ACL of an entry, as Kafka sets it."""
         if not self._are_secured or path == OPEN:
             return [*OPEN_ACL_UNSAFE]
         return [*CREATOR_ALL_ACL, *(() if path.startswith(SECRET) else READ_ACL_UNSAFE)]
@@ -186,14 +186,14 @@ class ZooKeeperSession:
         return client
 
     def _hand_over(self, heard: ZooKeeperAnswer | Callable[[], None]) -> None:
-        """Have something told on the broker's thread, in the order of these calls. Called on kazoo's."""
+        """Queue a call for the broker's thread, in the order of these calls. Called on kazoo's thread."""
         self._heard.append(heard)
         if not self._is_posted and not self._is_closed.is_set():
             self._is_posted = True
             self._post(self._tell)
 
     def _tell(self) -> None:
-        self._is_posted = False  # before the queue is looked at: what comes from now on is posted again
+        self._is_posted = False  # reset before the queue is read: later calls are posted again
         while self._heard:
             heard = self._heard.popleft()
             if not isinstance(heard, ZooKeeperAnswer):
@@ -205,7 +205,7 @@ class ZooKeeperSession:
                 heard.told(heard)
 
     def _turned(self, client: ZooKeeperClient, state: str, exactly: str, agreed_timeout_ms: int) -> None:
-        """Kazoo's client says that it is connected, no longer connected, or without a session."""
+        """Process a state change of kazoo's client: connected, disconnected, or without a session."""
         if client is not self.client or self._is_closed.is_set():
             return
         if state == KazooState.CONNECTED:
@@ -233,7 +233,7 @@ class ZooKeeperSession:
             told(event)
 
     def _beat(self) -> None:
-        """Ask for something, again and again: the answers say for how long the session lives at least."""
+        """Send a request repeatedly: the answers prove for how long the session lives at least."""
         if not self._is_closed.is_set():
             if self._will is not None:
                 self._will.keep()
@@ -241,7 +241,7 @@ class ZooKeeperSession:
             self._next_beat = self._loop.call_later(self.timeout_ms / HEARTBEATS / 1000, self._beat)
 
     def _beaten(self, answer: ZooKeeperAnswer) -> None:
-        """The first answer says that the server has let this broker in: kazoo calls itself connected before it logs in."""
+        """Process the first answer, which proves that the server accepted the login: kazoo reports a connection before that."""
         if answer.error is not None or self._is_reached:
             return
         self._is_reached = True
@@ -251,13 +251,13 @@ class ZooKeeperSession:
         self._announce(event)
 
     def _end(self, client: ZooKeeperClient) -> None:
-        """Replace a client that has given up. This is a thread of its own: ending a client takes its time."""
+        """Replace a client that has given up. This runs on its own thread: ending a client takes time."""
         self._quit(client)
         if not self._is_closed.wait(RENEW_S):
             self._post(self._begin_anew)
 
     def _quit(self, client: ZooKeeperClient) -> None:
-        """End a client once, whoever comes first. A server that does not answer ends the session after its timeout."""
+        """End a client, only once. If the server does not answer, the session ends after its timeout."""
         with self._quitting:
             if client is not self._quitted:
                 self._quitted = client
@@ -271,7 +271,7 @@ class ZooKeeperSession:
 
 
 def unset_if_empty(transaction: TransactionRequest) -> None:
-    """Have the entry that the last step makes hold nothing, rather than no bytes: Kafka takes those for damaged JSON, and exits."""
+    """Replace empty bytes of the last operation's entry by no value: Kafka takes empty bytes for damaged JSON, and exits."""
     last = transaction.operations[-1]
     if not last.data:
         transaction.operations[-1] = last._replace(data=None)

@@ -1,7 +1,7 @@
-"""What is to become of a broker's session if the broker is killed: it ends at once, and its partitions get other leaders.
+"""The end of a broker's session after the broker was killed: it ends at once, so that its partitions get other leaders.
 
-ZooKeeper itself waits for the session's timeout, because a client that it does not hear may be alive. A process beside the broker
-knows better: its standard input ends with the broker, however that ends.
+ZooKeeper itself waits for the session's timeout, because a silent client may be alive. A process beside the broker has better
+information: its standard input ends with the broker, in whatever way the broker ends.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ log = logging.getLogger("ottla.net")
 
 LEAVE_S: Final = 1.0
 LEAST_S: Final = 1.0
-"""An executor that ends is started again so late after its last start."""
+"""The least time, in s, between two starts of the executor."""
 WAITING: Final = """
 trap '' INT TERM
 while IFS= read -r line; do session=$line; done
 [ -z "$session" ] || printf %s "$session" | "$@"
 """
-"""Waits for the end of its input. A shell takes a tenth of the memory that Python does, for as long as the broker lives.
+"""The shell script that waits for the end of its input. A shell takes a tenth of Python's memory, for the broker's lifetime.
 
-It ignores what is meant for the broker, which ends its session by itself. The last whole line counts, and an empty one says that
-there is no session to be ended. No other user sees a line: it is no argument of a process.
+It ignores signals that are meant for the broker, which ends its session by itself. The last whole line counts; an empty line means
+that no session is to be ended. Other users cannot see the lines: they are not process arguments.
 """
 EXECUTOR: Final = ("/bin/sh", "-c", WAITING, "will", sys.executable, "-m", "ottla.net.zookeeper.executor")
 
 
 class LastWill:
-    """Told to a process of its own, which outlives this one and has nothing else to do. It begins with the first session.
+    """The session, written to a separate process that outlives this one. The process starts with the first session.
 
-    `tls` are the settings by which the server is reached, empty without TLS. Where that process is killed too, as with a whole
+    `tls` are the settings of the connection to the server, empty without TLS. If that process is killed too, as with a whole
     container, the session ends after its timeout.
     """
 
@@ -48,24 +48,24 @@ class LastWill:
         self._executor: subprocess.Popen[bytes] | None = None
         self._line = b""
         self._begun_s = 0.0
-        """When the executor was started last, by the monotonic clock."""
+        """The monotonic time of the executor's last start, in s."""
 
     def write(self, session: tuple[int, bytes], timeout_ms: int) -> None:
-        """This is the session from now on: its number and its password."""
+        """Write a new session, its number and password, to the executor."""
         session_id, password = session
         told = self._server | {"id": session_id, "password": password.hex(), "timeout_ms": timeout_ms}
         self._line = json.dumps(told).encode()
         self._have_executed()
 
     def keep(self) -> None:
-        """Start the executor again if it has ended, as where the system was short of memory."""
+        """Restart the executor if it has ended, as after a shortage of memory."""
         executor = self._executor
         if self._line and executor is not None and executor.poll() is not None and time.monotonic() - self._begun_s > LEAST_S:
             log.info("the process that ends this broker's session if the broker is killed has ended, and is started again")
             self._have_executed()
 
     def _have_executed(self) -> None:
-        """Give the last line to an executor that runs."""
+        """Write the last line to a running executor, started if necessary."""
         try:
             if self._executor is None or self._executor.poll() is not None:
                 self._forget()
@@ -76,14 +76,14 @@ class LastWill:
             log.warning("this broker's session with ZooKeeper ends after its timeout only if the broker is killed: %s", failure)
 
     def _forget(self) -> None:
-        """Close what is left of an executor that has ended."""
+        """Close the pipe of an executor that has ended."""
         executor, self._executor = self._executor, None
         if executor is not None and executor.stdin is not None:
             with suppress(OSError):
                 executor.stdin.close()
 
     def revoke(self) -> None:
-        """The session was ended in order."""
+        """Tell the executor that the session was ended in order, and wait for its end."""
         self._line = b""
         executor, self._executor = self._executor, None
         if executor is not None and executor.stdin is not None:
