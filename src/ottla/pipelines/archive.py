@@ -1,8 +1,8 @@
-"""Topics into a directory of Parquet or ORC files, one directory for each topic and day or hour; each record once.
+"""The archive of topics as Parquet or ORC files, each record once, in one directory for each topic and day or hour.
 
-It may be a table of Delta Lake or Iceberg as well (`lakes`). Spark's file sink notes each finished micro-batch with its files in
-`DIRECTORY/_spark_metadata`, and Spark reads only what stands there. What a killed run left besides is removed at the next start, so
-that other readers do not see it either.
+The archive may also be a table of Delta Lake or Iceberg (`lakes`). Spark's file sink logs each finished micro-batch with its files
+in `DIRECTORY/_spark_metadata`, and Spark reads only the logged files. Other files of a killed run are removed at the next start, so
+that other readers do not see them either.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _VERSIONED = re.compile(r"(\d+)(\.compact)?")
 
 @dataclass(frozen=True, slots=True)
 class ArchivePipeline:
-    """What to archive where. `every_s`: how often files are written while it runs on; `once` ends when all is archived.
+    """An archive of topics in a directory. `every_s` is the interval of micro-batches; with `once` the run ends when all is archived.
 
-    `form` is parquet, orc, delta or iceberg; an Iceberg's rows are in `table`. `options` are more options for the source.
+    `form` is parquet, orc, delta or iceberg; with Iceberg the rows are in `table`. `options` are further options of the source.
     """
 
     topics: Sequence[str]
@@ -49,13 +49,13 @@ class ArchivePipeline:
 
     @property
     def state(self) -> PipelineState:
-        """It lies beside the files: neither is of use without the other."""
+        """Return the state, which is in the archive's directory: neither is of use without the other."""
         about = {"pipeline": "archive", "topics": sorted(self.topics), "format_of_files": self.form, "by": self.by}
         about |= {} if self.table is None else {"table": self.table}
         return PipelineState(self.directory / "_ottla", about)
 
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
-        """Run until everything is archived, or until `stop` is set. Raises `PipelineError` and what Spark raises."""
+        """Run until everything is archived, or until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
         state = self.state
         check_table(self.form, self.table)
         if self.form in MISSING:
@@ -94,7 +94,7 @@ def _with_times(rows: DataFrame, by: str) -> DataFrame:
 
 
 def check_empty(directory: Path) -> None:
-    """Refuse a directory with anything in it for a new archive. Raises `PipelineError`."""
+    """Check that the directory of a new archive is empty. Raises `PipelineError`."""
     found = next((path.name for path in sorted(_listed(directory)) if not path.name.startswith(".")), None)
     if found is not None:
         raise PipelineError(
@@ -104,9 +104,9 @@ def check_empty(directory: Path) -> None:
 
 
 def remove_unfinished(directory: Path, topics: Iterable[str], by: str) -> int:
-    """Remove files that the file sink wrote for these topics and did not note; return how many. No run may be under way.
+    """Remove files of these topics that the file sink wrote and did not log; return their number. No run may be active.
 
-    They are looked for in the archive's own directories alone: others may keep tables, or archives, below.
+    Only the archive's own directories are searched: users may keep tables, or other archives, below.
     """
     places = [directory / f"topic={topic}" for topic in topics]
     for column in BY[by][1:]:
@@ -122,7 +122,7 @@ def remove_unfinished(directory: Path, topics: Iterable[str], by: str) -> int:
 
 
 def noted_names(log: Path) -> set[str]:
-    """The names of all files in the file sink's log: its newest compact file, and what came later."""
+    """Return the names of all files in the file sink's log: in its newest compact file, and in later files."""
     found = [(int(match[1]), bool(match[2]), path) for path in _listed(log) if (match := _VERSIONED.fullmatch(path.name))]
     compact = max((number for number, is_compact, _ in found if is_compact), default=-1)
     wanted = [path for number, is_compact, path in found if number > compact or (is_compact and number == compact)]

@@ -1,4 +1,4 @@
-"""The columns of an archive: those of the source, and by which of them and of time its directories are named. Pure."""
+"""The columns of an archive: the source's columns, and the ones that name its directories. Pure data."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ RECORD = (
     "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
-"""What a file holds; the topic and the time stand in the names of its directories."""
+"""The columns of a file; topic and time are in the names of its directories."""
 BY = {"none": ("topic",), "day": ("topic", "date"), "hour": ("topic", "date", "hour")}
-"""How finely an archive is divided -> the columns that name its directories."""
+"""Granularity of an archive -> the columns that name its directories."""
 PARTITIONING = {"topic": "topic STRING", "date": "date DATE", "hour": "hour STRING"}
 
 
 def archive_schema(by: str) -> str:
-    """The schema of an archive that is divided by day, hour or not by time, as DDL."""
+    """Return the schema of an archive that is divided by day, by hour or not by time, as DDL."""
     return ", ".join([RECORD, *(PARTITIONING[name] for name in BY[by])])

@@ -1,4 +1,4 @@
-"""Counts records between offsets of a partition, and finds the offset after so many. Blocking; opens few batches."""
+"""The count of records between offsets of a partition, and the offset after a number of records. Blocking; decodes few batches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ottla.records.columns import open_batches
 
 
 def rows_between(settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> int:
-    """How many records that a reader sees lie from `start` to `end` (not included). Raises the client's errors."""
+    """Return the number of visible records from `start` up to, not including, `end`. Raises the client's exceptions."""
     return sum(len(offsets) for offsets in _offsets(settings, where, start, end))
 
 
 def offset_after(settings: ConsumerSettings, where: TopicPartition, start: int, end: int, rows: int) -> int:
-    """The offset after the `rows`-th record from `start` on; `end` where there are fewer. Raises the client's errors."""
+    """Return the offset after the `rows`-th record from `start` on; `end` if there are fewer. Raises the client's exceptions."""
     if rows == 0:
         return start
     for offsets in _offsets(settings, where, start, end):
@@ -29,7 +29,7 @@ def offset_after(settings: ConsumerSettings, where: TopicPartition, start: int, 
 
 
 def _offsets(settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> Iterator[range | memoryview[int]]:
-    """The offsets of each batch in the range."""
+    """Yield the offsets of each batch in the range."""
     reader = RangeReader(settings, where, start, end)
     with asyncio.Runner() as runner:
         try:

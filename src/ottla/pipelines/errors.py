@@ -1,4 +1,4 @@
-"""What can go wrong for a pipeline, as one sentence that says what to do; also found in what Spark makes of an error."""
+"""The errors of pipelines, each one sentence that says what to do; also extracted from Spark's exceptions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _WRAPPERS = {
 
 
 class PipelineError(RuntimeError):
-    """A pipeline cannot begin or go on; the message says what to do."""
+    """A pipeline cannot begin or continue; the message says what to do."""
 
 
 def sentence_of(error: BaseException) -> str:
-    """The one useful line of what Spark raised: what our own code or a client said last, else the first line of the message."""
+    """Return the useful line of a Spark exception: the last error of Ottla or its client, else the first line of the message."""
     text = str(error)
     said = [match[2].strip() for match in _RAISED.finditer(text) if match[1] not in _WRAPPERS]
     return said[-1] if said else next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

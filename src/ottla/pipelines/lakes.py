@@ -1,6 +1,6 @@
-"""Archives that are tables of Delta Lake or Iceberg: used where a session has their jars, and one sentence where it has not.
+"""Archives in tables of Delta Lake or Iceberg, for sessions with their jars; without the jars, one sentence says so.
 
-Both keep a query's batches apart by themselves, so each record is there once as in files; who reads them needs their jars too.
+Both formats track a query's batches, so each record is written once, as with files. Readers need the jars too.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MISSING: Final = {
 
 
 def check_jars(spark: SparkSession, form: str) -> None:
-    """Raises `PipelineError` where the session cannot write this format."""
+    """Raise `PipelineError` if the session cannot write this format."""
     from py4j.protocol import Py4JJavaError
 
-    jvm: Any = spark._jvm  # its packages are found when named
+    jvm: Any = spark._jvm  # its packages are resolved by name
     try:
         jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(form, spark._jsparkSession.sessionState().conf())
     except Py4JJavaError:
@@ -37,7 +37,7 @@ def check_jars(spark: SparkSession, form: str) -> None:
 
 
 def check_table(form: str, table: str | None) -> None:
-    """Raises `PipelineError` unless a table is named for Iceberg, and for it alone."""
+    """Raise `PipelineError` unless a table is named for Iceberg, and only for Iceberg."""
     if form == ICEBERG and table is None:
         raise PipelineError("An archive in Iceberg needs the name of its table: give --table CATALOG.DATABASE.NAME.")
     if form != ICEBERG and table is not None:
@@ -45,10 +45,10 @@ def check_table(form: str, table: str | None) -> None:
 
 
 def exists(spark: SparkSession, form: str, directory: Path, table: str | None) -> bool:
-    """Whether there is a table already."""
+    """Return whether the table already exists."""
     return spark.catalog.tableExists(table) if table is not None else form == DELTA and (directory / DELTA_LOG).exists()
 
 
 def rows_in(spark: SparkSession, form: str, directory: Path, table: str | None) -> DataFrame:
-    """All rows of a table."""
+    """Return all rows of a table."""
     return spark.read.table(table) if table is not None else spark.read.format(form).load(str(directory))

@@ -1,7 +1,8 @@
-"""Topics of one cluster into another: each record into its partition, with its key, headers and time; groups go along.
+"""The mirror of topics into another cluster: each record in its partition, with key, headers and timestamp, and group offsets.
 
-After each micro-batch the ends at source and target are noted as a sync (`syncs`). What a group has committed at the source is
-translated by them and committed at the target, so that its consumers can move there: they see no record twice and miss none.
+After each micro-batch, the end offsets at source and target are stored as a sync (`syncs`). The offsets that a group has committed
+at the source are translated by syncs and committed at the target, so that its consumers can move there without reading a record
+twice or missing one.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ REFUSED = {
     "subscribepattern": "name its topics",
     "assign": "name its topics",
 }
-"""Options of the source that a mirror does not take, and why."""
+"""Options of the source that a mirror refuses, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorPipeline:
-    """What to mirror from where to where. `prefix` goes before the names of topics at the target.
+    """A mirror of topics from one cluster to another. `prefix` precedes the names of topics at the target.
 
-    `groups`: those whose committed offsets go along; None for all. `options` are more options for the source.
+    `groups` are the groups whose committed offsets are translated; None means all. `options` are further options of the source.
     """
 
     topics: Sequence[str]
@@ -67,7 +68,7 @@ class MirrorPipeline:
     target_options: dict[str, str] = field(default_factory=dict)
 
     def clients(self) -> Iterator[dict[str, Any]]:
-        """What clients of source and target need."""
+        """Yield the client settings for the source and for the target."""
         for servers, options in ((self.source, self.options), (self.target, self.target_options)):
             yield {"bootstrap_servers": servers, **secured(options)}
 
@@ -78,7 +79,7 @@ class MirrorPipeline:
         return PipelineState(self.state_directory or default_directory(about), about)
 
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
-        """Run until everything is mirrored, or until `stop` is set. Raises `PipelineError` and what Spark raises."""
+        """Run until everything is mirrored, or until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
         if wrong := [name for name in self.options if name.lower() in REFUSED]:
             raise PipelineError(f"A mirror takes no option {wrong[0]}: {REFUSED[wrong[0].lower()]}; leave it out.")
         state = self.state
@@ -110,7 +111,7 @@ def _started(spark: SparkSession, wanted: MirrorPipeline, copying: Copying, stat
 
 
 class Copying:
-    """Writes micro-batches and keeps the syncs."""
+    """The writer of micro-batches, which also stores the syncs."""
 
     def __init__(self, wanted: MirrorPipeline, state: PipelineState, source: Admin, target: Admin) -> None:
         self.wanted = wanted
@@ -121,7 +122,7 @@ class Copying:
         self._syncs = OffsetSyncs.from_json(state.read("syncs"))
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
-        """Write one micro-batch, and note where source and target stand after it."""
+        """Write one micro-batch, and store the end offsets of source and target after it."""
         position = self._position(batch_id)
         ends, starts = position.offsets, position.starting_offsets or {}
         self._make_topics(ends)
@@ -130,17 +131,17 @@ class Copying:
         self._note(ends)
 
     def place(self, where: TopicPartition, source: int) -> tuple[OffsetSync, OffsetSync] | None:
-        """The sync at or before a source offset, and the last one; None where nothing is mirrored."""
+        """Return the sync at or before a source offset, and the last sync; None if nothing is mirrored."""
         with self._lock:
             sync, last = self._syncs.before(where, source), self._syncs.last(where)
         return None if sync is None or last is None else (sync, last)
 
     def there(self, where: TopicPartition) -> TopicPartition:
-        """What a partition of the source is called at the target."""
+        """Return the partition of the target for one of the source."""
         return TopicPartition(self.wanted.prefix + where.topic, where.partition)
 
     def _position(self, batch_id: int) -> Position:
-        """Where a micro-batch ends at the source: Spark notes it before the batch begins."""
+        """Return the source position at the end of a micro-batch: Spark stores it before the batch begins."""
         lines = (self._state.checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
         return from_json(json.loads(lines[2]))
 
@@ -167,11 +168,11 @@ class Copying:
         write_once(columns, batch_id, name="mirror", **given)
 
     def _note(self, source: PartitionOffsets) -> None:
-        """Note that the target's end now means these offsets of the source."""
+        """Store a sync: the target's end now corresponds to these source offsets."""
         if not source:
             return
         there = {where: self.there(where) for where in source}
-        # Not read_committed: the markers of what was just written may be on their way, and records before them count.
+        # Not read_committed: the markers of the last batch may be pending, and records before them count.
         _, to_there = self.wanted.clients()
         with Brokers(parse(ConsumerSettings, to_there)) as brokers:
             ends = brokers.latest(there.values())
@@ -182,13 +183,13 @@ class Copying:
 
 
 def topic_settings(admin: Admin, topic: str) -> dict[str, str]:
-    """The settings that a topic was given."""
+    """Return the settings that were set for a topic itself."""
     found = admin.describe_topic_configs(topic).values()
     return {each.name: each.value for each in found if each.source == DYNAMIC_TOPIC_SOURCE and each.value is not None}
 
 
 class GroupsAlong:
-    """Commits at the target what groups have committed at the source, translated. Never takes a group back."""
+    """The translation of committed offsets of groups from source to target. It never moves a group back."""
 
     def __init__(self, wanted: MirrorPipeline, copying: Copying, source: Admin, target: Admin) -> None:
         self._wanted, self._copying = wanted, copying
@@ -199,7 +200,7 @@ class GroupsAlong:
         self._next_s = 0.0
 
     def translate_now_and_then(self) -> None:
-        """Translate if the last time is a while ago. What fails is logged, and tried again the next time."""
+        """Translate if the last time is a while ago. An error is logged, and retried the next time."""
         if time.monotonic() < self._next_s:
             return
         try:
@@ -209,7 +210,7 @@ class GroupsAlong:
         self._next_s = time.monotonic() + GROUPS_EVERY_S
 
     def translate(self) -> None:
-        """Let all groups go along now. Raises `KafkaError`, once all were tried."""
+        """Translate the offsets of all groups now. Raises `KafkaError`, once all were tried."""
         names = self._wanted.groups
         failed: KafkaError | None = None
         for group in [each.group_id for each in self._source.list_groups()] if names is None else names:
@@ -241,7 +242,7 @@ class GroupsAlong:
             self._complained.add(group)
 
     def _offset_there(self, group: str, where: TopicPartition, offset: int) -> int | None:
-        """The offset at the target that means the same; None where nothing is mirrored."""
+        """Return the target offset that corresponds to a source offset; None if nothing is mirrored."""
         found = self._copying.place(where, offset)
         if found is None:
             return None
@@ -259,6 +260,6 @@ class GroupsAlong:
         try:
             rows = rows_between(source, where, sync.source, offset)
             return offset_after(target, there, sync.target, last.target, rows)
-        except OffsetOutOfRange:  # they cannot be counted any more: rather a few records twice than one missed
+        except OffsetOutOfRange:  # the records are no longer there to count: rather a few records twice than one missed
             with Brokers(target) as brokers:
                 return max(sync.target, brokers.earliest([there])[there])

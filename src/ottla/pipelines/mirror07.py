@@ -1,8 +1,8 @@
-"""Topics of a Kafka 0.7 into a cluster of today, each message once: what Kafka's own tool to migrate was for. Needs no Spark.
+"""The mirror of Kafka 0.7 topics into a cluster of today, each message once, as Kafka's migration tool did. Needs no Spark.
 
-What is read is written in transactions, with the positions up to which it was read (`places07`). A mirror that begins aborts what
-a killed one left open, and goes on from what is committed. Positions are always behind whole messages, so that of those compressed
-together all are written or none.
+Messages are written in transactions, together with the source positions up to which they were read (`places07`). A starting mirror
+aborts the open transaction of a killed one, and continues from the committed positions. Positions are always after whole messages,
+so that messages compressed together are written all or not at all.
 """
 
 from __future__ import annotations
@@ -28,19 +28,18 @@ logger = logging.getLogger("ottla.pipelines")
 
 GROUP: Final = "mirror-of-kafka-0.7"
 ALL: Final = 1 << 30
-"""More records than are ever in memory: messages that were compressed together are handed out together."""
+"""A number of records above any that memory can hold: messages compressed together are handed out together."""
 WAIT_MS: Final = 500
 LOOK_EVERY_S: Final = 30.0
-"""How often new topics and partitions are looked for."""
+"""The interval, in s, of lookups for new topics and partitions."""
 TELL_EVERY_S: Final = 1.0
 GAP_TRIES: Final = 3
-"""How often a position between a log's start and its end is refused before that counts as a gap."""
+"""The number of refusals of a position between a log's start and end before it counts as a gap."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorStep:
-    """What was copied since the last one. `lag_bytes`: what of the source's logs is not read yet; None
-    where nobody knows."""
+    """The progress since the last step. `lag_bytes` are the unread bytes of the source's logs; None if unknown."""
 
     messages: int
     total_messages: int
@@ -57,11 +56,11 @@ Tell = Callable[[MirrorStep], None]
 
 @dataclass(frozen=True, slots=True)
 class Mirror07:
-    """What to mirror from where to where. `source` are settings of a consumer that find the brokers, without `api_version`.
+    """A mirror from Kafka 0.7. `source` are consumer settings that find the brokers, without `api_version`.
 
-    `group` holds the positions at the target; two mirrors of one group push each other out. `prefix` goes before the names of
-    topics there. With `once` it ends where the logs ended when it began. `skip_lost`: go on where the source's log begins if
-    what was to be read next is gone there.
+    `group` stores the positions at the target; a second mirror of the group fences the first. `prefix` precedes the names of topics
+    there. With `once` the run ends at the log ends of its start. `skip_lost`: if the next position was deleted at the source,
+    continue at the start of its log.
     """
 
     topics: Sequence[str]
@@ -74,20 +73,20 @@ class Mirror07:
     target_settings: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, tell: Tell, stop: threading.Event) -> None:
-        """Copy until all is copied (`once`), or until soon after `stop` is set. Raises `PipelineError` or `KafkaError`."""
+        """Copy until all is copied (`once`), or until shortly after `stop` is set. Raises `PipelineError` or `KafkaError`."""
         given: dict[str, Any] = {"client_id": self.group, **self.target_settings}
         with (
             Consumer(api_version="0.7", auto_offset_reset="none", **self.source) as source,
             Admin(self.target, **given) as admin,
             Producer(self.target, transactional_id=self.group, **given) as writer,
         ):
-            writer.init_transactions()  # now nobody else commits for the group
+            writer.init_transactions()  # from now on no other mirror commits for the group
             places = Places(self.group, self.prefix, admin.list_group_offsets(self.group))
             Copying07(self, places, source, admin, writer).run(Rate(tell), stop)
 
 
 class Copying07:
-    """A mirror at work: one thread reads, writes and commits by turns; the client reads ahead meanwhile."""
+    """A running mirror: one thread reads, writes and commits in turns, while the client reads ahead."""
 
     def __init__(self, wanted: Mirror07, places: Places, source: Consumer, admin: Admin, writer: Producer) -> None:
         self._wanted, self._places = wanted, places
@@ -109,7 +108,7 @@ class Copying07:
         rate.tell(self._lag())
 
     def _look(self) -> None:
-        """Read all partitions that there are; new ones from where they are at the target, or else from their start."""
+        """Read all existing partitions; new ones from their position at the target, or else from their start."""
         there = {where for topic in self._wanted.topics for where in self._source.partitions_for(topic)}
         known = self._source.assignment()
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
@@ -162,7 +161,7 @@ class Copying07:
             self._places.reached(where, position)
 
     def _read(self) -> list[ConsumerRecord]:
-        """What there is. Raises `PipelineError` for a position that cannot be read."""
+        """Return the available records. Raises `PipelineError` for a position that cannot be read."""
         try:
             return self._source.poll(WAIT_MS, ALL)
         except OffsetOutOfRange:
@@ -177,7 +176,7 @@ class Copying07:
             ) from error
 
     def _wait_for_gap(self) -> None:
-        """Pause where a log has a gap, which a broker of Ottla keeps to itself. Raises `PipelineError` if it stays there."""
+        """Pause at a gap in a log, which an Ottla broker does not report as such. Raises `PipelineError` if it persists."""
         positions = {where: self._position(where) for where in self._source.assignment()}
         self._refused = self._refused + 1 if positions == self._refused_at else 1
         self._refused_at = positions
@@ -193,9 +192,9 @@ class Copying07:
         )
 
     def _check(self) -> bool:
-        """Go on where logs begin if what was to be read next is gone, and that is wanted. Raises `PipelineError` if not.
+        """Seek to the start of logs whose next position was deleted, if `skip_lost`. Raises `PipelineError` if not.
 
-        Returns whether any position has moved.
+        Return whether any position has moved.
         """
         moved = False
         assigned = self._source.assignment()
@@ -225,7 +224,7 @@ class Copying07:
     def _lag(self) -> int | None:
         try:
             ends = self._source.end_offsets(self._source.assignment())
-        except KafkaError:  # it comes back, or the next thing that is asked for fails for the same reason
+        except KafkaError:  # the broker comes back, or the next request fails for the same reason
             return None
         return sum(max(0, end - self._position(where)) for where, end in ends.items())
 
@@ -235,7 +234,7 @@ def _about(where: TopicPartition) -> str:
 
 
 class Rate:
-    """Counts what is copied, and tells it each second."""
+    """The count of copied messages, reported each second."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -248,7 +247,7 @@ class Rate:
         self._bytes += sum(len(record.value or b"") for record in records)
 
     def tell_now_and_then(self, lag: Callable[[], int | None]) -> None:
-        """Tell if there is something, and the last time is a second ago."""
+        """Report if there is progress, and the last report is a second ago."""
         if self._messages and time.monotonic() - self._since_s >= TELL_EVERY_S:
             self.tell(lag())
 

@@ -1,8 +1,8 @@
-"""Which partition of the target each partition of a Kafka 0.7 goes to, and how far it is there. Pure.
+"""The assignment of Kafka 0.7 partitions to partitions of the target, and their positions there. Pure functions.
 
-A partition of 0.7 is one of a broker's ("1-0"), and the target's are counted through: each gets one of its own, so that its order
-is kept, and keeps it. Both stand in what a group has committed for the target's partition: the offset is the byte of 0.7's log up
-to which it is written, and the metadata names the partition.
+A 0.7 partition belongs to a broker ("1-0"), and the target's are numbered throughout: each source partition gets one of its own for
+good, so that its order is kept. Both facts are in the group's committed offset of the target partition: the offset is the byte of
+the 0.7 log up to which it is written, and the metadata names the source partition.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.pipelines.errors import PipelineError
 
 MARK: Final = "kafka-0.7 "
-"""Metadata of what a mirror has committed begins with it; a partition's name follows."""
+"""The prefix of a mirror's commit metadata; the name of a source partition follows."""
 
 
 class Places:
-    """The partitions of the source by their numbers (`BrokerPartition.number`), and those of the target.
+    """The source partitions, by their numbers (`BrokerPartition.number`), with their target partitions.
 
-    `committed` is what the mirror's group has at the target. Raises `PipelineError` for offsets that no mirror has committed.
+    `committed` are the offsets of the mirror's group at the target. Raises `PipelineError` for offsets that no mirror has
+    committed.
     """
 
     def __init__(self, group: str, prefix: str, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -41,7 +42,7 @@ class Places:
                 self._positions[source] = found.offset
 
     def take(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give each partition of the source that has none yet the first of the target's that is free, in their order."""
+        """Assign each new source partition the first free target partition, in order."""
         taken = set(self._there.values())
         for source in sorted(partitions):
             if source in self._there:
@@ -53,26 +54,26 @@ class Places:
             taken.add(there)
 
     def there(self, source: TopicPartition) -> TopicPartition:
-        """The partition of the target that one of the source goes to."""
+        """Return the target partition of a source partition."""
         return self._there[source]
 
     def position(self, source: TopicPartition) -> int | None:
-        """Up to which byte a partition of the source is written; None for nothing yet."""
+        """Return the byte up to which a source partition is written; None for nothing yet."""
         return self._positions.get(source)
 
     def reached(self, source: TopicPartition, position: int) -> None:
-        """What was written is committed."""
+        """Store the position up to which a source partition is committed."""
         self._positions[source] = position
 
     def counts(self) -> dict[str, int]:
-        """How many partitions topics of the target need."""
+        """Return the number of partitions that each target topic needs."""
         counts: dict[str, int] = {}
         for topic, partition in self._there.values():
             counts[topic] = max(counts.get(topic, 0), partition + 1)
         return counts
 
     def commits(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit at the target for positions of the source."""
+        """Return the offsets to commit at the target for source positions."""
         return {
             self._there[source]: OffsetAndMetadata(position, f"{MARK}{named(source)}") for source, position in positions.items()
         }
@@ -85,5 +86,5 @@ def _parsed(metadata: str) -> BrokerPartition | None:
 
 
 def named(source: TopicPartition) -> BrokerPartition:
-    """The partition as 0.7 names it."""
+    """Return the partition as 0.7 names it."""
     return BrokerPartition.of(source.partition)

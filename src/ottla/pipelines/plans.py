@@ -1,4 +1,4 @@
-"""Cuts an archive into the parts of a replay. Each is written in one go and holds offsets of every partition. Pure."""
+"""The division of an archive into the parts of a replay. A part is written at once, with offsets of every partition. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """What is archived of a partition: `first` to `last` (included), `rows` of them."""
+    """The archived offsets of a partition: `first` to `last` (included), with their number of `rows`."""
 
     topic: str
     partition: int
@@ -17,7 +17,7 @@ class Span(NamedTuple):
 
 
 class OffsetRange(NamedTuple):
-    """Offsets `start` to `end` (not included) of one partition."""
+    """The offsets from `start` up to, not including, `end` of one partition."""
 
     topic: str
     partition: int
@@ -26,7 +26,7 @@ class OffsetRange(NamedTuple):
 
 
 def parts_of(spans: Iterable[Span], rows_per_part: int) -> list[list[OffsetRange]]:
-    """Parts of about `rows_per_part` rows, in which all partitions come forward evenly. Their order is that of replaying."""
+    """Return parts of about `rows_per_part` rows, in replay order; all partitions advance evenly."""
     spans = sorted(span for span in spans if span.rows)
     count = max(1, -(-sum(span.rows for span in spans) // rows_per_part))
     parts = [[piece for span in spans if (piece := _piece(span, part, count))] for part in range(count)]
@@ -40,7 +40,7 @@ def _piece(span: Span, part: int, count: int) -> OffsetRange | None:
 
 
 def partition_counts(spans: Iterable[Span]) -> dict[str, int]:
-    """How many partitions each topic must have for each record to go back to its own."""
+    """Return the number of partitions that each topic needs for each record to return to its own."""
     counts: dict[str, int] = {}
     for span in spans:
         counts[span.topic] = max(counts.get(span.topic, 0), span.partition + 1)

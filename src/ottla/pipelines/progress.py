@@ -1,4 +1,4 @@
-"""How far a pipeline is: what Spark reports of a micro-batch as rows, rates and lag. Pure."""
+"""The progress of a pipeline: Spark's report of a micro-batch as rows, rates and lag. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ottla.spark.streams.progress import offsets_behind_latest
 
 @dataclass(frozen=True, slots=True)
 class PipelineStep:
-    """One micro-batch, or one part of a replay. `lag`: rows that are there and not read yet; None where nobody knows.
+    """One micro-batch, or one part of a replay. `lag` is the number of rows not read yet; None if unknown.
 
-    `misfits`: rows whose value did not fit the columns of its table.
+    `misfits` is the number of rows whose value did not fit the columns of its table.
     """
 
     pipeline: str
@@ -31,13 +31,13 @@ class PipelineStep:
 
 
 def lag_of(progress: Mapping[str, Any]) -> int | None:
-    """How many offsets all sources together are behind, as they last knew; None where no source reads topics."""
+    """Return the summed lag of all sources in offsets, at their last report; None if no source reads topics."""
     sources = [source for source in offsets_behind_latest(progress) if source.topics]
     return sum(source.sum_offsets_behind_latest for source in sources) if sources else None
 
 
 class Steps:
-    """Turns Spark's reports into steps: each micro-batch with rows once, in order, with the sum of rows so far."""
+    """The conversion of Spark's reports to steps: each micro-batch with rows once, in order, with the total of rows."""
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
@@ -45,7 +45,7 @@ class Steps:
         self._total_rows = 0
 
     def take(self, progress: Mapping[str, Any]) -> PipelineStep | None:
-        """The step that a report tells; None for one that was told or had no rows."""
+        """Return the step of a report; None if it was reported before or has no rows."""
         batch, rows = int(progress["batchId"]), int(progress.get("numInputRows") or 0)
         if batch <= self._told or rows == 0:
             return None

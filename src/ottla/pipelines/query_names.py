@@ -1,6 +1,6 @@
-"""Which checkpoint belongs to which query of a script: by the query's target and text, wherever in the script it stands. Pure.
+"""The checkpoints of a script's queries: each belongs to a query's target and text, wherever it is in the script. Pure.
 
-A query that is edited in its place keeps its checkpoint, which Spark allows or refuses. Any other new text begins anew.
+A query that is edited in place keeps its checkpoint, which Spark accepts or refuses. Any other new text gets a new checkpoint.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 SHOWN = "select"
-"""The target of rows that are shown."""
+"""The target of queries whose rows are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """A query and the name of its checkpoint. `current`: the last script that ran had it."""
+    """A query and the name of its checkpoint. `current`: it was in the last script that ran."""
 
     target: str
     digest: str
@@ -25,7 +25,7 @@ class NamedQuery:
 
 
 def digest_of(text: str) -> str:
-    """Return the same for texts that differ in blanks alone."""
+    """Return a digest of a text that ignores differences in white space."""
     return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
 
 
@@ -39,7 +39,7 @@ class QueryNames:
         return {"queries": [[each.target, each.digest, each.name, each.current] for each in self._known]}
 
     def assign(self, queries: Sequence[tuple[str, str]]) -> list[str]:
-        """Return the name of each query of a script, which are given as target and text, and remember them."""
+        """Return the checkpoint name of each query (target, text) of a script, and store them."""
         wanted = [(target, digest_of(text)) for target, text in queries]
         left = list(self._known)
         found = [_taken(left, target, digest) for target, digest in wanted]
@@ -59,12 +59,12 @@ class QueryNames:
         return names
 
     def rename(self, name: str, other: str) -> None:
-        """Give a query the name of a checkpoint that is there already."""
+        """Give a query the name of an existing checkpoint."""
         self._known = [replace(each, name=other) if each.name == name else each for each in self._known]
 
 
 def _taken(left: list[NamedQuery], target: str, digest: str) -> NamedQuery | None:
-    """Take the query out of those that are left."""
+    """Remove and return the matching query from `left`, or None."""
     for each in left:
         if (each.target, each.digest) == (target, digest):
             left.remove(each)

@@ -1,7 +1,7 @@
-"""An archive back into topics: keys, headers, times and the order within each partition are kept.
+"""The replay of an archive into topics: keys, headers, timestamps and the order within each partition are kept.
 
-The archive is cut into parts once (`plans`), and the plan is kept in the state; parts are written one after the other, each as a
-job with a name of its own. A run that was killed goes on with the part that it was at.
+The archive is divided into parts once (`plans`), and the plan is stored in the state. Parts are written in order, each as a job
+with its own name. After a kill, the next run continues with the current part.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ROWS_PER_PART = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ReplayPipeline:
-    """What to replay where. `topics`: only these (all of the archive if empty). `into`: one topic for all.
+    """A replay of an archive. `topics`: only these; empty means all of the archive. `into`: one topic for all.
 
-    `since`, `until`: only records with times of this span (text that Spark takes for a timestamp, in UTC; `until` not included).
-    `by_key`: partitions by key, instead of those that the records had. `options` are more options for the sink.
+    `since` and `until` limit the timestamps of records (text that Spark accepts as a timestamp, in UTC; `until` not included).
+    `by_key`: choose partitions by key, instead of the original ones. `options` are further options of the sink.
     """
 
     directory: Path
@@ -60,7 +60,7 @@ class ReplayPipeline:
         return PipelineState(self.state_directory or default_directory(about), about)
 
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
-        """Write the parts that are not written yet, or those before `stop` is set. Raises `PipelineError` and what Spark raises."""
+        """Write the unwritten parts, or some of them until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
         state = self.state
         state.open()
         with locked(spark, state):
@@ -71,7 +71,7 @@ class ReplayPipeline:
 
 
 def _archived(spark: SparkSession, wanted: ReplayPipeline) -> DataFrame:
-    """The rows to replay. Raises `PipelineError` where the directory holds no archive of ours."""
+    """Return the rows to replay. Raises `PipelineError` if the directory holds no archive of Ottla."""
     from pyspark.sql import functions as f
 
     about = PipelineState(wanted.directory / "_ottla", {}).read("pipeline")
@@ -92,7 +92,7 @@ def _archived(spark: SparkSession, wanted: ReplayPipeline) -> DataFrame:
 
 
 def _planned(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
-    """The parts of a replay; topics that are missing at the target are made. Raises `PipelineError`."""
+    """Return the parts of a replay, and create missing topics at the target. Raises `PipelineError`."""
     from pyspark.sql import functions as f
 
     edges = rows.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"))
@@ -105,7 +105,7 @@ def _planned(wanted: ReplayPipeline, rows: DataFrame) -> dict[str, object]:
     if wanted.into is not None:
         counts = {wanted.into: max(counts.values())}
     with Admin(wanted.servers, **secured(wanted.options)) as admin:
-        if wanted.by_key:  # keys go with any number of partitions
+        if wanted.by_key:  # keys work with any number of partitions
             counts = {name: counts[name] for name in counts.keys() - set(admin.list_topics(internal=True))}
         make_missing(admin, counts)
     return {"parts": as_json(parts_of(spans, wanted.rows_per_part)), "rows": sum(span.rows for span in spans)}
@@ -127,13 +127,13 @@ def _write_parts(wanted: ReplayPipeline, rows: DataFrame, state: PipelineState, 
 
 
 def _write(wanted: ReplayPipeline, rows: DataFrame, part: Sequence[OffsetRange], job_id: str) -> int:
-    """Write one part; how many rows it has."""
+    """Write one part; return its number of rows."""
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
     counted = Observation()
     chosen = rows.where(functools.reduce(operator.or_, map(_of, part)))
-    # Rows of a partition go through one task, in their order: so they keep it.
+    # All rows of a partition go through one task, in their order.
     ordered = chosen.repartition(len(part), "topic", "partition").sortWithinPartitions("topic", "partition", "offset")
     names = ["key", "value", "headers", "timestamp", *([] if wanted.by_key else ["partition"])]
     columns = [*names, *(["topic"] if wanted.into is None else [])]
@@ -141,11 +141,11 @@ def _write(wanted: ReplayPipeline, rows: DataFrame, part: Sequence[OffsetRange],
     given = {"kafka.bootstrap.servers": wanted.servers, "includeHeaders": "true", "includeTimestamp": "true", **_into(wanted)}
     written.write.format("ottla").options(**given, **_once(job_id), **wanted.options).mode("append").save()
     found: int = counted.get["rows"]
-    return found or chosen.count()  # what was decided before a kill is not computed again
+    return found or chosen.count()  # a part decided before a kill is not computed again, so it is counted here
 
 
 def _once(job_id: str) -> Mapping[str, str]:
-    """Options that let a part that is written again leave no second copy."""
+    """Return options by which a repeated write of a part leaves no second copy."""
     job, _, part = job_id.rpartition("/")
     return {"jobId": job, "batchId": part}
 

@@ -1,4 +1,4 @@
-"""Runs Spark for a pipeline: its session, the lock on its state, and a query followed to its end."""
+"""The execution of a pipeline on Spark: its session, the lock on its state, and the monitoring of queries."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ Tell = Callable[[PipelineStep], None]
 
 
 class Pipeline(Protocol):
-    """What can be run and, if it is stopped or killed, run on."""
+    """A pipeline that can be run, and resumed after a stop or a kill."""
 
     @property
     def state(self) -> PipelineState: ...
 
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
-        """Return when all is done, or soon after `stop` was set. Raises `PipelineError` and what Spark raises."""
+        """Return when all is done, or shortly after `stop` is set. Raises `PipelineError` and Spark's exceptions."""
 
 
 LOOK_EVERY_S = 0.2
 PATIENCE_S = 30.0
-"""How long the Java of an earlier run, whose Python was killed, may take to end."""
+"""The time, in s, that the Java process of an earlier run may take to end after its Python process was killed."""
 SETTINGS: Mapping[str, str] = {
     "spark.app.name": "ottla pipeline",
-    "spark.sql.session.timeZone": "UTC",  # the days of an archive are the same wherever it is made
+    "spark.sql.session.timeZone": "UTC",  # an archive has the same days wherever it is written
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
 }
@@ -45,7 +45,7 @@ SETTINGS: Mapping[str, str] = {
 
 @contextmanager
 def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[SparkSession]:
-    """A Spark session that ends with the block. What Java and its workers print goes to `log`. Raises `NoJava`."""
+    """Yield a Spark session that ends with the block. Output of Java and its workers goes to `log`. Raises `NoJava`."""
     with _printing_to(log):
         spark = _begun(master, {**SETTINGS, **settings})
     try:
@@ -70,7 +70,7 @@ def _begun(master: str, settings: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def _printing_to(log: Path) -> Iterator[None]:
-    """Give processes that start within the block a file for their output and their error output."""
+    """Redirect the output of processes that start within the block to a file."""
     kept = [os.dup(number) for number in (1, 2)]
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -86,11 +86,11 @@ def _printing_to(log: Path) -> Iterator[None]:
 
 @contextmanager
 def locked(spark: SparkSession, state: PipelineState) -> Iterator[None]:
-    """Hold the state's lock for the block. Raises `PipelineError` where another run has it and keeps it.
+    """Hold the state's lock for the block. Raises `PipelineError` if another run keeps it.
 
-    Java holds it, for Java does the work: when Python is killed, Java goes on for a moment.
+    Java holds the lock, because Java does the work: after a kill of Python, Java continues for a moment.
     """
-    jvm: Any = spark._jvm  # its packages are found when named
+    jvm: Any = spark._jvm  # its packages are resolved by name
     file = jvm.java.io.RandomAccessFile(str(state.lock), "rw")
     try:
         deadline = time.monotonic() + PATIENCE_S
@@ -111,9 +111,9 @@ def _nothing() -> None: ...
 def follow(
     query: StreamingQuery, pipeline: str, tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _nothing
 ) -> None:
-    """Tell each micro-batch of a query until it has ended, or `stop` is set. Raises what Spark raises if it failed.
+    """Report each micro-batch of a query until it ends, or `stop` is set. Raises Spark's exceptions if it fails.
 
-    `between` is called all the while, several times a second.
+    `between` is called several times a second meanwhile.
     """
     follow_all({pipeline: query}, tell, stop, between=between)
 
@@ -121,7 +121,7 @@ def follow(
 def follow_all(
     queries: Mapping[str, StreamingQuery], tell: Tell, stop: threading.Event, *, between: Callable[[], None] = _nothing
 ) -> None:
-    """Tell each micro-batch of several queries, by their names, until all have ended or one has failed, or `stop` is set."""
+    """Report each micro-batch of several queries, by name, until all have ended, one has failed, or `stop` is set."""
     steps = {name: Steps(name) for name in queries}
     going = dict(queries)
     while going:

@@ -1,7 +1,7 @@
-"""A script of SQL over topics as tables: each INSERT INTO becomes a query that runs on, each SELECT one whose rows are shown.
+"""A SQL script over topics as tables: each INSERT INTO becomes a streaming query; each SELECT becomes one whose rows are shown.
 
-A table with columns or option valueFormat reads values of that shape (JSON unless that option says otherwise), and what else a
-record has is in `_key`, `_partition`, `_offset` and `_timestamp`. Any other topic that a script names is a table of records.
+A table with columns or option valueFormat reads values of that form (JSON unless that option differs). The other fields of a record
+are in `_key`, `_partition`, `_offset` and `_timestamp`. Any other topic that a script names is a table of records.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ OF_RECORDS = ("key", "value", "headers", "partition", "topic")
 BY_FORMAT = ("keyformat", "keyschema", "valueformat", "valueschema", "schemaregistry", "delimiter")
 MOST_SHOWN = 1000
 Show = Callable[[Sequence[str], Iterable[Mapping[str, object]]], None]
-"""Shows rows: the names of their columns, and each row by these."""
+"""A function that shows rows: it takes the names of the columns, and each row by these names."""
 
 
 @dataclass(frozen=True, slots=True)
 class SqlPipeline:
-    """A script and where its topics are. `options` are more options for all sources."""
+    """A script and its cluster. `options` are further options of all sources."""
 
     script: str
     servers: str
@@ -56,7 +56,7 @@ class SqlPipeline:
         return PipelineState(self.state_directory or default_directory(about), about)
 
     def run(self, spark: SparkSession, tell: Tell, stop: threading.Event) -> None:
-        """Run all queries until everything is read, or until `stop` is set. Raises `PipelineError` and what Spark raises."""
+        """Run all queries until everything is read, or until `stop` is set. Raises `PipelineError` and Spark's exceptions."""
         statements = statements_of(self.script)
         state = self.state
         state.open()
@@ -71,7 +71,7 @@ class SqlPipeline:
 
 
 class Script:
-    """Carries out the statements of a script, one after the other; `running` takes in the queries that it starts."""
+    """The execution of a script's statements, in order; `running` receives the queries that it starts."""
 
     def __init__(self, wanted: SqlPipeline, spark: SparkSession, state: PipelineState, running: dict[str, StreamingQuery]) -> None:
         self._wanted, self._spark, self._state = wanted, spark, state
@@ -79,7 +79,7 @@ class Script:
         self._tables: dict[str, CreateTable] = {}
         stored = state.read("queries")
         self._is_old = not stored and state.checkpoint.exists()
-        """Whether the state may be of a version that named checkpoints by the places of queries in the script."""
+        """Whether the state may come from a version that named checkpoints by the positions of queries in the script."""
         self._names = QueryNames(stored)
 
     def begin(self, statements: Sequence[Statement]) -> None:
@@ -102,7 +102,7 @@ class Script:
         self._state.write("queries", self._names.as_json())
 
     def _topics_named(self, statements: Sequence[Statement]) -> None:
-        """Each topic that the script reads by its name, and does not create as a table, is a table of records."""
+        """Create a table of records for each topic that the script reads by name without creating a table."""
         read = [each.text if isinstance(each, ForSpark) else each.query for each in statements if not isinstance(each, CreateTable)]
         created = {each.name for each in statements if isinstance(each, CreateTable)}
         with Admin(self._wanted.servers, **secured(self._wanted.options)) as admin:
@@ -121,7 +121,7 @@ class Script:
         rows.createOrReplaceTempView(f"`{table.name}`" if "-" in table.name else table.name)
 
     def _insert(self, name: str, rows: DataFrame, query: str) -> None:
-        """Write rows to a topic: as records if they have a column value, otherwise all columns as one value."""
+        """Write rows to a topic: as records if they have a column value, otherwise with all columns as one value."""
         table = self._tables.get(name, CreateTable(name))
         given = {option: value for option, value in table.options.items() if option.lower() in BY_FORMAT}
         given |= security_of(self._wanted.options)
@@ -135,7 +135,7 @@ class Script:
             write_once(batch, batch_id, **given)
 
         whole = rows.writeStream.format("ottla").options(**given)
-        changes = rows.writeStream.foreachBatch(write).outputMode("update")  # which a sink of Python cannot take by itself
+        changes = rows.writeStream.foreachBatch(write).outputMode("update")  # a Python sink does not support this mode by itself
         self._start(query, name, whole, changes)
 
     def _show(self, rows: DataFrame, query: str) -> None:
@@ -148,9 +148,9 @@ class Script:
         self._wanted.show(rows.columns, (row.asDict(recursive=True) for row in rows.limit(MOST_SHOWN).collect()))
 
     def _start(self, name: str, old_name: str, *ways: DataStreamWriter) -> None:
-        """Start a query in the first of these ways that Spark allows; the last one may write all groups anew each time.
+        """Start a query with the first writer that Spark accepts for its rows.
 
-        `old_name` is what an older version called the first query of this kind.
+        `old_name` is the name that an older version gave the first query of this kind.
         """
         if self._is_old:
             old_name = old_name if old_name not in self._running else f"{old_name}-{len(self._running)}"
@@ -164,7 +164,7 @@ class Script:
 
 
 def shaped(table: CreateTable) -> dict[str, str]:
-    """The options that a table's columns stand for, where its own do not say otherwise. Raises `PipelineError`."""
+    """Return the options that a table's columns imply, unless its own options set them. Raises `PipelineError`."""
     own = {name.lower(): value for name, value in table.options.items()}
     if table.columns is None:
         return {}
@@ -175,7 +175,7 @@ def shaped(table: CreateTable) -> dict[str, str]:
 
 
 def packed(rows: DataFrame) -> DataFrame:
-    """All columns but those of records as one: value."""
+    """Return rows with all columns except the record's packed into one: value."""
     from pyspark.sql import functions as f
 
     kept = [name for name in OF_RECORDS if name in rows.columns]
@@ -186,7 +186,7 @@ def packed(rows: DataFrame) -> DataFrame:
 
 
 def started(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
-    """Start a query in the first way that Spark allows for its rows, or else in the first one with all groups anew each time."""
+    """Start a query with the first writer that Spark accepts, or else the first in complete mode: all groups each time."""
     from pyspark.errors import AnalysisException
 
     for writer in ways:
@@ -199,5 +199,5 @@ def started(ways: Sequence[DataStreamWriter]) -> StreamingQuery:
 
 
 def _is_of_mode(error: AnalysisException) -> bool:
-    """Whether Spark refuses the output mode alone: groups without a watermark, or sorted ones."""
+    """Return whether Spark refuses only the output mode: groups without a watermark, or sorted ones."""
     return any(word in str(error.getCondition()) for word in ("OUTPUT_MODE", "UNSUPPORTED_STREAMING_OPERATION"))

@@ -1,11 +1,11 @@
-"""What a pipeline remembers between runs: a directory with its checkpoint, and what it is about. Knows files, not Spark.
+"""The state of a pipeline between runs: a directory with its description and checkpoint. It uses files, not Spark.
 
-    DIRECTORY/pipeline.json     what the pipeline does; a run that would do something else is refused
+    DIRECTORY/pipeline.json     the pipeline's description; a run of another pipeline is refused
     DIRECTORY/checkpoint        Spark's own
     DIRECTORY/lock              held by the Java process that runs the pipeline
-    DIRECTORY/spark.log         what Spark has to say
+    DIRECTORY/spark.log         Spark's output
 
-Files are replaced as a whole, so that a kill leaves the old or the new one.
+Files are replaced atomically, so that a kill leaves the old or the new one.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ FORMAT = 1
 
 
 def home() -> Path:
-    """Where states are kept whose place nobody named: XDG_STATE_HOME/ottla/pipelines."""
+    """Return the default parent of states: XDG_STATE_HOME/ottla/pipelines."""
     root = os.environ.get("XDG_STATE_HOME")
     return (Path(root) if root else Path.home() / ".local" / "state") / "ottla" / "pipelines"
 
 
 def default_directory(about: Mapping[str, Any]) -> Path:
-    """A place of its own for each pipeline, the same for the same one."""
+    """Return the state directory of a pipeline, which depends only on its description."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
     return home() / f"{about['pipeline']}-{digest}"
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file so that it has its old or its new content, whatever happens, and the new one once this returns."""
+    """Replace a file atomically and durably: it has its old or its new content, and the new one once this returns."""
     draft = path.with_name(f".{path.name}.draft")
     with open(draft, "w", encoding="utf-8") as file:
         file.write(text)
@@ -50,7 +50,7 @@ def replace(path: Path, text: str) -> None:
 
 
 class PipelineState:
-    """One pipeline's directory. `about` has `pipeline` (archive, replay …) and what makes this one differ from others."""
+    """One pipeline's directory. `about` describes it: `pipeline` (archive, replay …) and its distinguishing settings."""
 
     def __init__(self, directory: Path, about: Mapping[str, Any]) -> None:
         self.directory = directory
@@ -70,12 +70,12 @@ class PipelineState:
 
     @property
     def job_id(self) -> str:
-        """A name for what this state has written, which no other state has."""
+        """Return the unique name of this state's writes."""
         found: str = self.read("job")["id"]
         return found
 
     def open(self) -> None:
-        """Make the directory, or see that it belongs to this pipeline. Raises `PipelineError`."""
+        """Create the directory, or check that it belongs to this pipeline. Raises `PipelineError`."""
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             known = self.read("pipeline")
@@ -90,7 +90,7 @@ class PipelineState:
             )
 
     def read(self, name: str) -> Any:
-        """What was last written under a name; an empty dictionary if nothing was. Raises `PipelineError` for what is no JSON."""
+        """Return the last value written under a name; an empty dictionary if there is none. Raises `PipelineError` for bad JSON."""
         path = self.directory / f"{name}.json"
         try:
             return json.loads(path.read_text(encoding="utf-8"))
@@ -100,11 +100,11 @@ class PipelineState:
             raise PipelineError(f"{path} is damaged ({error}): restore it, or begin anew with another --state.") from error
 
     def write(self, name: str, value: Any) -> None:
-        """Keep a value of JSON under a name."""
+        """Store a JSON value under a name."""
         replace(self.directory / f"{name}.json", json.dumps(value, sort_keys=True))
 
 
 def _told(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """What differs, as it is kept."""
+    """Return the differences between the stored and the wanted description, as text."""
     names = [name for name in sorted(known.keys() | wanted.keys()) if known.get(name) != wanted.get(name)]
     return ", ".join(f"{name}: {known.get(name)!r}, not {wanted.get(name)!r}" for name in names)

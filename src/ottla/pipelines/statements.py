@@ -1,4 +1,4 @@
-"""The statements of a script for `ottla pipeline sql`: Spark's SQL, with topics as tables to read from and to write to. Pure.
+"""The statements of a script for `ottla pipeline sql`: Spark's SQL, with topics as tables to read and write. Pure.
 
 CREATE TABLE flights (origin STRING, delay INT) USING ottla OPTIONS (subscribe 'flights-eu', valueFormat 'json')
 CREATE TEMPORARY VIEW late AS SELECT origin FROM flights WHERE delay > 15
@@ -26,7 +26,7 @@ EXAMPLE = "write CREATE TABLE name (column TYPE, …) USING ottla OPTIONS (subsc
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """A topic as a table. `columns`: those of its values, as DDL; None for the columns of records."""
+    """A topic as a table. `columns` are its values' columns, as DDL; None means the columns of records."""
 
     name: str
     columns: str | None = None
@@ -35,7 +35,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class InsertInto:
-    """A query whose rows go to a topic."""
+    """A query whose rows are written to a topic."""
 
     table: str
     query: str
@@ -50,7 +50,7 @@ class ShowRows:
 
 @dataclass(frozen=True, slots=True)
 class ForSpark:
-    """What Spark does by itself: SET, CREATE TEMPORARY VIEW and whatever else it knows."""
+    """A statement for Spark itself: SET, CREATE TEMPORARY VIEW and others."""
 
     text: str
 
@@ -59,12 +59,12 @@ Statement = CreateTable | InsertInto | ShowRows | ForSpark
 
 
 def statements_of(script: str) -> list[Statement]:
-    """The statements of a script, in their order. Raises `PipelineError`."""
+    """Return the statements of a script, in order. Raises `PipelineError`."""
     return [_statement(text) for text in split(script)]
 
 
 def split(script: str) -> Iterator[str]:
-    """The texts between semicolons, without comments; those in quotes do not count."""
+    """Yield the texts between semicolons, without comments; semicolons in quotes do not count."""
     text = ""
     for token in [*_TOKEN.findall(script), ";"]:
         if token == ";":
@@ -76,7 +76,7 @@ def split(script: str) -> Iterator[str]:
 
 
 def words_of(text: str) -> set[str]:
-    """All that may be a name of a table in a text: words, and what stands in backticks."""
+    """Return all possible table names in a text: words, and quoted names in backticks."""
     return {token.strip("`") for token in _TOKEN.findall(text) if re.fullmatch(r"\w+|`[^`]+`", token)}
 
 
@@ -103,7 +103,7 @@ def _table(name: str, rest: str) -> CreateTable:
 
 
 def _parenthesised(name: str, text: str) -> tuple[str, str]:
-    """What stands in the parentheses at the beginning, and what follows them."""
+    """Return the contents of the leading parentheses, and the text after them."""
     depth = at = 0
     for token in _TOKEN.findall(text):
         depth += (token == "(") - (token == ")")

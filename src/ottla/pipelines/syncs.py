@@ -1,8 +1,8 @@
-"""Which offsets of a mirrored partition mean the same at the source and at the target. Pure.
+"""The syncs of a mirrored partition: offsets that correspond at the source and at the target. Pure.
 
-A *sync* (source offset, target offset) says: all before the one is written before the other, and all from the one on comes from the
-other on. Between two syncs offsets differ by what only one side has (markers of transactions, gaps of compaction), so a
-position between is found by counting records: as many at the target after the sync as the source has before the position.
+A *sync* (source offset, target offset) means: all records before the source offset are written before the target offset, and all
+later ones after it. Between two syncs, offsets differ by entries of one side only (transaction markers, gaps of compaction). A
+position between them is found by counting records: as many at the target after the sync as the source has before the position.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import NamedTuple
 from ottla.client.types import TopicPartition
 
 MOST = 256
-"""How many syncs of a partition are kept: all of late, and ever fewer of what is long ago."""
+"""The limit on syncs of a partition: all recent ones are kept, and ever fewer of the older ones."""
 
 
 class OffsetSync(NamedTuple):
-    """The same place at the source and at the target."""
+    """Corresponding offsets at the source and at the target."""
 
     source: int
     target: int
 
 
 class OffsetSyncs:
-    """The syncs of all partitions, by their names at the source."""
+    """The syncs of all partitions, by their source names."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, list[OffsetSync]] = {}
 
     def add(self, where: TopicPartition, sync: OffsetSync) -> None:
-        """Remember a sync. One that goes back in either log says that the partition was made anew: nothing before it holds.
+        """Add a sync. One that goes back in either log means that the partition was recreated: all earlier ones are dropped.
 
-        The first one at a source offset is kept: records that are written again after a failure come after it.
+        The first sync at a source offset is kept: records that are written again after a failure come after it.
         """
         known = self._known.setdefault(where, [])
         if known and (sync.source < known[-1].source or sync.target < known[-1].target):
@@ -46,7 +46,7 @@ class OffsetSyncs:
             del known[1:half:2]
 
     def before(self, where: TopicPartition, source: int) -> OffsetSync | None:
-        """The last sync at or before a source offset. For one before them all the first: nothing earlier was mirrored."""
+        """Return the last sync at or before a source offset. Before all syncs return the first: nothing earlier was mirrored."""
         known = self._known.get(where)
         if not known:
             return None
@@ -54,7 +54,7 @@ class OffsetSyncs:
         return known[max(0, at - 1)]
 
     def last(self, where: TopicPartition) -> OffsetSync | None:
-        """How far the partition is mirrored."""
+        """Return the last sync, up to which the partition is mirrored; None without one."""
         known = self._known.get(where)
         return known[-1] if known else None
 

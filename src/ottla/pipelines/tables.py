@@ -1,4 +1,4 @@
-"""Topics as tables: what columns their values have, as a schema says, or the last records of each. Needs Arrow; starts no Spark."""
+"""Topics as tables: the columns of their values, from a schema or from the last records. Needs Arrow; starts no Spark."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LOOKED_AT = 200
-"""How many records at the end of each partition tell the columns."""
+"""The number of records at the end of each partition from which columns are inferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicTable:
-    """A topic as a table. `offsets`: how many offsets it spans. `columns`: DDL, where it is known what its values hold.
+    """A topic as a table. `offsets` is its number of offsets. `columns` is DDL, or None if the values' form is unknown.
 
-    `options` say how its values are read, where they are not JSON.
+    `options` say how values are decoded if they are not JSON.
     """
 
     name: str
@@ -42,7 +42,7 @@ class TopicTable:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def as_sql(self) -> str:
-        """The statement that creates the table for `ottla pipeline sql`."""
+        """Return the statement that creates the table for `ottla pipeline sql`."""
         name = self.name if self.name.isidentifier() else f"`{self.name}`"
         has_schema = self.options.keys() & {"valueSchema", "schemaRegistry"}
         shape = "" if self.columns is None or has_schema else f" ({self.columns})"
@@ -53,9 +53,9 @@ class TopicTable:
 
 @dataclass(frozen=True, slots=True)
 class ValuesOfTables:
-    """How values are encoded, as the options of the Spark source say it. Without a format they are taken for JSON.
+    """The encoding of values, by the options of the Spark source. Without a format, JSON is assumed.
 
-    With a registry, topics that have a schema there have its columns, and all others are as without one.
+    With a registry, topics that have a schema there get its columns; others are treated as without a registry.
     """
 
     format_name: str | None = None
@@ -71,7 +71,7 @@ def tables(
     *,
     values: ValuesOfTables | None = None,
 ) -> list[TopicTable]:
-    """The topics asked for, or all, as tables. Raises `OptionError` for one that does not exist, and the client's errors."""
+    """Return the given topics, or all, as tables. Raises `OptionError` for a missing one, and the client's exceptions."""
     settings = parse(ConsumerSettings, {**client, "bootstrap_servers": servers, "isolation_level": "read_committed"})
     with Admin(servers, **settings.secured()) as admin:
         names = list(topics) or admin.list_topics()
@@ -93,7 +93,7 @@ def _table(settings: ConsumerSettings, topic: str, values: ValuesOfTables) -> To
 
 
 def of_schema(topic: str, values: ValuesOfTables) -> tuple[str, dict[str, str]] | None:
-    """The columns of a schema and the options that name it; None where there is none. Raises `OptionError`."""
+    """Return the columns of a schema and the options that name it; None without a schema. Raises `OptionError`."""
     from pyspark.sql.types import StructType
 
     name, options = values.format_name, {}
@@ -113,7 +113,7 @@ def of_schema(topic: str, values: ValuesOfTables) -> tuple[str, dict[str, str]] 
 
 
 def of_values(found: Sequence[bytes], values: ValuesOfTables) -> tuple[str | None, dict[str, str]]:
-    """The columns of these values, None where they have none or others, and the options to read them."""
+    """Return the columns of these values, None if they have none or differ, and the options to decode them."""
     if values.format_name == "csv":
         separated = {} if values.delimiter == "," else {"delimiter": values.delimiter}
         return columns_of_csv(found, values.delimiter), {"valueFormat": "csv", **separated}
@@ -125,7 +125,7 @@ def of_values(found: Sequence[bytes], values: ValuesOfTables) -> tuple[str | Non
 
 
 def columns_of_csv(found: Sequence[bytes], delimiter: str) -> str | None:
-    """Columns c0, c1 … of rows without a header."""
+    """Return the columns c0, c1 … of CSV rows without a header; None if they cannot be parsed."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -141,7 +141,7 @@ def columns_of_csv(found: Sequence[bytes], delimiter: str) -> str | None:
 
 
 def columns_of_arrow(found: Sequence[bytes]) -> str | None:
-    """The columns that the last value says it has."""
+    """Return the columns of the last value's own schema; None if it cannot be read."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -172,7 +172,7 @@ def _values(settings: ConsumerSettings, where: TopicPartition, start: int, end: 
 
 
 def columns_of(values: Sequence[bytes]) -> str | None:
-    """The columns of values that are JSON objects, as DDL; None where there are none, or others among them."""
+    """Return the columns of JSON objects, as DDL; None without values, or if others are among them."""
     import pyarrow as pa
     from pyarrow import json
 
@@ -187,7 +187,7 @@ def columns_of(values: Sequence[bytes]) -> str | None:
 
 
 def type_of(kind: pa.DataType) -> str:
-    """A type of Arrow's as one of Spark's. What looks like a time stays text: the next value may look otherwise."""
+    """Return Spark's type for an Arrow type. Values that resemble times stay text: the next value may differ."""
     import pyarrow as pa
 
     if pa.types.is_struct(kind):

@@ -1,4 +1,4 @@
-"""Topics at the target of a pipeline: made where they are missing. Blocking; knows the client."""
+"""The creation of missing topics at a pipeline's target. Blocking; it uses the client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.pipelines.errors import PipelineError
 def make_missing(
     admin: Admin, counts: Mapping[str, int], configs: Mapping[str, Mapping[str, str]] | None = None, *, grow: bool = False
 ) -> None:
-    """Make the topics that do not exist, with so many partitions. Those with too few get more, or else raise `PipelineError`."""
+    """Create missing topics with these partition counts. With `grow`, add partitions; otherwise too few raise `PipelineError`."""
     there = set(admin.list_topics(internal=True))
     known = admin.describe_topics(*sorted(counts.keys() & there)) if counts.keys() & there else {}
     for name, topic in known.items():
