@@ -1,1 +1,1 @@
-"""The `ottla` command. Thin: each command calls `ottla.net`, `ottla.log` or `ottla.wire`."""
+"""The `ottla` command. Each command only parses arguments and calls `ottla.net`, `ottla.log` or `ottla.wire`."""

@@ -1,6 +1,6 @@
-"""`ottla acl`: who may do what, for any Kafka broker whose authorizer keeps rules of access.
+"""`ottla acl`: the ACLs of any Kafka broker whose authorizer stores ACLs.
 
-Thin: `ottla.net.client.admin` asks, or `ottla.net.stopped` changes the data directory of a broker that does not run.
+Requests are sent by `ottla.net.client.admin`, or `ottla.net.stopped` changes the data directory of a broker that does not run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.cli.stopped import Asked
     from ottla.client.acl_admin import AclRule
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 ADD = """Make a rule: ottla acl add User:alice read topic flights. It is in force when the command ends. One that denies goes before
 all that allow."""

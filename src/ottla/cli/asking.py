@@ -1,4 +1,4 @@
-"""What commands share that ask a running cluster: where it is, and what is said when it refuses. Imports the client when needed."""
+"""The common parts of commands that query a running cluster: its address, and its errors. The client is imported when needed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 WHERE = "localhost:9092"
 PATIENCE_MS = 15_000
-"""How long a command waits for what is not there yet, or never will be, such as a partition."""
+"""The time, in ms, for which a command waits for a missing thing, such as a partition."""
 
 
-Choice = argparse._MutuallyExclusiveGroup  # argparse has no public name for what add_mutually_exclusive_group returns
+Choice = argparse._MutuallyExclusiveGroup  # argparse has no public name for the result of add_mutually_exclusive_group
 
 
 def add_options(parser: argparse.ArgumentParser) -> Choice:
-    """The options of every such command; returns where those go that stand in place of a server."""
+    """Add the options of every such command; return the group for options that replace a server."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"brokers to begin with, of any Kafka (default: {WHERE})"
@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> Choice:
 
 
 def add_client_options(parser: argparse.ArgumentParser) -> None:
-    """How the client of a command reaches its cluster."""
+    """Add the client options of a command."""
     parser.add_argument(
         "--command-config", metavar="FILE", help="a properties file of client settings, as Kafka's tools take it: TLS and logins"
     )
@@ -43,7 +43,7 @@ def add_client_options(parser: argparse.ArgumentParser) -> None:
 
 
 def client_texts(options: argparse.Namespace) -> dict[str, str]:
-    """The client settings of a command line as texts, by Kafka's names. Raises `SettingError` with a sentence."""
+    """Return the client settings of a command line as texts, by Kafka's names. Raises `SettingError` with a sentence."""
     found = read_config(options.command_config)
     for pair in options.command_property:
         name, equals, value = (part.strip() for part in pair.partition("="))
@@ -56,7 +56,7 @@ def client_texts(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _known_names() -> set[str]:
-    """Return the settings of a command's client; where it begins is an option of its own."""
+    """Return the settings of a command's client, except the bootstrap servers, which are an option of their own."""
     from ottla.client.properties import names_of
     from ottla.client.settings import AdminSettings
 
@@ -64,7 +64,7 @@ def _known_names() -> set[str]:
 
 
 def read_config(path: str | None) -> dict[str, str]:
-    """The client settings of a file. Those that mean nothing here are named on standard error. Raises `SettingError`."""
+    """Return the client settings of a file; write the ones without effect to standard error. Raises `SettingError`."""
     from ottla.broker.settings import parse_properties
 
     if path is None:
@@ -83,7 +83,7 @@ def read_config(path: str | None) -> dict[str, str]:
 
 
 def asking(options: argparse.Namespace, ask: Callable[[Admin], int]) -> int:
-    """Do what the command is about with an admin client; returns its exit code."""
+    """Run `ask` with an admin client; return the command's exit code."""
     from ottla.client.properties import values_of
     from ottla.client.settings import AdminSettings
     from ottla.net.client.admin import Admin

@@ -1,7 +1,7 @@
-"""Reads packets from capture files (classic pcap and pcapng), and the TCP segments in them.
+"""The reader of capture files (classic pcap and pcapng), and of the TCP segments in them.
 
-Knows file formats, link layers, IPv4, IPv6 and TCP headers; knows nothing of what connections carry. IP fragments are skipped: TCP
-does not make any.
+It parses file formats, link layers, IPv4, IPv6 and TCP headers; payloads are unknown here. IP fragments are skipped: TCP does not
+make any.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PCAP_MAGICS: Final = {
     b"\xa1\xb2\x3c\x4d": (">", 1),
     b"\x4d\x3c\xb2\xa1": ("<", 1),
 }
-"""The first bytes of a classic pcap -> byte order, and how many nanoseconds a fraction of a second counts."""
+"""The first bytes of a classic pcap -> byte order, and nanoseconds per unit of a fraction of a second."""
 PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 _PCAPNG_ORDERS: Final = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
 _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
@@ -31,17 +31,17 @@ _IPV4, _IPV6 = 0x0800, 0x86DD
 _VLANS: Final = frozenset({0x8100, 0x88A8, 0x9100})
 _TCP: Final = 6
 _SKIPPED_HEADERS: Final = frozenset({0, 43, 60})
-"""IPv6: hop-by-hop options, routing, destination options."""
+"""The skipped headers of IPv6: hop-by-hop options, routing, destination options."""
 
 SYN, ACK = 2, 16
 
 
 class CaptureError(ValueError):
-    """A file that cannot be read as a capture; the text is a sentence."""
+    """A file that cannot be read as a capture; the message is a sentence."""
 
 
 class Packet(NamedTuple):
-    """One captured packet. `link` is the type of its outermost header, as the file formats number them."""
+    """One captured packet. `link` is the type of its outermost header, by the file formats' numbers."""
 
     link: int
     time_ns: int
@@ -49,7 +49,7 @@ class Packet(NamedTuple):
 
 
 class TcpSegment(NamedTuple):
-    """A TCP segment. Ends are "address:port"; `payload` may be shorter than what was sent if the capture cut it."""
+    """A TCP segment. Ends are "address:port"; `payload` is shorter than the sent one if the capture truncated it."""
 
     time_ns: int
     source: str
@@ -64,7 +64,7 @@ def is_capture(data: bytes) -> bool:
 
 
 def read_packets(data: bytes) -> tuple[list[Packet], str]:
-    """Read all packets up to where the file breaks off, and a sentence if it does. Raises `CaptureError`."""
+    """Read all packets up to a truncation of the file, and return a sentence about it, or "". Raises `CaptureError`."""
     if data[:4] in PCAP_MAGICS:
         source = _pcap(data)
     elif data[:4] == PCAPNG_MAGIC:
@@ -73,7 +73,7 @@ def read_packets(data: bytes) -> tuple[list[Packet], str]:
         raise CaptureError("The file is neither pcap nor pcapng: write one with `tcpdump -w FILE`.")
     found: list[Packet] = []
     try:
-        found.extend(source)  # keeps what came before an exception, unlike a comprehension
+        found.extend(source)  # keeps the packets before an exception, unlike a comprehension
     except StructError:
         return found, f"The capture breaks off within packet {len(found) + 1}: what came before it was read."
     return found, ""
@@ -157,7 +157,7 @@ def segment_of(packet: Packet) -> TcpSegment | None:
 
 
 def _network_layer(link: int, data: memoryview) -> memoryview | None:
-    """Return the IP packet in a frame of the link."""
+    """Return the IP packet in a frame of the link layer, or None."""
     if link in RAW or link in (NULL, LOOP):
         return data if link in RAW else data[4:]
     if link == ETHERNET:

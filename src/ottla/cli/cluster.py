@@ -1,6 +1,6 @@
-"""`ottla cluster`: brokers, partitions and their replicas, for any Kafka cluster. What is seen; `cluster_moves` changes it.
+"""`ottla cluster`: brokers, partitions and their replicas, for any Kafka cluster. `cluster_moves` has the commands that move them.
 
-Thin: `ottla.net.client.admin` asks.
+Requests are sent by `ottla.net.client.admin`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.replica_admin import LogDir
     from ottla.net.client.admin import Admin
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 STATUS = "The whole cluster in a few lines. Exit code 1: partitions have no leader, or fewer replicas in sync than they should."
 BROKERS = "The brokers that are up: where they are, what they hold, and how much room they have."
@@ -45,7 +45,7 @@ class PartitionSeen(NamedTuple):
 
     @property
     def is_led_by_another(self) -> bool:
-        """Whether another replica than the first leads."""
+        """Return whether the leader is another replica than the preferred one."""
         return self.info.leader not in self.info.replicas[:1]
 
     @property
@@ -122,7 +122,7 @@ def _brokers(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _room(directories: Iterable[LogDir], *, as_json: bool) -> tuple[Cell, Cell]:
-    """Bytes of replicas in a broker's directories and bytes that are free; None where the broker is too old to tell."""
+    """Return the bytes of replicas in a broker's directories, and the free bytes; None if the broker is too old to send them."""
     dirs = list(directories)
     used = sum(replica.size_bytes for each in dirs for replica in each.replicas.values())
     free = [each.usable_bytes for each in dirs if each.usable_bytes >= 0]

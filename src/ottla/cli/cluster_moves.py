@@ -1,6 +1,6 @@
-"""`ottla cluster reassign`, `drain` and `elect`: replicas and leaders on other brokers (KIP-455, KIP-460). For any Kafka cluster.
+"""`ottla cluster reassign`, `drain` and `elect`: moves of replicas and leaders (KIP-455, KIP-460), for any Kafka cluster.
 
-Thin: `ottla.client.replica_plans` plans, `ottla.net.client.admin` asks.
+Moves are planned by `ottla.client.replica_plans`; requests are sent by `ottla.net.client.admin`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.client.types import TopicPartition
     from ottla.net.client.admin import Admin
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 REASSIGN = """Move replicas. --topic spreads topics evenly over brokers, all unless --brokers names some; what is on them already
 stays where that is fair. --plan moves partitions as a file says, in the JSON of Kafka's kafka-reassign-partitions. With neither,
@@ -66,7 +66,7 @@ def add_to(own: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _asking(options: argparse.Namespace, ask: Asking) -> int:
-    """Check words that argparse can't, then ask."""
+    """Check options that argparse cannot check, then run the command."""
     if getattr(options, "throttle", None) is not None and (options.no_wait or options.throttle < 1):
         return fail("--throttle takes 1 or more, and is lifted at the end: leave out --no-wait.", MISUSED)
     return asking(options, lambda admin: ask(admin, options))
@@ -80,7 +80,7 @@ def _node_ids(text: str) -> list[int]:
 
 
 def topics_of(admin: Admin, names: Sequence[str] | None) -> Iterator[TopicInfo]:
-    """Topics with all that is known of their partitions, sorted by name; all of them unless some are named."""
+    """Yield topics with their partitions, sorted by name; all topics if `names` is None."""
     wanted = admin.list_topics(internal=True) if names is None else sorted(set(names))
     if wanted:
         found = admin.describe_topics(*wanted)
@@ -114,7 +114,7 @@ def _reassign(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _drain(admin: Admin, options: argparse.Namespace) -> int:
-    """Round after round: while one lasts, new topics may be placed on the broker."""
+    """Move all replicas of a broker in rounds: during one, new topics may be placed on the broker."""
     left = _left_on(admin, options.node_id)
     up = sorted(node.node_id for node in admin.describe_cluster().nodes)
     if not left and options.node_id not in up:
@@ -138,7 +138,7 @@ def _left_on(admin: Admin, node_id: int) -> Moves:
 
 
 def _still_left_on(admin: Admin, node_id: int, moved: Moves) -> Moves:
-    """What else has to move after these; a broker that is asked may hear a little later that they are over."""
+    """Return the moves left after these; brokers may learn of their end a little later."""
     for _ in range(HEARD_WITHIN_S):
         left = _left_on(admin, node_id)
         if not left.keys() & moved.keys():
@@ -202,7 +202,7 @@ def _elect(admin: Admin, options: argparse.Namespace) -> int:
 
 
 def _asked(admin: Admin, words: Sequence[str] | None) -> list[TopicPartition] | None:
-    """The partitions that NAME and NAME:PARTITION name. Raises `SettingError`."""
+    """Return the partitions of words NAME and NAME:PARTITION, or None for all. Raises `SettingError`."""
     from ottla.client.types import TopicPartition
 
     if words is None:
@@ -225,7 +225,7 @@ def _plan_text(moves: Moves) -> str:
 
 
 def _plan_in(path: str) -> Moves:
-    """What a file of Kafka's kafka-reassign-partitions says. Raises `SettingError`."""
+    """Return the moves in a file of Kafka's kafka-reassign-partitions. Raises `SettingError`."""
     import json
     from pathlib import Path
 

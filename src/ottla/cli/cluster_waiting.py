@@ -1,4 +1,4 @@
-"""What `ottla cluster` does beside a move: throttles it, tells how far it is, and lifts the throttles when it is over."""
+"""The throttles of a move by `ottla cluster`, its progress, and the removal of the throttles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOK_EVERY_S = 1
 
 
 def throttle(admin: Admin, before: Placed, after: Placed, bytes_per_second: int) -> None:
-    """Let what moves take no more than this from each broker (KIP-73)."""
+    """Limit the replication traffic of a move at each broker (KIP-73)."""
     from ottla.client.admin import ConfigResource
     from ottla.client.throttles import RATES, throttled_brokers, throttled_replicas
 
@@ -30,7 +30,7 @@ def throttle(admin: Admin, before: Placed, after: Placed, bytes_per_second: int)
 
 
 def lift_throttles(admin: Admin) -> None:
-    """Lift the throttles of all brokers that are up, and of all topics that have any."""
+    """Remove the replication throttles of all live brokers, and of all topics."""
     from ottla.client.admin import ConfigResource
     from ottla.client.throttles import RATES, REPLICAS
 
@@ -44,7 +44,7 @@ def lift_throttles(admin: Admin) -> None:
 
 
 def follow(admin: Admin, partitions: Sequence[TopicPartition], *, as_json: bool) -> None:
-    """Tell each second how far these partitions are, until none of them moves."""
+    """Print the progress of these partitions each second, until none of them moves."""
     from ottla.client.move_progress import MoveProgress
 
     progress = MoveProgress(partitions)

@@ -1,7 +1,7 @@
-"""What Kafka's clients and brokers said over captured connections: frames, each response with its request.
+"""The frames of Kafka clients and brokers on captured connections, each response with its request.
 
-Knows how frames follow one another and what a request's first bytes look like. Tolerates captures that begin late or lack packets:
-it goes on at the next segment that begins with a frame.
+The module knows how frames follow one another, and the first bytes of requests. Captures may begin late or lack packets: reading
+continues at the next segment that begins with a frame.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _LARGEST_BYTES = 1 << 28
 _TLS = (b"\x16\x03", b"\x15\x03", b"\x17\x03")
 
 Plausible = Callable[[bytearray, int], int]
-"""(bytes, position) -> the size of the frame that begins there, without the size field; -1 if none does."""
+"""(bytes, position) -> size of the frame that begins there, without the size field; -1 if none does"""
 
 
 class Exchange(NamedTuple):
-    """One frame. A response has its request's `api` and `version`; `waited_ns` is how long it took, else -1."""
+    """One frame. A response has its request's `api` and `version`; `waited_ns` is the time since the request, else -1."""
 
     time_ns: int
     client: str
@@ -44,7 +44,7 @@ class CapturedRequest(NamedTuple):
 
 
 class Conversation:
-    """All exchanges of a capture, and remarks about whatever else its connections carry."""
+    """All exchanges of a capture, and remarks about other contents of its connections."""
 
     def __init__(self, packets: list[Packet], port: int | None = None) -> None:
         self.exchanges: list[Exchange] = []
@@ -87,7 +87,7 @@ class Conversation:
 
 
 def _sides(connection: CapturedConnection, port: int | None) -> tuple[str, str, dict[str, list[ByteRun]]]:
-    """Find client, server, and the bytes of each: by who opened the connection, by the broker's port, or by who sends requests."""
+    """Return client, server, and the bytes of each, by the connection's opener, the broker's port, or the sender of requests."""
     first, second = connection.ends
     runs = {end: connection.directions[end].runs() for end in connection.ends}
     if connection.opener:
@@ -100,7 +100,7 @@ def _sides(connection: CapturedConnection, port: int | None) -> tuple[str, str, 
 
 
 def _frames(runs: list[ByteRun], size_at: Plausible) -> tuple[list[tuple[int, bytes]], int]:
-    """Return (time of the last byte, frame) of each whole frame, and how many bytes belong to none."""
+    """Return (time of the last byte, frame) for each whole frame, and the number of bytes outside of frames."""
     found: list[tuple[int, bytes]] = []
     lost = 0
     for run in runs:
@@ -113,7 +113,7 @@ def _frames(runs: list[ByteRun], size_at: Plausible) -> tuple[list[tuple[int, by
 
 
 def _cut(run: ByteRun, size_at: Plausible) -> Iterator[tuple[int, int, bool]]:
-    """Cut a run into stretches (start, end, whether it is a frame)."""
+    """Yield stretches of a run: (start, end, whether it is a frame)."""
     pos, length = 0, len(run.data)
     while pos < length:
         size = size_at(run.data, pos)

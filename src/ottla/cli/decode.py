@@ -1,4 +1,4 @@
-"""`ottla decode`: a frame, or a whole capture of a network, as a readable tree."""
+"""`ottla decode`: a frame, or a whole network capture, as a readable tree."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from ottla.cli.frames import Frame
     from ottla.cli.opened import PayloadOpener
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 SHOWN_RECORDS = 20
-"""The records shown of a batch, unless all are asked for."""
+"""The limit on records shown of a batch, unless all are requested."""
 SMALLEST_FRAME_BYTES = 2
-"""The empty response of Kafka 0.7; later ones have four bytes or more."""
+"""The size of the empty response of Kafka 0.7; later responses have four bytes or more."""
 
 DESCRIPTION = """Print a frame of Kafka's protocol as a tree, each value with the byte where it stands, counted from the first
 byte after the frame's size. Frames come as hex (also as xxd, hexdump or Wireshark print it, or as a bytes literal of Python), as
@@ -80,13 +80,13 @@ def run(options: argparse.Namespace) -> int:
     except CaptureError as error:
         return fail(str(error))
     except BrokenPipeError:
-        sys.stderr.close()  # the reader, such as head, has seen enough
+        sys.stderr.close()  # the reader, such as head, has closed the pipe
         return 0
     return 1 if faults else 0
 
 
 def _input(options: argparse.Namespace) -> bytes:
-    """Return the input as bytes. Raises OSError, and ValueError with a sentence for text that means no bytes."""
+    """Return the input as bytes. Raises OSError, and ValueError with a sentence for text that is not bytes."""
     from ottla.cli.pasted import bytes_of, is_text
 
     if options.hex:
@@ -104,7 +104,7 @@ def _input(options: argparse.Namespace) -> bytes:
 
 
 def _is_log(data: bytes) -> bool:
-    """Whether the data begins as a log segment does: an offset, a length that fits, and a magic byte."""
+    """Return whether the data begins like a log segment: an offset, a length that fits, and a magic byte."""
     if len(data) < 17 or data[0] or data[16] > 2:
         return False
     length = int.from_bytes(data[8:12], "big")
@@ -118,7 +118,7 @@ def _opener(options: argparse.Namespace) -> PayloadOpener:
 
 
 def _frames(options: argparse.Namespace, data: bytes) -> list[str]:
-    """Print the frames in `data`; returns sentences about what could not be read."""
+    """Print the frames in `data`; return sentences about unreadable parts."""
     faults: list[str] = []
     missing = 0 if options.release else _missing_bytes(data)
     if missing:
@@ -135,7 +135,7 @@ def _frames(options: argparse.Namespace, data: bytes) -> list[str]:
 
 
 def _missing_bytes(data: bytes) -> int:
-    """Return how many bytes a lone request lacks by its own size; 0 for anything else."""
+    """Return the number of bytes that a lone request lacks by its own size; 0 for anything else."""
     if len(data) < 12 or _names_a_request(data, 0) or not _names_a_request(data, 4):
         return 0
     return max(4 + int.from_bytes(data[:4], "big", signed=True) - len(data), 0)
@@ -149,7 +149,7 @@ def _names_a_request(data: bytes, at: int) -> bool:
 
 
 def _split(data: bytes, *, whole: bool) -> Iterator[bytes]:
-    """Split `data` into frames if all begin with their size; otherwise it is one frame. `whole`: the last one is not cut off."""
+    """Split `data` into frames if each begins with its size; otherwise return it as one. `whole`: the last frame is complete."""
     pieces, pos = [], 0
     while len(data) - pos >= 4:
         size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
@@ -196,7 +196,7 @@ def _frame07(options: argparse.Namespace, data: bytes) -> Frame:
 
 
 def _capture(options: argparse.Namespace, data: bytes) -> list[str]:
-    """Print every frame of a capture; returns sentences about what could not be read."""
+    """Print every frame of a capture; return sentences about unreadable parts."""
     from ottla.cli.capture import read_packets
     from ottla.cli.conversation import Conversation
 

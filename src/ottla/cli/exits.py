@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and one sentence about what went wrong."""
+"""The end of a command: its exit code, and one sentence about the error."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import sys
 
 COULD_NOT = 1
 MISUSED = 2
-"""The command line is wrong."""
+"""The exit code for wrong arguments."""
 BROKEN = 70
 """A bug in Ottla ended the broker: `EX_SOFTWARE` of sysexits.h."""
 NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def fail(sentence: str, code: int = COULD_NOT) -> int:
-    """Print to standard error what went wrong and what to do; returns the exit code."""
+    """Print to standard error what went wrong and what to do; return the exit code."""
     print(f"ottla: {sentence}", file=sys.stderr)
     return code
 

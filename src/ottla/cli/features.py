@@ -1,6 +1,6 @@
-"""`ottla features`: the features of a cluster and their levels (KIP-584). For any Kafka broker.
+"""`ottla features`: the features of a cluster and their levels (KIP-584), for any Kafka broker.
 
-Thin: `ottla.net.client.admin` asks.
+Requests are sent by `ottla.net.client.admin`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.cli.tables import as_lines, table
 if TYPE_CHECKING:
     from ottla.net.client.admin import Admin
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 DESCRIBE = "The features of the cluster: the levels that a broker can serve, and the one in force."
 UPGRADE = "Raise features to a level, all that are named or none."

@@ -1,6 +1,7 @@
 """One frame as a tree: header and body of a request or a response, as far as its bytes can be read.
 
-Knows headers and the APIs; knows nothing of where frames come from. Positions count from the first byte after a frame's size.
+The module uses the headers and the APIs; the source of frames is unknown here. Positions count from the first byte after a frame's
+size.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from ottla.wire.schema import Message
 
 @dataclass(slots=True)
 class Frame:
-    """What was read of one frame.
+    """The readable contents of one frame.
 
-    `faults` are sentences: what could not be read, and where. `release` is set for frames from before there were versions.
+    `faults` are sentences about unreadable parts and their positions. `release` is set for frames from before protocol versions.
     """
 
     kind: str
@@ -56,7 +57,7 @@ class Frame:
 
 
 def request(data: bytes, opener: PayloadOpener) -> Frame:
-    """Read a whole request frame, which says itself what it is."""
+    """Read a whole request frame, whose header names its API and version."""
     try:
         header, position = decode_request_header(data)
     except Malformed as fault:
@@ -99,7 +100,7 @@ def _with_body(frame: Frame, cls: type[Message], data: bytes, position: int, ope
 
 
 def _unreadable(data: bytes, fault: str) -> Frame:
-    """Read a request as far as the part common to all headers: the rest has a `fault`, or an unknown API or version."""
+    """Read the common part of a request's headers: the rest has a `fault`, or an unknown API or version."""
     node, _ = tree_of(RequestHeader, 1, data, whole=False)
     values = [child.value for child in node.below]
     unknown = _unknown(*values[:2]) if len(values) > 1 else ""
@@ -107,7 +108,7 @@ def _unreadable(data: bytes, fault: str) -> Frame:
 
 
 def _unknown(key: int, version: int) -> str:
-    """Say what is wrong with an API and version; empty if nothing is."""
+    """Return what is wrong with an API and version; empty if nothing is."""
     api = API.get(key)
     if api is None:
         return f"RequestHeader v1, api_key at byte 0: there is no API {key}; give --response API --version N if this is a response."

@@ -1,4 +1,4 @@
-"""One frame of Kafka 0.7 as a tree. Knows its requests and responses, and opens its message sets as far as they are sound."""
+"""One frame of Kafka 0.7 as a tree: requests and responses, with the intact messages of their message sets."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.wire import kafka07
 from ottla.wire.inspection.tree import ARRAY, LEAF, STRUCT, ValueNode, parent_of
 
 LIMIT_BYTES = 64 * 1024 * 1024
-"""The most memory that the messages of one set may take."""
+"""The limit, in bytes, on memory for the messages of one set."""
 
 
 def request(data: bytes, most: int | None) -> Frame:
-    """Read a request, which says itself what it is; `most` bounds the messages shown of a set."""
+    """Read a request, whose type is in its header; `most` limits the messages shown of a set."""
     return _frame("request", kafka07.seen_request(data), data, most)
 
 
@@ -64,14 +64,14 @@ def _open(frame: Frame, node: ValueNode, path: str, most: int | None) -> None:
 
 
 class _Opened07:
-    """Shows up to `most` messages, those within others counted too, which may take so much memory together."""
+    """Shows up to `most` messages, nested ones included, within one limit of memory."""
 
     def __init__(self, most: int | None) -> None:
         self._left = most
         self._limit_bytes = LIMIT_BYTES
 
     def add_to(self, node: ValueNode, view: memoryview, depth: int) -> int:
-        """Put a row for each whole message in `view` below a node; how many bytes these have. Raises as `messages` does."""
+        """Add a row for each whole message in `view` below a node; return their number of bytes. Raises as `messages` does."""
         end = 0
         for index, message in enumerate(raw_messages(view)):
             if self._left is not None:
@@ -91,7 +91,7 @@ class _Opened07:
         return end
 
     def _add_compressed(self, row: ValueNode, message: RawMessage07, depth: int) -> None:
-        """Put a message's codec and the set that it holds below its row."""
+        """Add a message's codec and its nested set below its row."""
         row.add(ValueNode("codec", LEAF, value=message.codec, note=NAMES[message.codec] if message.codec <= SNAPPY else ""))
         inner = inner_set(message, self._limit_bytes, depth)
         self._limit_bytes -= len(inner)

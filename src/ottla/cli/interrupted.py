@@ -1,4 +1,4 @@
-"""How commands that go on until they are stopped hear of it."""
+"""The stop of long-running commands by signals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that is set by SIGTERM and Ctrl-C: what is under way is ended or given up in order, and then the command ends."""
+    """Yield an event that SIGTERM and Ctrl-C set: current work is finished or given up in order, then the command ends."""
     stop = threading.Event()
     kept = {each: signal.signal(each, lambda *_: stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
     try:

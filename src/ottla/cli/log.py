@@ -1,4 +1,4 @@
-"""`ottla log`: inspect the files of a data directory, and repair them. Thin: `ottla.log.check` and `ottla.log.dump` do the work."""
+"""`ottla log`: the inspection and repair of a data directory's files. `ottla.log.check` and `ottla.log.dump` do the work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.log.dump import Row
     from ottla.net.disk import RealDisk
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 CHECK = """Read every batch of a data directory, or of one partition's directory in it, and hold indexes, snapshots and epochs
 against them. Nothing is changed without --repair, which builds anew what is derived, cuts out the bytes that cannot be read,
@@ -88,7 +88,7 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
 
 
 def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
-    """Partitions that held records and have no directory: damage, unless their topics may have been deleted."""
+    """Yield partitions that held records and have no directory: damage, unless their topics may have been deleted."""
     from ottla.log.check import DAMAGED, NOTE, Finding
 
     gone = {path: known.recovery_point for path, known in sorted(noted.items()) if not disk.exists(path)}
@@ -159,7 +159,7 @@ def run_dump(options: argparse.Namespace) -> int:
     except StorageFailed as failure:
         return fail(f"{root}/{failure}: it cannot be read; let this user read and write it.")
     except BrokenPipeError:
-        sys.stderr.close()  # the reader, such as head, has seen enough
+        sys.stderr.close()  # the reader, such as head, has closed the pipe
         return 0
     return 1 if errors else 0
 

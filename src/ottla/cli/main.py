@@ -1,4 +1,4 @@
-"""The `ottla` command. Thin: parses arguments and calls one command; knows no protocol."""
+"""The `ottla` command: it parses arguments and runs one command. Protocols are unknown here."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ottla.version import VERSION
 
 
 class Words(argparse.ArgumentParser):
-    """A parser that reports in one sentence what is wrong with the arguments."""
+    """A parser that reports wrong arguments in one sentence."""
 
     def error(self, message: str) -> NoReturn:
         sys.exit(fail(f"{message}; `{self.prog} --help` tells what it takes.", MISUSED))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 done, 1 could not, 2 wrong arguments, 70 a bug in Ottla.
+    """Run one command; return its exit code: 0 done, 1 could not, 2 wrong arguments, 70 a bug in Ottla.
 
-    As a program, Ctrl-C ends it at once.
+    When it runs as a program, Ctrl-C ends it at once.
     """
     if argv is None:
-        # Python's KeyboardInterrupt may get lost in an import. Only `serve` has anything to clean up, and by then it has handlers
-        # of its own.
+        # Python's KeyboardInterrupt may get lost in an import. Only `serve` has state to clean up, and by then it has its own
+        # signal handlers.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     parser = _parser()
     options, unknown = parser.parse_known_args(argv)

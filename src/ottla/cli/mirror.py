@@ -1,4 +1,4 @@
-"""`ottla mirror --from 0.7`: topics of a Kafka 0.7 into a cluster of today. Thin: `ottla.pipelines.mirror07` does the work."""
+"""`ottla mirror --from 0.7`: topics of Kafka 0.7 into a cluster of today. `ottla.pipelines.mirror07` does the work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.cli.tables import as_lines
 if TYPE_CHECKING:
     from ottla.pipelines.mirror07 import MirrorStep
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 DESCRIPTION = """Write topics of a Kafka 0.7 into a cluster of today, each message once. Each partition of each broker gets one of
 its own there, and keeps its order. How far it is stands in a group of the target: started again, after a kill too, it goes on where
@@ -82,7 +82,7 @@ def _target_settings(found: dict[str, Any]) -> dict[str, Any]:
 
 
 class ShownCopies:
-    """Shows steps: as lines of JSON, or as a line each."""
+    """The output of steps: a line of JSON or of text for each."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -95,13 +95,13 @@ class ShownCopies:
         print(line, file=sys.stdout, flush=True)
 
     def end(self) -> None:
-        """Say how much it was in all."""
+        """Print the total."""
         if not self._as_json:
             print(f"Done: {self._total:,} messages in {time.monotonic() - self._began_s:.0f} s.")
 
 
 def line_of(step: MirrorStep) -> str:
-    """One step for people: what was copied, how quickly, and what is left."""
+    """Return one step as text: copied messages, rates, and remaining bytes."""
     left = "-" if step.lag_bytes is None else f"{step.lag_bytes:,}"
     rates = f"{step.messages_per_second:>11,.0f}/s {step.bytes_per_second / 1e6:>9,.1f} MB/s"
     return f"{step.messages:>11,} messages {rates}   {step.total_messages:>13,} in all   {left} bytes left"

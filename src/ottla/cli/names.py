@@ -1,4 +1,4 @@
-"""Finds what a person means by the name of an API. Knows the table of APIs and the other messages."""
+"""The lookup of APIs and other messages by a person's spelling of their names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ottla.wire.stored import others
 
 
 class NoSuchName(ValueError):
-    """No API has this name, or not this version; the text is a sentence that says what to write instead."""
+    """No API has this name, or not this version; the message is a sentence that says what to write instead."""
 
 
 def find_api(name: str) -> Api:
-    """Find an API by name ("Fetch", "fetch", "list_offsets", "FetchRequest") or key ("1")."""
+    """Find an API by name ("Fetch", "fetch", "list_offsets", "FetchRequest") or key ("1"). Raises `NoSuchName`."""
     if name.lstrip("-").isdecimal() and int(name) in API:
         return API[int(name)]
     wanted = _folded(name)
@@ -26,7 +26,7 @@ def find_api(name: str) -> Api:
 
 
 def find(name: str) -> Api | type[Message]:
-    """Find an API, or a message that is neither request nor response: a header, a stored value."""
+    """Find an API, or a message that is neither request nor response: a header, a stored value. Raises `NoSuchName`."""
     try:
         return find_api(name)
     except NoSuchName:

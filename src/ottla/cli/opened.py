@@ -1,6 +1,6 @@
-"""Opens what a decoded frame carries as bytes: records, and values that clients put into fields of other messages.
+"""The decoding of bytes fields in a frame: records, and values that clients put into fields of other messages.
 
-Knows `ottla.records` and which fields hold what; knows nothing of how a tree is printed.
+The module uses `ottla.records` and a table of such fields; the printing of trees is unknown here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.wire.schema import Message
 from ottla.wire.stored import INSIDE, record_types
 
 LIMIT_BYTES = 64 * 1024 * 1024
-"""The most memory that the records of one field may take."""
+"""The limit, in bytes, on memory for the records of one field."""
 
 _HEADER_WIDTHS = (8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4)
 _CONTROL = {
@@ -38,9 +38,9 @@ _CONTROL = {
 
 @dataclass(slots=True)
 class PayloadOpener:
-    """Opens fields. `stored` names the internal topic whose records are to be decoded; `most` bounds the records shown of a batch.
+    """A decoder of bytes fields. `stored` is the internal topic whose records to decode; `most` limits a batch's shown records.
 
-    `faults` gathers a sentence for each thing that could not be opened.
+    `faults` collects a sentence for each field that could not be decoded.
     """
 
     stored: str = ""
@@ -48,7 +48,7 @@ class PayloadOpener:
     faults: list[str] = field(default_factory=list)
 
     def open_all(self, message: str, version: int, node: ValueNode, path: str = "") -> None:
-        """Open every field of a message that holds more than plain bytes."""
+        """Decode every field of a message that holds more than plain bytes."""
         for child in node.below:
             here = child.name if not path else path + child.name if child.name.startswith("[") else f"{path}.{child.name}"
             if child.kind != LEAF:
@@ -188,7 +188,7 @@ def _headers(record: Record) -> ValueNode:
 
 
 def _control(record: Record) -> Iterator[ValueNode]:
-    """Yield what a control record ends or begins, and the coordinator's epoch."""
+    """Yield a control record's type and fields, such as the coordinator's epoch."""
     key, value = record.key or b"", record.value or b""
     root, _ = tree_of(ControlRecordTypeSchema, 0, key, 2)
     kind = next((child.value for child in root.below), -1)
@@ -201,7 +201,7 @@ def _control(record: Record) -> Iterator[ValueNode]:
 
 
 def _inside(node: ValueNode, cls: type[Message]) -> None:
-    """Decode what one group member wrote for another, perhaps in a newer version of the format; otherwise it stays bytes."""
+    """Decode a value that one group member wrote for another, perhaps in a newer version; otherwise it stays bytes."""
     data = bytes(node.value)
     version = min(_type_of(data), cls.WIRE.valid.stop - 1)
     if version not in cls.WIRE.valid:
@@ -229,7 +229,7 @@ def _forget_places(node: ValueNode) -> None:
 
 
 def attributes(header: BatchHeader) -> str:
-    """Name the bits of a batch's attributes."""
+    """Return the names of a batch's attributes."""
     codec = codecs.NAMES[header.codec] if header.codec < len(codecs.NAMES) else f"codec {header.codec}"
     codec = "uncompressed" if codec == "none" else codec
     words = [codec, "LogAppendTime" if header.timestamp_type else "CreateTime"]
@@ -240,7 +240,7 @@ def attributes(header: BatchHeader) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """Format a time in UTC; empty for no time and for one beyond the calendar."""
+    """Format a timestamp in UTC; empty for a negative one and for one beyond the calendar."""
     try:
         when = datetime.fromtimestamp(milliseconds // 1000, UTC) if milliseconds >= 0 else None
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""`ottla pipeline`: archives, replays, mirrors and queries topics with Spark. Thin: `ottla.pipelines` does the work."""
+"""`ottla pipeline`: archives, replays, mirrors and queries of topics with Spark. `ottla.pipelines` does the work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.cli.tables import as_lines, table
 if TYPE_CHECKING:
     from ottla.pipelines.running import Pipeline
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 ARCHIVE = """Write topics into a directory of files, each record once, in one directory for each topic and day or hour. Started
 again, after a kill too, it goes on where it was: its state lies in DIRECTORY/_ottla."""
@@ -143,7 +143,7 @@ def _names(text: str) -> list[str]:
 
 
 def _pairs(words: list[str], option: str) -> dict[str, str]:
-    """NAME=VALUE by name. Raises `ValueError` with a sentence."""
+    """Return NAME=VALUE words as a mapping. Raises `ValueError` with a sentence."""
     for word in words:
         if "=" not in word:
             raise ValueError(f"{word!r} sets nothing: write {option} NAME=VALUE.")
@@ -225,14 +225,14 @@ def _sql(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
 
 
 def plain(value: object) -> str | int | float | None:
-    """A value of a row as something to show: bytes as text, and what JSON has no word for as it is written."""
+    """Convert a row's value for output: bytes to text, and values without a JSON form to their string."""
     if isinstance(value, bytes | bytearray):
         return bytes(value).decode(errors="backslashreplace")
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def text(value: str | int | float | None) -> str | None:
-    """A plain value in a table."""
+    """Return a plain value as a table cell."""
     return None if value is None else str(value)
 
 

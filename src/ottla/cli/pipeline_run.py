@@ -1,4 +1,4 @@
-"""Runs one pipeline for a command: Spark's session, signals, progress on the terminal, and what is said when it fails."""
+"""The run of one pipeline for a command: Spark session, signals, progress on the terminal, and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.spark.java import NoJava
 
 
 def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json: bool) -> int:
-    """Run until it ends, or until SIGTERM or Ctrl-C; returns the exit code."""
+    """Run until it ends, or until SIGTERM or Ctrl-C; return the exit code."""
     try:
         from pyspark.errors import PySparkException
     except ImportError:
@@ -36,7 +36,7 @@ def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json
 
 
 class ShownSteps:
-    """Shows steps: as lines of JSON, as one line that changes on a terminal, or as a line each."""
+    """The output of steps: lines of JSON, one changing line on a terminal, or a line each."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -60,7 +60,7 @@ class ShownSteps:
         self._shown = line
 
     def end(self) -> None:
-        """Say how much it was in all."""
+        """Print the total."""
         if self._changing and self._shown:
             print()
         if not self._as_json:
@@ -73,7 +73,7 @@ class ShownSteps:
 
 
 def line_of(step: PipelineStep) -> str:
-    """One step for people: what it took, how quickly, what is left, and what did not fit."""
+    """Return one step as text: rows, rate, lag, and rows that did not fit."""
     lag = "-" if step.lag is None else f"{step.lag:,}"
     misfits = f"   {step.misfits:,} do not fit" if step.misfits else ""
     counts = f"{step.rows:>11,} rows {step.rows_per_second:>11,.0f} rows/s"

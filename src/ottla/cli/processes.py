@@ -1,6 +1,6 @@
-"""`ottla serve --processes N`: the brokers of one host, each with a process, a directory, ports and a number of its own.
+"""`ottla serve --processes N`: the brokers of one host, each with its own process, directory, ports and node id.
 
-Thin: `ottla.net.supervisor` runs them.
+`ottla.net.supervisor` runs them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ DEFAULTS: Final = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
 }
-"""What brokers of one host have where Kafka's defaults are for several: copies on one disk keep nothing safer."""
+"""Settings of one host's brokers where Kafka's defaults assume several hosts: replicas on one disk make nothing safer."""
 
 
 def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen]) -> int:
-    """Run until SIGTERM or Ctrl-C."""
+    """Run until SIGTERM or Ctrl-C; return the exit code."""
     import asyncio
     import time
 
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[
 
 
 def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen]) -> None:
-    """Raises `SettingError` for what does not go together."""
+    """Raise `SettingError` for options that do not fit together."""
     from ottla.errors import SettingError
     from ottla.net.datadir import META
 
@@ -82,7 +82,7 @@ def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequenc
 
 
 def _with_port(where: Listen) -> Listen:
-    """Return where to listen with a free port for 0: brokers keep theirs when they are started again. The next may be taken.
+    """Return the listener with a free port in place of 0: brokers keep their ports across restarts. The next ports may be taken.
 
     Raises `CannotListen`.
     """
@@ -100,7 +100,7 @@ def _with_port(where: Listen) -> Listen:
 
 
 def _command(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen], number: int) -> Iterator[str]:
-    """What is run for one of the brokers."""
+    """Yield the command line of one of the brokers."""
     yield from (sys.executable, "-m", "ottla", "serve", "--supervised", "--node-id", str(number))
     yield from ("--data-dir", str(Path(options.data_dir, str(number))))
     yield from ("--registry", f"sqlite:{Path(options.data_dir, REGISTRY)}")
@@ -121,7 +121,7 @@ def _command(options: argparse.Namespace, settings: BrokerSettings, listen: Sequ
 
 
 def moved(where: Listen, number: int) -> Listen:
-    """Where the broker of this number listens."""
+    """Return the listener of the broker with this number."""
     return replace(where, port=where.port + number - 1)
 
 

@@ -1,4 +1,4 @@
-"""`ottla protocol`: every API, version and field of Kafka's protocol, on the terminal, as one page of HTML, or as JSON."""
+"""`ottla protocol`: every API, version and field of Kafka's protocol, on the terminal, as one HTML page, or as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ottla.wire.apis import Api
     from ottla.wire.schema import Message
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 DESCRIPTION = """Print Kafka's protocol as it is declared here: without API a table of all; with API its purpose, its versions, the
 grammar of one version (the newest, unless --version says which) and the fields of all. Names of other messages (RequestHeader,
@@ -51,12 +51,12 @@ def _print(text: str) -> int:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        sys.stderr.close()  # the reader, such as head, has seen enough
+        sys.stderr.close()  # the reader, such as head, has closed the pipe
     return 0
 
 
 def _text(options: argparse.Namespace) -> str:
-    """Return what was asked for, in the chosen format."""
+    """Return the requested text, in the chosen format."""
     from ottla.cli.names import NoSuchName
 
     if options.release:
@@ -78,7 +78,7 @@ def _text(options: argparse.Namespace) -> str:
 
 
 def _of_07(options: argparse.Namespace) -> str:
-    """The same of Kafka 0.7."""
+    """Return the requested text for Kafka 0.7."""
     from ottla.cli import protocol07
     from ottla.cli.names import NoSuchName
 
@@ -94,7 +94,7 @@ def _of_07(options: argparse.Namespace) -> str:
 
 
 def _chosen(name: str, version: int | None) -> tuple[Api | type[Message], list[int]]:
-    """Find the API or message of a name, and the chosen ones of its versions."""
+    """Return the API or message of a name, and its chosen versions."""
     from ottla.cli.names import check_version, find
     from ottla.wire.apis import Api
 

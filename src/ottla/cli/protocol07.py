@@ -1,4 +1,4 @@
-"""The protocol of Kafka 0.7 as lines for a terminal, and as values for programs. Knows its messages' declarations alone."""
+"""The protocol of Kafka 0.7 as lines for a terminal, and as values for programs, from its messages' declarations."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ NOTES: Final = (
     ),
     ("attributes", "The codec: 0 none, 1 gzip, 2 snappy. A compressed payload is messages again; magic 0 has no attributes."),
 )
-"""What stands in the grammars, each in a sentence or two."""
+"""The terms of the grammars, each explained in a sentence or two."""
 
 
 def overview_lines() -> Iterator[str]:
-    """A line for each request."""
+    """Yield a line for each request."""
     yield from table(("type", "request", "answered", ""), [_row(kind) for kind in range(len(kafka07.REQUESTS))])
     yield ""
     yield from table(("in grammars", ""), NOTES)
@@ -43,7 +43,7 @@ def error_lines() -> Iterator[str]:
 
 
 def lines_of(name: str) -> Iterator[str]:
-    """Describe a request and what answers it. Raises `NoSuchName`."""
+    """Describe a request and its response. Raises `NoSuchName`."""
     kind = _find(name)
     request = kafka07.REQUESTS[kind]
     yield f"{_name(request)} of Kafka 0.7 (type {kind}), {'answered' if request in kafka07.RESPONSES else 'not answered'}"
@@ -63,7 +63,7 @@ def errors_json() -> list[dict[str, Any]]:
 
 
 def json_of(name: str) -> dict[str, Any]:
-    """Raises `NoSuchName`."""
+    """Return a request and its response as JSON values. Raises `NoSuchName`."""
     return _as_json(_find(name))
 
 
@@ -74,7 +74,7 @@ def _as_json(kind: int) -> dict[str, Any]:
 
 
 def _find(name: str) -> int:
-    """The type of a request that is named as people do ("multi_fetch", "FetchRequest") or by its type."""
+    """Return the type of a request by name ("multi_fetch", "FetchRequest") or by type. Raises `NoSuchName`."""
     wanted = name.replace("_", "").replace("-", "").lower().removesuffix("request").removesuffix("response")
     for kind, request in enumerate(kafka07.REQUESTS):
         if wanted in (str(kind), _name(request).lower()):
@@ -89,7 +89,7 @@ def _row(kind: int) -> tuple[str, ...]:
 
 
 def _both(kind: int) -> list[type[Any]]:
-    """The class of a request, and that of its response if it has one."""
+    """Return the class of a request, and the class of its response if it has one."""
     request = kafka07.REQUESTS[kind]
     return [request, kafka07.RESPONSES[request]] if request in kafka07.RESPONSES else [request]
 
@@ -99,7 +99,7 @@ def _name(request: type[Any]) -> str:
 
 
 def _grammar(cls: type[Any], kind: int) -> Iterator[str]:
-    """A message in the notation of Kafka's own protocol guide."""
+    """Yield a message's grammar in the notation of Kafka's protocol guide."""
     is_request = cls in kafka07.REQUESTS
     title = kafka07.title(cls)
     words = title.removesuffix("Request").removesuffix("Response")

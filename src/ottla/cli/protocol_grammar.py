@@ -1,6 +1,6 @@
-"""The protocol as its declarations say it, in values to print: grammars of a version, rows of fields, texts of an API.
+"""The protocol's declarations as values to print: grammars of a version, rows of fields, texts of an API.
 
-Knows declarations only. How a page or a terminal shows these values it does not know.
+Only declarations are used; output formats are unknown here.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ TYPES: Final = (
     ("_tagged_fields", "After each struct of flexible versions: how many, then of each its tag, size and bytes (KIP-482)."),
     ("field<tag: 3>", "A tagged field: it stands among the _tagged_fields, and is left out where it has its default."),
 )
-"""What the names in a grammar mean, each in a sentence or two."""
+"""The terms of the grammars, each explained in a sentence or two."""
 
 
 class Row(NamedTuple):
-    """One field for all versions. `depth` counts the structs around it; texts are empty where there is nothing to say."""
+    """One field for all versions. `depth` is the number of enclosing structs; texts without content are empty."""
 
     path: str
     depth: int
@@ -53,7 +53,7 @@ class Row(NamedTuple):
 
 
 def spec(versions: range) -> str:
-    """A range of versions as declarations write it: "3+", "0-12", "4", "none"."""
+    """Return a range of versions in the notation of declarations: "3+", "0-12", "4", "none"."""
     if not versions:
         return "none"
     if versions.stop == END:
@@ -63,7 +63,7 @@ def spec(versions: range) -> str:
 
 
 def rows(cls: type[Struct], version: int | None = None, path: str = "", depth: int = 0) -> Iterator[Row]:
-    """Every field, in the order of the declaration; only those that travel in `version` where one is given."""
+    """Yield every field, in the order of the declaration; with `version`, only the fields of that version."""
     for f in cls.WIRE.fields:
         if version is not None and version not in f.present:
             continue
@@ -76,13 +76,13 @@ def rows(cls: type[Struct], version: int | None = None, path: str = "", depth: i
 
 
 def kind(f: Field) -> str:
-    """A field's type for all versions: "int32", "[]string", "[]FetchTopic"."""
+    """Return a field's type for all versions: "int32", "[]string", "[]FetchTopic"."""
     one = f.struct.__name__ if f.kind == "struct" else NUMBERS.get(f.kind) or _TEXTS[f.kind]
     return f"[]{one}" if f.array else one
 
 
 def default(f: Field) -> str:
-    """The value of a field that nobody set, as text."""
+    """Return the default of a field, as text."""
     if f.default is None or (f.kind == "records" and f.nullable):
         return "null" if f.nullable or f.kind == "records" else "not sent"
     if f.fresh:
@@ -98,7 +98,7 @@ def default(f: Field) -> str:
 
 
 def title(cls: type[Message], version: int) -> str:
-    """How a grammar calls a message: "Fetch Request (Version: 4)"."""
+    """Return a message's title in grammars: "Fetch Request (Version: 4)"."""
     name = cls.__name__
     for suffix in ("Request", "Response"):
         if name.endswith(suffix) and name != suffix:
@@ -107,7 +107,7 @@ def title(cls: type[Message], version: int) -> str:
 
 
 def grammar(cls: type[Message], version: int) -> list[str]:
-    """The lines of a version's grammar, in the BNF of Kafka's own protocol guide."""
+    """Return the lines of a version's grammar, in the BNF of Kafka's protocol guide."""
     flexible = version in cls.WIRE.flexible
     return [f"{title(cls, version)} => {_symbols(cls, version, flexible)}".rstrip(), *_rules(cls, version, flexible, 1)]
 
@@ -122,7 +122,7 @@ def _rules(cls: type[Struct], version: int, flexible: bool, depth: int) -> Itera
 
 
 def _in_order(cls: type[Struct], version: int, flexible: bool) -> list[Field]:
-    """The fields as they travel: tagged ones last, by tag."""
+    """Return the fields in wire order: tagged ones last, by tag."""
     here = [f for f in cls.WIRE.fields if version in f.present]
     if not flexible:
         return here
@@ -153,7 +153,7 @@ def _terminal(f: Field, version: int, flexible: bool) -> str:
 
 
 def about(api: Api) -> tuple[str, str]:
-    """What an API is for, in one sentence, and what its versions brought; both from the docstring of its module."""
+    """Return an API's purpose, in one sentence, and its version history; both come from the docstring of its module."""
     text = (import_module(f"ottla.wire.api.{api.module}").__doc__ or "").strip()
     first, _, rest = text.partition("\n\n")
     _, _, sentence = " ".join(first.split()).partition(": ")
@@ -161,12 +161,12 @@ def about(api: Api) -> tuple[str, str]:
 
 
 def sentence(cls: type[Any]) -> str:
-    """The docstring of a message, on one line."""
+    """Return the docstring of a message, on one line."""
     return " ".join((cls.__doc__ or "").split())
 
 
 def as_json(cls: type[Message], versions: list[int]) -> dict[str, Any]:
-    """Everything about a message, for programs: grammars of `versions`, fields of all."""
+    """Return everything about a message, for programs: grammars of `versions`, fields of all."""
     only = versions[0] if len(versions) == 1 else None
     return {
         "name": cls.__name__,

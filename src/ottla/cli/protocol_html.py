@@ -1,4 +1,4 @@
-"""The protocol as one self-contained page of HTML: no script, no font, no other file; light or dark as the system is."""
+"""The protocol as one self-contained HTML page: no script, no font, no other file; light or dark as the system is."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _api(api: Api, versions: list[int]) -> Iterator[str]:
 
 
 def _headers(api: Api, versions: list[int]) -> str:
-    """Say which headers go with which versions."""
+    """Return a sentence about the header versions of the API's versions."""
     pairs: dict[tuple[int, int], list[int]] = {}
     for version in versions:
         pairs.setdefault((api.request_headers[version], api.response_headers[version]), []).append(version)
@@ -187,7 +187,7 @@ def _wrapped(line: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Render a sentence with names between backticks."""
+    """Render a sentence, with names in backticks as code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 

@@ -1,4 +1,4 @@
-"""The protocol as lines for a terminal. Knows how tables look; their content comes from `ottla.cli.protocol_grammar`."""
+"""The protocol as lines for a terminal: the layout of tables. Their content comes from `ottla.cli.protocol_grammar`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def overview_lines() -> Iterator[str]:
-    """Return a line for each API."""
+    """Yield a line for each API."""
     lines = [(str(api.key), api.name, spec(api.versions), flexible_text(api), about(api)[0]) for api in API.values()]
     yield from table(("key", "API", "versions", "flexible", ""), lines)
     yield ""
@@ -44,7 +44,7 @@ def error_lines() -> Iterator[str]:
 
 
 def flexible_text(api: Api) -> str:
-    """Say from which version on an API has tagged fields."""
+    """Return the range of versions with tagged fields."""
     first = next((version for version in api.versions if version in api.flexible), None)
     return "none" if first is None else f"{first}+"
 

@@ -1,6 +1,6 @@
-"""`ottla quota`: what clients may use, by user, client id and address (KIP-546). For any Kafka broker.
+"""`ottla quota`: the quotas of clients by user, client id and address (KIP-546), for any Kafka broker.
 
-Thin: `ottla.net.client.admin` asks.
+Requests are sent by `ottla.net.client.admin`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ottla.client.quota_admin import QuotaOf
     from ottla.net.client.admin import Admin
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 LIST = "The quotas that are set: all of them, or those of a user, a client id or an address."
 SET = (

@@ -1,6 +1,6 @@
-"""`ottla registry`: look at the registry of a data directory, put a copy back, take it along, accept a lost directory.
+"""`ottla registry`: the check of a data directory's registry, its restoration and copy, and the acceptance of a lost directory.
 
-Thin: `ottla.registry.survey` and `ottla.broker.topics.adoption` do the work.
+`ottla.registry.survey` and `ottla.broker.topics.adoption` do the work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.registry.journal import JournalRegistry
     from ottla.registry.lines import JournalReading
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 Say = Callable[[str, str, str], None]
 
 CHECK = """Read every copy of a data directory's registry, and hold the directories of partitions and the recovery points against
@@ -44,7 +44,7 @@ PUT_BACK = "put it back, or delete the topic"
 LOST = "if nobody deleted it, put a backup of the data directory in place of this one"
 
 PRODUCER_IDS = 1_000_000_000
-"""How many producer ids are left out when changes are lost: some of them may have been given out."""
+"""The number of producer ids to skip when changes are lost: some of them may be in use."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -128,7 +128,7 @@ def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
 
 
 def _tell_gone(disk: RealDisk, entries: Entries, say: Say) -> bool:
-    """Tell of partitions that held records and have no directory any more; True if any is one that nobody deleted."""
+    """Report partitions that held records and have no directory; return whether any of them was not deleted."""
     from ottla.broker.topics.deletions import NOTES
     from ottla.broker.topics.directories import gone
     from ottla.log.checkpoints import CLEAN_SHUTDOWN
@@ -162,7 +162,7 @@ def _tell(reading: JournalReading, say: Say) -> bool:
 
 
 def _is_old(disk: RealDisk) -> bool:
-    """Whether the registry is still that of an earlier version, which only a start can read."""
+    """Return whether the registry is still an earlier version's, which only a start can read."""
     from ottla.net.datadir import OLD_REGISTRY
     from ottla.registry.generations import is_begun
 
@@ -179,7 +179,7 @@ def _restore(disk: RealDisk, node_id: int, options: argparse.Namespace) -> int:
     registry = JournalRegistry.open(disk)
     try:
         if lost or _strangers(disk, registry):
-            _leave_out_producer_ids(registry, node_id)  # a registry that lacks topics may lack blocks of these, too
+            _leave_out_producer_ids(registry, node_id)  # a registry that lacks topics may lack blocks of producer ids, too
         if options.adopt:
             _adopt(disk, registry, node_id)
         left = _strangers(disk, registry)
@@ -196,7 +196,7 @@ def _restore(disk: RealDisk, node_id: int, options: argparse.Namespace) -> int:
 
 
 def _put_back(disk: RealDisk, source: str | None) -> bool:
-    """Put a copy back if the registry is damaged or one is named; True if changes may be lost with it."""
+    """Restore a copy if the registry is damaged or one is named; return whether changes may be lost with it."""
     from ottla.ports import RegistryDamaged
     from ottla.registry.generations import find
     from ottla.registry.survey import best_of, finish, put_back, survey

@@ -1,10 +1,10 @@
-"""`ottla registry accept-loss`: let a broker start without its data directory. Thin: `ottla.net.lost_directories` writes it."""
+"""`ottla registry accept-loss`: the start of a broker without its data directory. `ottla.net.lost_directories` does the work."""
 
 from __future__ import annotations
 
 import argparse
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 ACCEPT = """Accept that the data directory of a broker of a cluster is lost: its next start with an empty or older one is not
 refused. It leaves the in-sync sets first, so that other replicas lead, those in sync if there are any. Records that only the lost

@@ -1,10 +1,10 @@
-"""`ottla registry copy`: carry a registry from where it is to where it is to be. Thin: `ottla.net.copying` does the work."""
+"""`ottla registry copy`: the copy of a registry from one place to another. `ottla.net.copying` does the work."""
 
 from __future__ import annotations
 
 import argparse
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 COPY = """Copy a registry, which stays as it is. From a data directory to an address: a broker by itself becomes the first of a
 cluster, with all its topics, records and settings. From an address to a data directory: a broker of the cluster that has everything

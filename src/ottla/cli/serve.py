@@ -1,4 +1,4 @@
-"""`ottla serve`: a broker as a process of its own."""
+"""`ottla serve`: a broker as its own process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
     from ottla.net.listen import Listen
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -41,7 +41,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
         help="run N brokers as processes of this host, with DIR/1 to DIR/N and a registry in DIR that they share; each --listen is "
         "the first of N ports in a row",
     )
-    command.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)  # one of these processes
+    command.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)  # set for one of these processes
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="how log lines are written (default text)")
@@ -91,7 +91,10 @@ def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[L
 
 
 def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
-    """The settings, and where to listen. Raises `SettingError`, ValueError with a sentence, and what reading the file raises."""
+    """Return the settings and the listeners.
+
+    Raises `SettingError`, ValueError with a sentence, OSError and UnicodeDecodeError.
+    """
     from ottla.broker.settings import BrokerSettings, SettingError
     from ottla.net.listen import Listen
 
@@ -107,18 +110,18 @@ def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
         for name, host, port in settings.listeners
         if name not in (settings.controller_listener_names or ())
     ]
-    if all(where.release is listen[0].release for where in listen):  # one release for all listeners brings its defaults, too
+    if all(where.release is listen[0].release for where in listen):  # a release of all listeners also sets its defaults
         settings = BrokerSettings.parse(listen[0].release.settings() | wanted)
     return settings, listen
 
 
 def _with_release(listen: Listen, settings: BrokerSettings) -> Listen:
-    """Return a listener of --listen with the release that it names itself, or with that of its name in the settings."""
+    """Return a listener of --listen with its own release, or with the release of its name in the settings."""
     return replace(listen, release=settings.release_of(listen.name)) if listen.release.is_today else listen
 
 
 def _of_cluster(options: argparse.Namespace) -> dict[str, str]:
-    """The settings that say which broker of which cluster this is."""
+    """Return the settings of the cluster's registry and of the node id."""
     from ottla.broker.settings import registry_settings
 
     registry = {} if options.registry is None else registry_settings(options.registry)
@@ -126,7 +129,7 @@ def _of_cluster(options: argparse.Namespace) -> dict[str, str]:
 
 
 def given(config: str | None, pairs: list[str]) -> dict[str, str]:
-    """Return the file's settings, overridden by those of the command line."""
+    """Return the file's settings, overridden by the command line's."""
     from ottla.broker.settings import SettingError, parse_properties
 
     wanted: dict[str, str] = {}

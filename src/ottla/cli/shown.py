@@ -1,4 +1,4 @@
-"""A tree of values as lines for people, and as plain values for JSON. Knows trees only."""
+"""A tree of values as lines for people, and as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ottla.wire.errors import ERRORS
 from ottla.wire.inspection.tree import ARRAY, LEAF, ValueNode
 
 ONE_LINE = 170
-"""Structs and arrays of plain values stand on one line up to this length."""
+"""The length, in characters, up to which structs and arrays of plain values are on one line."""
 CUT_AT = 160
-"""The characters shown of a text or of hex, unless all are asked for."""
+"""The characters shown of a text or of hex, unless all are requested."""
 
 
 class Lines:
-    """Prints trees. `places`: whether each line begins with the position of its value."""
+    """A printer of trees. `places`: each line begins with the position of its value."""
 
     def __init__(self, *, places: bool = True, cut_at: int | None = CUT_AT) -> None:
         self._places = places
@@ -45,7 +45,7 @@ class Lines:
         return f"{place}{'  ' * depth}{head} {text}".rstrip()
 
     def _flat(self, node: ValueNode) -> str | None:
-        """Put a node of leaves, or of leaves and arrays of leaves, on one line; None if there is more below or more to say."""
+        """Return a node of leaves, or of leaves and arrays of leaves, as one line; None if it has deeper nodes or notes."""
         if node.folded:
             return node.note
         if node.note:
@@ -63,7 +63,7 @@ class Lines:
         return self._flat(node) if arrays and node.kind == ARRAY else None
 
     def leaf(self, node: ValueNode) -> str:
-        """Format one value, with its meaning in brackets."""
+        """Format one value, with its meaning in parentheses."""
         note = node.note or meaning(node)
         if node.value is None and node.note:
             return node.note
@@ -96,7 +96,7 @@ def size_text(size: int) -> str:
 
 
 def meaning(node: ValueNode) -> str:
-    """Name what a number stands for: an error or an API."""
+    """Return the name of an error code or API key; empty for other fields."""
     if node.field is None or node.value is None:
         return ""
     if node.name == "error_code":
@@ -108,7 +108,7 @@ def meaning(node: ValueNode) -> str:
 
 
 def printable(data: bytes | bytearray | memoryview) -> str | None:
-    """Return bytes as text if they are printable."""
+    """Return bytes as text if they are printable, else None."""
     try:
         text = str(data, "utf-8")
     except UnicodeDecodeError:
@@ -126,7 +126,7 @@ def uuid_text(value: bytes | bytearray | memoryview) -> str:
 
 
 def as_json(node: ValueNode) -> object:
-    """Convert a tree to dictionaries, lists and plain values. Bytes: their count, and their text if printable, else their hex."""
+    """Convert a tree to dictionaries, lists and plain values. Bytes become their count, with text if printable, else hex."""
     if node.kind == ARRAY:
         return [as_json(child) for child in node.below]
     if node.kind != LEAF:

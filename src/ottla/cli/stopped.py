@@ -1,4 +1,4 @@
-"""What commands share that ask a running cluster, or change the data directory of a broker that does not run."""
+"""The common parts of commands for a running cluster or for the data directory of a broker that does not run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> None:
-    """The options of every such command; with `is_new`, the data directory need not be there yet."""
+    """Add the options of every such command; with `is_new`, the data directory may be missing."""
     where = asking.add_options(parser)
     where.add_argument("--data-dir", metavar="DIR", help="the data directory of a broker that does not run, in place of a server")
     if is_new:
@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> Non
 
 
 def asking_or_changing(options: argparse.Namespace, ask: Callable[[Asked], int]) -> int:
-    """Do what the command is about, with an admin client or on a data directory; returns its exit code."""
+    """Run `ask` with an admin client or on a data directory; return the command's exit code."""
     from ottla.net.datadir import DataDirectoryError, DirectoryInUse
     from ottla.net.stopped import stopped_broker
 

@@ -1,6 +1,6 @@
-"""Reassembles TCP connections: each direction's bytes by sequence number, whatever their order and repetitions.
+"""The reassembly of TCP connections: each direction's bytes by sequence number, whatever their order and repetitions.
 
-Knows segments; knows nothing of what connections carry. Where the capture lacks bytes, a direction falls into several runs.
+Segments are the input; the connections' contents are unknown here. If the capture lacks bytes, a direction has several runs.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ _WHOLE = 1 << 32
 
 @dataclass(slots=True)
 class ByteRun:
-    """Bytes without a gap. `marks` are the positions where segments begin, `times_ns` when those were captured."""
+    """Bytes without a gap. `marks` are the positions at which segments begin, `times_ns` their capture times."""
 
     data: bytearray = field(default_factory=bytearray)
     marks: list[int] = field(default_factory=list)
     times_ns: list[int] = field(default_factory=list)
 
     def time_ns(self, position: int) -> int:
-        """Return when the byte at `position` was captured."""
+        """Return the capture time of the byte at `position`."""
         return self.times_ns[bisect_right(self.marks, position) - 1]
 
     def next_mark(self, position: int) -> int:
-        """Return where the next segment after `position` begins; the end if there is none."""
+        """Return the start of the next segment after `position`; the end if there is none."""
         at = bisect_right(self.marks, position)
         return self.marks[at] if at < len(self.marks) else len(self.data)
 
@@ -71,7 +71,7 @@ class Direction:
 
 @dataclass(slots=True)
 class CapturedConnection:
-    """Two ends. `opener` is the end seen opening the connection; empty if the capture began later."""
+    """Two ends. `opener` is the end that opened the connection; empty if the capture began later."""
 
     ends: tuple[str, str]
     opener: str = ""

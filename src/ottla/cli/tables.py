@@ -1,4 +1,4 @@
-"""Rows for people, in columns, or as a JSON object each. Knows nothing of what they say."""
+"""Rows as a table for people, or as a JSON object each."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ Row = Mapping[str, object]
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> list[str]:
-    """The lines of a table; a cell that is None stands as a dash."""
+    """Return the lines of a table; a cell of None becomes a dash."""
     lines = [list(headers), *(["-" if cell is None else str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(headers))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
 
 
 def as_lines(rows: Iterable[Row]) -> list[str]:
-    """One JSON object for each row."""
+    """Return one JSON object for each row."""
     return [json.dumps(row, ensure_ascii=False) for row in rows]
 
 
 def duration(ms: int) -> str:
-    """How long something takes: 350 ms, 12 s, 3 min 20 s, 5 h 2 min."""
+    """Format a duration: 350 ms, 12 s, 3 min 20 s, 5 h 2 min."""
     if ms < 1000:
         return f"{ms} ms"
     seconds = ms // 1000
@@ -34,7 +34,7 @@ def duration(ms: int) -> str:
 
 
 def size(in_bytes: int) -> str:
-    """How much something is: 17 B, 4.2 KB, 1.3 GB; thousands, as disks are sold."""
+    """Format a size: 17 B, 4.2 KB, 1.3 GB; in thousands, as disks are sold."""
     amount, units = float(in_bytes), iter(("KB", "MB", "GB", "TB", "PB"))
     if in_bytes < 1000:
         return f"{in_bytes} B"
@@ -45,7 +45,7 @@ def size(in_bytes: int) -> str:
 
 
 def told(names: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> list[str]:
-    """Rows under names, for people or for programs."""
+    """Return rows with column names, as a table or as JSON lines."""
     return (
         as_lines(dict(zip(names, row, strict=True)) for row in rows) if as_json else table([name.upper() for name in names], rows)
     )

@@ -1,6 +1,6 @@
-"""`ottla transactions`: which are open, which of them nobody will end, and their end. For any Kafka broker.
+"""`ottla transactions`: open and hanging transactions, and their abort, for any Kafka broker.
 
-Thin: `ottla.net.client.admin` asks.
+Requests are sent by `ottla.net.client.admin`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.client.transaction_admin import ActiveProducer, HangingTransaction, TransactionDescription
     from ottla.net.client.admin import Admin
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 LIST = "The transactional ids of all brokers, with their coordinators, producers and states."
 DESCRIBE = "The state of transactional ids: producer and epoch, timeout, for how long a transaction is open, and where."

@@ -1,6 +1,6 @@
-"""`ottla user`: who can log in by SCRAM, for any Kafka broker (KIP-554). Passwords come from a prompt or standard input alone.
+"""`ottla user`: SCRAM users of any Kafka broker (KIP-554). Passwords come only from a prompt or standard input.
 
-Thin: `ottla.net.client.admin` asks, or `ottla.net.stopped` changes the data directory of a broker that does not run.
+Requests are sent by `ottla.net.client.admin`, or `ottla.net.stopped` changes the data directory of a broker that does not run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.cli.tables import as_lines, told
 if TYPE_CHECKING:
     from ottla.cli.stopped import Asked
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 ADD = """Let a user log in by SCRAM with a password, or give him another one. The password is asked for at a terminal, and is the
 first line of standard input otherwise: no list of processes ever shows it. With --data-dir, before the broker is started,

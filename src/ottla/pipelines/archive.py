@@ -32,7 +32,7 @@ _VERSIONED = re.compile(r"(\d+)(\.compact)?")
 
 @dataclass(frozen=True, slots=True)
 class ArchivePipeline:
-    """An archive of topics in a directory. `every_s` is the interval of micro-batches; with `once` the run ends when all is archived.
+    """An archive of topics in a directory. `every_s` is the interval of micro-batches; with `once` the run ends at the present end.
 
     `form` is parquet, orc, delta or iceberg; with Iceberg the rows are in `table`. `options` are further options of the source.
     """
