@@ -1,7 +1,7 @@
 """The frames of Kafka clients and brokers on captured connections, each response with its request.
 
-The module knows how frames follow one another, and the first bytes of requests. Captures may begin late or lack packets: reading
-continues at the next segment that begins with a frame.
+Frames are found by their sizes and by the first bytes of requests. Captures may begin late or lack packets: reading continues at
+the next segment that begins with a frame.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The cursor over a chunk: which records were handed out, and which of them are processed. Commits and positions depend on it.
 
-A record in hand (the current one of a loop, or the ones returned by the last poll) counts as processed once more records are
+A record in hand is the current one of a loop, or one that the last poll returned. It counts as processed once more records are
 requested. Records are decoded only when needed, and part by part if all of them would take too much memory.
 """
 

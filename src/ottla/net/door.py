@@ -1,8 +1,8 @@
 """The one place that catches unexpected exceptions and judges their severity.
 
 Reading and deciding a request changes nothing, so an exception there fails that request alone. An exception after a change (an
-append, an `apply`, a commit to the registry), or from a timer, a background job or a completion, broke an invariant. A broker that
-continued could lose data later, so it ends.
+append, an `apply`, a commit to the registry) broke an invariant, and so did one from a timer, a background job or a completion. A
+broker that continued could lose data later, so it ends.
 """
 
 from __future__ import annotations

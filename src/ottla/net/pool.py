@@ -98,7 +98,7 @@ class Share:
         return arriving.is_granted
 
     def end_arriving(self, claimant: Claimant) -> None:
-        """End the claim of a request that is whole, or of which no more will arrive."""
+        """End the claim of a request that has arrived completely or is abandoned."""
         arriving = self.arriving.pop(claimant, None)
         if arriving is not None and arriving.claim is not None and self.memory is not None:
             self.memory.release(arriving.claim)

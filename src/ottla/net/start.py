@@ -152,8 +152,8 @@ async def start(
 ) -> Running:
     """Start a broker on the running loop. `assignors` override the ones of the settings.
 
-    Raises `SettingError` (an assignor or an authorizer not found, an advertised address without a listener), `DataDirectoryError`
-    (locked, not writable, of a newer format), `CannotListen` and, in a cluster, `NotAMember`, each with one sentence.
+    Raises, each with one sentence: `SettingError` (an assignor or an authorizer not found, an advertised address without a
+    listener); `DataDirectoryError` (locked, not writable, of a newer format); `CannotListen`; and in a cluster `NotAMember`.
     """
     began = time.perf_counter()
     logs.limit()

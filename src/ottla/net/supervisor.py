@@ -1,7 +1,7 @@
 """The brokers of one host as processes: started together, restarted after a crash, and stopped one by one.
 
 The module handles commands, processes and signals; it does not depend on brokers. A process writes one line when it serves
-requests, and stops when its standard input ends, so that none is left when the supervisor is killed.
+requests. It stops when its standard input ends, so that none is left when the supervisor is killed.
 """
 
 from __future__ import annotations

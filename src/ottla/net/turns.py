@@ -2,7 +2,7 @@
 
 One turn of the loop polls the sockets and reads every connection with input. A connection that has used little time recently is
 served at once. A heavy or new connection is served at once only while no other waits and the turn is young. Otherwise it waits in a
-queue, of which each turn serves one slice. So a light connection waits for a slice or two, whatever the others do.
+queue; each turn serves one slice of the queue. So a light connection waits for a slice or two, whatever the others do.
 """
 
 from __future__ import annotations

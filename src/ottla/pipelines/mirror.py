@@ -1,8 +1,8 @@
 """The mirror of topics into another cluster: each record in its partition, with key, headers and timestamp, and group offsets.
 
 After each micro-batch, the end offsets at source and target are stored as a sync (`syncs`). The offsets that a group has committed
-at the source are translated by syncs and committed at the target, so that its consumers can move there without reading a record
-twice or missing one.
+at the source are translated by syncs and committed at the target. Its consumers can then move there: they read no record twice and
+miss none.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ class Admin:
         with Admin("localhost:9092") as admin:
             admin.create_topic("flights", 6)
 
-    Every method raises `KafkaError`: `BrokerError` with Kafka's code for the first topic, group or resource that is refused (others
-    may have been changed), `NotSupported` for a broker that is too old, `ConnectionFailed`, or `TimedOut`. The constructor raises
-    `SettingError` for a setting that is unknown or has a wrong value.
+    Every method raises `KafkaError`: `BrokerError`, `NotSupported` for a broker that is too old, `ConnectionFailed`, or `TimedOut`.
+    `BrokerError` has Kafka's code for the first refused topic, group or resource; others may have been changed. The constructor
+    raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:

@@ -1,7 +1,7 @@
 """The reader of one range of one partition: whole batches as the broker stores them, one fetch ahead of the caller.
 
 Records stay encoded for `ottla.records.columns`. There is no fetch session: a range is short-lived. A fetch requests about as many
-bytes as the rest of the range takes, so that readers of a partition's ranges together fetch little more than the partition.
+bytes as the rest of the range takes: the readers of all ranges of a partition together fetch little more than the partition.
 """
 
 from __future__ import annotations
