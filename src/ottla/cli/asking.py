@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 WHERE = "localhost:9092"
 PATIENCE_MS = 15_000
-"""The time, in ms, for which a command waits for a missing thing, such as a partition."""
+"""The time, in ms, for which a command waits for a missing resource, such as a partition."""
 
 
 Choice = argparse._MutuallyExclusiveGroup  # argparse has no public name for the result of add_mutually_exclusive_group
 
 
 def add_options(parser: argparse.ArgumentParser) -> Choice:
-    """Add the options of every such command; return the group for options that replace a server."""
+    """Add the options of every command that queries a cluster; return the group for options that replace a server."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"brokers to begin with, of any Kafka (default: {WHERE})"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> None:
-    """Add the options of every such command; with `is_new`, the data directory may be missing."""
+    """Add the options of every command of this kind; with `is_new`, the data directory may be missing."""
     where = asking.add_options(parser)
     where.add_argument("--data-dir", metavar="DIR", help="the data directory of a broker that does not run, in place of a server")
     if is_new:

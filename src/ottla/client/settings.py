@@ -26,7 +26,7 @@ ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
 
 KAFKA07 = "0.7"
 FIRST_RELEASES = ("0.6", KAFKA07, "0.7.0", "0.7.1", "0.7.2")
-"""Releases before protocol versions existed; clients treat 0.7 and its patch releases alike."""
+"""The releases before protocol versions existed; clients treat them alike."""
 IDEMPOTENCE, ZSTD_SINCE = "0.11.0", "2.1"
 LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
 """The longest session timeout, in ms, that brokers before that release accept."""

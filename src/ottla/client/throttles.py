@@ -18,7 +18,7 @@ Placed = Mapping[TopicPartition, Sequence[int]]
 
 
 def throttled_replicas(before: Placed, after: Placed) -> dict[str, dict[str, str]]:
-    """Return the throttled replicas of each topic, as topic settings: the old ones at the leader, the new ones at the follower."""
+    """Return the throttled replicas of each topic, as topic settings: the old ones for leaders, the new ones for followers."""
     read: dict[str, list[str]] = {}
     written: dict[str, list[str]] = {}
     for where, replicas in sorted(after.items()):

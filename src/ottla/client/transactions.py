@@ -173,7 +173,7 @@ class ProducerTransactions:
         self._tried_group = group_id or self._tried_group
 
     def arrived(self) -> None:
-        """Note that such a request was accepted: the coordinator has begun the transaction."""
+        """Note that a request of `leaves` was accepted: the coordinator has begun the transaction."""
         self._has_begun = True
 
     @property

@@ -208,7 +208,7 @@ class JwksUrl:
             self._wanted.wait(self._times.refresh_s)
 
     def _rest(self, seconds: float) -> None:
-        """Wait so long, even if `find` misses a key: the source has failed already."""
+        """Wait for `seconds`, even if `find` misses a key: the source has failed already."""
         deadline = time.monotonic() + seconds
         while not self._is_closed and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.2))

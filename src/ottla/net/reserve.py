@@ -18,10 +18,10 @@ LOAN_BYTES = 1 << 20
 """The bytes released at once: small writes have some to spare, and large ones request more."""
 
 LARGEST_SHARE = 16
-"""The reserve is at most one part in so many of the whole disk."""
+"""The reserve is at most 1/LARGEST_SHARE of the whole disk."""
 
 PLENTY = 256
-"""With free space of so many reserves, the disk does not fill before the next check, so the reserve is not filled yet."""
+"""With free space of PLENTY reserves, the disk does not fill before the next check, so the reserve is not filled yet."""
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 """The errors of a full disk, and of a user's exceeded quota."""

@@ -52,7 +52,7 @@ MOST_CLOSED = 64
 
 SWEPT_AT_ONCE = 500
 SWEPT_EVERY_S = 0.02
-"""The check for idle connections looks at SWEPT_AT_ONCE of them in one turn, and continues after this pause."""
+"""The check for idle connections reads SWEPT_AT_ONCE of them in one turn, and continues after this pause, in s."""
 
 CLOSED_AT_ONCE = 32
 """The limit on connections closed in one turn, of the ones whose peers have left."""

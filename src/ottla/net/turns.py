@@ -19,7 +19,7 @@ TURN_NS = 4_000_000
 """The work in one turn, in ns, after which even light connections wait for the next turn: there may be thousands."""
 
 SHARE = 50
-"""A connection that uses at most one part in so many of the thread's time is always light."""
+"""A connection that uses at most 1/SHARE of the thread's time is always light."""
 
 LIGHT_NS = SHARE * 2_000_000
 """The largest debt of a light connection, in ns: two milliseconds of work."""

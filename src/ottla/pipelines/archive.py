@@ -32,9 +32,10 @@ _VERSIONED = re.compile(r"(\d+)(\.compact)?")
 
 @dataclass(frozen=True, slots=True)
 class ArchivePipeline:
-    """An archive of topics in a directory. `every_s` is the interval of micro-batches; with `once` the run ends at the present end.
+    """An archive of topics in a directory. With `once` the run ends when all is archived.
 
-    `form` is parquet, orc, delta or iceberg; with Iceberg the rows are in `table`. `options` are further options of the source.
+    `every_s` is the interval of micro-batches. `form` is parquet, orc, delta or iceberg; with Iceberg the rows are in `table`.
+    `options` are further options of the source.
     """
 
     topics: Sequence[str]

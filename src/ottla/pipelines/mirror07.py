@@ -59,7 +59,7 @@ class Mirror07:
     """A mirror from Kafka 0.7. `source` are consumer settings that find the brokers, without `api_version`.
 
     `group` stores the positions at the target; a second mirror of the group fences the first. `prefix` precedes the names of topics
-    there. With `once` the run ends at the log ends of its start. `skip_lost`: if the next position was deleted at the source,
+    there. With `once` the run ends where the logs ended when it began. `skip_lost`: if the next position was deleted at the source,
     continue at the start of its log.
     """
 
@@ -176,7 +176,7 @@ class Copying07:
             ) from error
 
     def _wait_for_gap(self) -> None:
-        """Pause at a gap in a log, which an Ottla broker does not report as such. Raises `PipelineError` if it persists."""
+        """Pause at a gap in a log, which an Ottla broker does not report. Raises `PipelineError` if it persists."""
         positions = {where: self._position(where) for where in self._source.assignment()}
         self._refused = self._refused + 1 if positions == self._refused_at else 1
         self._refused_at = positions

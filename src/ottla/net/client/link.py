@@ -120,7 +120,7 @@ class Link(asyncio.BufferedProtocol):
                 return
 
     def size_receive_buffer(self, size_bytes: int) -> None:
-        """Limit the socket's receive buffer to about so many bytes, instead of the system's automatic size."""
+        """Limit the socket's receive buffer to about `size_bytes`, instead of the system's automatic size."""
         peer: socket.socket | None = None if self._transport is None else self._transport.get_extra_info("socket")
         if peer is not None:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)

@@ -1,6 +1,6 @@
 """One ZooKeeper request that reads many entries (multiRead, since 3.6): most of a server's work is per request.
 
-The module uses kazoo's request interface and the wire format. Paths are unknown here; such requests have no watches.
+The module uses kazoo's request interface and the wire format. Paths are unknown here; requests of this kind set no watches.
 """
 
 from __future__ import annotations
