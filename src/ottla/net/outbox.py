@@ -156,7 +156,7 @@ class Outbox:
 
 
 def _descriptor(transport: asyncio.Transport) -> int | None:
-    """Return the socket's descriptor if bytes may bypass the transport, else None: TLS needs it."""
+    """Return the socket's descriptor if bytes may bypass the transport; None under TLS, which encrypts them."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     sock: socket.socket | None = transport.get_extra_info("socket")
     return None if tls is not None or sock is None or not hasattr(os, "sendfile") else int(sock.fileno())

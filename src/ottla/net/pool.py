@@ -24,7 +24,7 @@ FREE_BYTES = 4096
 STALLED_MS = 2000
 STALLED_BYTES = 64 * 1024
 STALLED_SHARE = 32
-"""A request is stalled if fewer bytes than both bounds arrive within STALLED_MS: the whole would take over a minute."""
+"""A request is stalled if less than STALLED_BYTES, or than 1/STALLED_SHARE of it, arrives in STALLED_MS: it would take a minute."""
 
 
 class Claimant(Protocol):

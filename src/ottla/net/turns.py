@@ -22,10 +22,10 @@ SHARE = 50
 """A connection that uses at most 1/SHARE of the thread's time is always light."""
 
 LIGHT_NS = SHARE * 2_000_000
-"""The largest debt of a light connection, in ns: two milliseconds of work."""
+"""The largest debt of a light connection, in ns: SHARE times two milliseconds of work."""
 
 NEW_NS = 200_000_000
-"""The initial debt of a new connection, in ns: hundreds may connect at once."""
+"""The time, in ns, for which a new connection counts as heavy: hundreds may connect at once."""
 
 PIECES = 4
 """The number of cheap pieces of work between two readings of the clock."""
