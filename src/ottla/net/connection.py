@@ -213,7 +213,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def last_ms(self) -> int:
-        """Return the time of the last transfer, in or out: a reader may take long for one reply."""
+        """Return the monotonic time of the last transfer, in ms, in or out: a peer may take long to read one reply."""
         return max(self.active_ms, self.moved_ms)
 
     def is_left_idle_since(self, mono_ms: int) -> bool:

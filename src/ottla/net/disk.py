@@ -217,7 +217,7 @@ class RealFile:
 
     @property
     def is_slow(self) -> bool:
-        """Return whether so much was written since the last sync that the next one takes long."""
+        """Return whether more than `SLOW_BYTES` were written since the last sync."""
         return self.size - self._size_synced > SLOW_BYTES
 
     def begin_sync(self) -> int:

@@ -39,7 +39,9 @@ def test_without_a_name_all_apis_are_listed(protocol: Any) -> None:
 
 def test_one_api_has_purpose_versions_grammar_and_fields(protocol: Any) -> None:
     text = protocol("heartbeat")
-    assert text.startswith("Heartbeat (API key 12), versions 0-4, flexible 4+\n\nA member of a classic group says that it lives.")
+    assert text.startswith(
+        "Heartbeat (API key 12), versions 0-4, flexible 4+\n\nA member of a classic group keeps its session alive."
+    )
     assert "Version 4: request header 2, response header 1." in text
     assert "  Heartbeat Request (Version: 4) => group_id generation_id member_id group_instance_id _tagged_fields" in text
     assert "  group_instance_id  string  3+        3+         null" in text

@@ -85,8 +85,8 @@ def test_every_api_and_message_says_what_it_is_for() -> None:
     assert [api.name for api in API.values() if not about(api)[0].endswith(".")] == []
     assert [cls.__name__ for cls in EVERY if not sentence(cls).endswith(".")] == []
     assert about(API[12]) == (
-        "A member of a classic group says that it lives.",
-        "Version 3 knows static members (KIP-345).",
+        "A member of a classic group keeps its session alive.",
+        "Version 3 adds static members (KIP-345).",
     )
 
 
