@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ottla.net.stopped import StoppedBroker
 
     Asked = Admin | StoppedBroker
-    """Both have the same methods for users and rules."""
+    """A running or a stopped broker: both classes have the same methods for users and ACLs."""
 
 
 def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> None:

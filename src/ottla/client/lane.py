@@ -89,7 +89,7 @@ class Lane:
         return not (self.queue or self.under_way or self.returned)
 
     def settle(self) -> None:
-        """Once nothing is in flight, return failed batches to the front of the queue, and restart a sequence that has a gap."""
+        """Requeue failed batches at the front, and restart a sequence that has a gap, once nothing is in flight."""
         if self.under_way:
             return
         if self.returned:
