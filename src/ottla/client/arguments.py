@@ -60,7 +60,7 @@ def callback(name: str, given: Name) -> Name:
 def whole(name: str, value: object, least: int = 0, *, hint: str = "") -> int:
     """Return an integer between `least` and 2⁶³ - 1; integers of numpy are accepted. Raises `TypeError`, `SettingError`."""
     try:
-        number = index(value)  # the call itself is the check
+        number = index(value)  # type: ignore[arg-type]  # the call itself is the check
     except TypeError:
         number = None
     if number is None or isinstance(value, bool):
