@@ -11,7 +11,7 @@ COULD_NOT = 1
 MISUSED = 2
 """The exit code for wrong arguments."""
 BROKEN = 70
-"""A bug in Ottla ended the broker: `EX_SOFTWARE` of sysexits.h."""
+"""The exit code after a bug in Ottla ended the broker: `EX_SOFTWARE` of sysexits.h."""
 NO_OUTPUT = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 

@@ -54,7 +54,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _password(name: str) -> str | None:
-    """What is typed twice, or the first line of standard input; None if there is nothing of use."""
+    """Return the password typed twice, or the first line of standard input; None if they differ or are empty."""
     if sys.stdin is None:
         return None
     if not _is_typed():

@@ -101,7 +101,8 @@ class RecordFields(NamedTuple):
 def checked_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: object) -> RecordFields:
     """Copy a record's arguments into fields for a batch: the caller may reuse a buffer or a list before the batch is built.
 
-    Raises `TypeError` for what a record cannot hold, `SettingError` for a time out of range and a header's name that is not UTF-8.
+    Raises `TypeError` for a value that a record cannot hold. Raises `SettingError` for a timestamp out of range, and for a header
+    name that cannot be encoded as UTF-8.
     """
     if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and 0 <= timestamp_ms < 1 << 63):
         wrong = SettingError if isinstance(timestamp_ms, int) else TypeError

@@ -61,9 +61,9 @@ def fetch_request(
     max_wait_ms: int | None = None,
     ids: Mapping[str, bytes] = NO_IDS,
 ) -> FetchRequest:
-    """Return one request for partitions that one broker leads, in the order given within each topic.
+    """Build one request for partitions that one broker leads, in the given order within each topic.
 
-    Without the `ids` of all topics it can be sent in version `NAMED_UNTIL` at most.
+    Without the `ids` of all topics, it can be sent in at most version `NAMED_UNTIL`.
     """
     partition = FetchRequest.FetchPartition
     topics = [
@@ -101,9 +101,9 @@ def _in_order(wanted: Iterable[TopicPartition]) -> Iterable[tuple[str, list[Topi
 
 
 def read_fetch(answer: FetchResponse, version: int, ids: Mapping[str, bytes] = NO_IDS) -> Iterator[FetchedPartition]:
-    """Yield the partitions of an answer to this version of Fetch; check its own `error_code` first. Raises `BadBatch`.
+    """Yield the partitions of an answer to this version of Fetch. Check its own `error_code` first. Raises `BadBatch`.
 
-    `ids` are those of the request, where its version names no topics.
+    `ids` are the topic ids of the request, for versions without topic names.
     """
     names = {topic_id: name for name, topic_id in ids.items()} if version > NAMED_UNTIL else {}
     for topic in answer.responses:

@@ -54,8 +54,8 @@ class Collector:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> None:
-        """Spare what lives now, and look every few seconds, on the running loop, whether anything is to be done."""
-        # Since Python 3.14 the second number says which part of the old objects goes with the young ones, and there is no third.
+        """Freeze all live objects, and check every few seconds, on the running loop, whether to collect."""
+        # Since Python 3.14 the second number is the part of old objects checked with young ones, and there is no third generation.
         self._loop = asyncio.get_running_loop()
         if sys.version_info < (3, 14):
             gc.set_threshold(YOUNG_OBJECTS, 1, NEVER)

@@ -145,11 +145,11 @@ def _spark(client: Admitted) -> dict[str, Any]:
 WORDS: dict[str, Callable[[Admitted], dict[str, Any]]] = {
     "ottla": _ottla, "confluent": _confluent, "kafka-python": _kafka_python, "aiokafka": _aiokafka, "java": _java, "spark": _spark
 }  # fmt: skip
-"""How the settings of a client are made, by whose words they are in."""
+"""The functions that make a client's settings, by client."""
 
 
 def _checked(users: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the users as a dict. Raises `TypeError` and `SettingError` for those who could never log in."""
+    """Return the users as a dict. Raises `TypeError`, and `SettingError` for a user who could never log in."""
     if users is not None and not isinstance(users, Mapping):
         raise TypeError(f"users is a mapping of names to passwords, not {shown(users)}.")
     for name, password in (users or {}).items():

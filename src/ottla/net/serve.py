@@ -28,7 +28,7 @@ SIGNALLED = 128
 def serve(
     data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool = False
 ) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP, the end of a terminal. `answers(line)` is called once, when requests are answered.
+    """Serve until SIGTERM, SIGINT or SIGHUP (a closed terminal). `answers(line)` is called once the broker serves requests.
 
     Raises `BrokerFailed`.
 

@@ -98,7 +98,7 @@ class SupervisedBroker:
 
 
 async def supervise(commands: Sequence[Sequence[str]], answers: Callable[[], None]) -> None:
-    """Run these, as brokers 1, 2 and so on, until SIGTERM, SIGINT or SIGHUP. `answers` is called when all answer.
+    """Run these commands, as brokers 1, 2 and so on, until SIGTERM, SIGINT or SIGHUP. `answers` is called when all serve.
 
     Raises `CouldNotStart`.
     """

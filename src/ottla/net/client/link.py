@@ -201,10 +201,10 @@ class Link(asyncio.BufferedProtocol):
         return await self.answer(self.send(api_key, body, most), timeout_ms)
 
     async def answer(self, sent: asyncio.Future[AnswerBody], timeout_ms: int) -> AnswerBody:
-        """Return the answer that `send` returned a future of.
+        """Return the answer from a future of `send`.
 
-        Raises `TimedOut`, and closes the connection then: a broker answers in order, and all that follows would be late too.
-        The time begins after the rest that a quota asks of this client: until then the broker does not read.
+        Raises `TimedOut`, and then closes the connection: a broker answers in order, so all later answers would be late too.
+        The timeout begins after a throttle of this client: until then the broker does not read.
         """
         allowed_s = timeout_ms / 1000
         try:
