@@ -101,7 +101,7 @@ def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
 
 
 def _held(disk: RealDisk) -> Mapping[str, bytes]:
-    """The partitions of all topics, with their topic's id; none where the registry cannot tell."""
+    """Return the partitions of all topics, with the ids of their topics; none if the registry is damaged."""
     from ottla.cluster.image import ClusterImage
     from ottla.ports import RegistryDamaged
     from ottla.registry.generations import find
@@ -111,7 +111,7 @@ def _held(disk: RealDisk) -> Mapping[str, bytes]:
         found = find(disk)
         if found is not None:
             image.load(found.best.tree)
-    except RegistryDamaged:  # `ottla registry check` tells
+    except RegistryDamaged:  # `ottla registry check` reports it
         return {}
     return {f"{topic.name}-{one.index}": topic.topic_id for topic in image.topics.values() for one in topic.partitions}
 
