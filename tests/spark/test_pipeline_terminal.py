@@ -88,11 +88,13 @@ def test_a_pipeline_shows_one_changing_line_on_a_terminal_and_signals_end_it_wel
     assert last.startswith("Done: 30 rows in ")
 
     topics.produce(topic, [{"value": "30"}])
-    with subprocess.Popen([*words, "--json"], stdout=subprocess.PIPE, text=True) as process:
+    piped = subprocess.PIPE
+    with subprocess.Popen([*words, "--json"], stdout=piped, stderr=piped, text=True, start_new_session=True) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         assert json.loads(process.stdout.readline())["rows"] == 1
-        process.send_signal(signal.SIGTERM)
-        assert process.wait() == 0
+        os.killpg(process.pid, signal.SIGTERM)  # as systemd and timeout(1) do: its Java gets it, too
+        assert (process.stderr.read(), process.wait()) == ("", 0)
     files = sorted(map(str, tmp_path.glob("topic=*/date=*/*.parquet")))
     values = dataset.dataset(files, format="parquet").to_table(["value"]).column(0).to_pylist()
     assert sorted(map(int, values)) == list(range(31))

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cli.asking import WHERE, add_client_options, add_options, client_texts, read_config
+from ottla.cli.asking import PATIENCE_MS, WHERE, add_client_options, add_options, client_texts, read_config
 from ottla.cli.exits import MISUSED, fail
 from ottla.cli.tables import as_lines, table
 
 if TYPE_CHECKING:
     from ottla.pipelines.running import Pipeline
 
+MOST_SECONDS = 1_000_000
+"""The longest pause between batches, eleven days."""
+_OTHER_TIME = re.compile(r"\d{4}(-(0?[1-9]|1[0-2])(-(0?[1-9]|[12]\d|3[01])( .*[A-Za-z/].*)?)?)?")
+"""A time that Spark takes and Python does not: a year, a month, a day of one digit, or with the name of a zone."""
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
 ARCHIVE = """Write topics into a directory of files, each record once, in one directory for each topic and day or hour. Started
@@ -66,11 +72,13 @@ def _add_replay(own: Commands[argparse.ArgumentParser]) -> None:
         "--topic", action="append", default=[], metavar="NAME", help="only this one; can be repeated (default: all)"
     )
     command.add_argument("--into", metavar="NAME", help="write all of it into this topic (default: each into its own)")
-    command.add_argument("--since", metavar="TIME", help="only records of this time or later, such as '2026-11-22 10:00' (UTC)")
-    command.add_argument("--until", metavar="TIME", help="only records before this time")
+    command.add_argument(
+        "--since", type=_time, metavar="TIME", help="only records of this time or later, such as '2026-11-22 10:00' (UTC)"
+    )
+    command.add_argument("--until", type=_time, metavar="TIME", help="only records before this time")
     command.add_argument("--by-key", action="store_true", help="place records by their keys (default: into the partition they had)")
     command.add_argument(
-        "--rows-per-part", type=int, default=1_000_000, metavar="N", help="rows written in one go (default 1000000)"
+        "--rows-per-part", type=_count, default=1_000_000, metavar="N", help="rows written in one go (default 1000000)"
     )
     _add_state(command)
     _add_common(command, "sink")
@@ -108,7 +116,9 @@ def _add_tables(own: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument("--value-format", choices=formats, help="how values are encoded (default: JSON is looked for)")
     command.add_argument("--value-schema", metavar="SCHEMA", help="the schema of avro or protobuf, or the file that has it")
     command.add_argument("--schema-registry", metavar="URL|DIR", help="a registry: topics with a schema there have its columns")
-    command.add_argument("--delimiter", default=",", metavar="C", help="what stands between fields of csv (default a comma)")
+    command.add_argument(
+        "--delimiter", type=_delimiter, default=",", metavar="C", help="what stands between fields of csv (default a comma)"
+    )
     add_options(command)
     command.set_defaults(run=_tables)
 
@@ -116,7 +126,7 @@ def _add_tables(own: Commands[argparse.ArgumentParser]) -> None:
 def _add_streaming(command: argparse.ArgumentParser, every_s: float) -> None:
     command.add_argument("--once", action="store_true", help="take what is there now, and end")
     help_text = f"how often a batch begins (default {every_s:g})"
-    command.add_argument("--every", type=float, default=every_s, metavar="SECONDS", help=help_text)
+    command.add_argument("--every", type=_seconds, default=every_s, metavar="SECONDS", help=help_text)
 
 
 def _add_state(command: argparse.ArgumentParser) -> None:
@@ -140,6 +150,39 @@ def _names(text: str) -> list[str]:
     if not found:
         raise argparse.ArgumentTypeError("name topics, separated by commas")
     return found
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0, such as 1000000")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to {MOST_SECONDS}, such as 60")
+    return found
+
+
+def _time(text: str) -> str:
+    """Return a time as it was given. Spark reads it in the same way, but half a minute later."""
+    try:
+        datetime.fromisoformat(text.strip())
+    except ValueError:
+        if _OTHER_TIME.fullmatch(text.strip()):
+            return text
+        raise argparse.ArgumentTypeError(f"{text!r} is no time, such as '2026-11-22 10:00' (UTC)") from None
+    return text
+
+
+def _delimiter(text: str) -> str:
+    if len(text) != 1 or text in '"\r\n' or not text.isascii():
+        raise argparse.ArgumentTypeError(f"{text!r} is not one ASCII character other than a quote or a line's end")
+    return text
 
 
 def _pairs(words: list[str], option: str) -> dict[str, str]:
@@ -209,7 +252,7 @@ def _sql(options: argparse.Namespace, more: dict[str, str]) -> Pipeline:
         print("\n".join(lines), flush=True)
 
     try:
-        script = ";\n".join(file.read_text(encoding="utf-8") for file in options.files)
+        script = ";\n".join(file.read_text(encoding="utf-8-sig") for file in options.files)
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"Cannot read a script: {error}; name a readable one.") from error
     return SqlPipeline(
@@ -250,7 +293,7 @@ def _tables(options: argparse.Namespace) -> int:
         return fail("Tables need PySpark: pip install 'ottla[spark]'.")
     values = ValuesOfTables(options.value_format, options.value_schema, options.schema_registry, options.delimiter)
     try:
-        client = values_of(ConsumerSettings, client_texts(options))
+        client = {"default_api_timeout_ms": PATIENCE_MS, **values_of(ConsumerSettings, client_texts(options))}
         found = tables(options.bootstrap_server, options.topics, client, values=values)
     except (KafkaError, OptionError) as error:
         return fail(str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Mapping
 
@@ -10,7 +11,7 @@ from ottla.cli.exits import fail
 from ottla.cli.interrupted import stopped_by_signals
 from ottla.cli.tables import as_lines
 from ottla.errors import KafkaError
-from ottla.pipelines.errors import PipelineError, sentence_of
+from ottla.pipelines.errors import JavaFailed, PipelineError, sentence_of
 from ottla.pipelines.progress import PipelineStep
 from ottla.pipelines.running import Pipeline, session
 from ottla.spark.java import NoJava
@@ -23,10 +24,14 @@ def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json
     except ImportError:
         return fail("Pipelines need PySpark: pip install 'ottla[spark]'.")
     told = ShownSteps(as_json=as_json)
+    stop: threading.Event | None = None
     try:
         pipeline.state.open()
         with session(master, settings, pipeline.state.log) as spark, stopped_by_signals() as stop:
             pipeline.run(spark, told.tell, stop)
+    except JavaFailed as error:
+        if stop is None or not stop.is_set():  # the signal that stops a pipeline may end its Java first
+            return told.failed(str(error))
     except (PipelineError, NoJava, KafkaError) as error:
         return told.failed(str(error))
     except PySparkException as error:

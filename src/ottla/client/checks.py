@@ -52,6 +52,23 @@ def text(name: str, value: object) -> str | None:
     return value
 
 
+MOST_NAME_BYTES = 32_767
+"""The longest string of Kafka's protocol."""
+
+
+def short_text(name: str, value: object) -> str | None:
+    """A name that goes into requests as it is."""
+    found = text(name, value)
+    if found is not None:
+        try:
+            size = len(found.encode())
+        except UnicodeEncodeError:
+            raise SettingError(f"{name} has half of a surrogate pair, which UTF-8 cannot hold: leave it out.") from None
+        if size > MOST_NAME_BYTES:
+            raise SettingError(f"{name} has {size} bytes, and may have {MOST_NAME_BYTES}: shorten it.")
+    return found
+
+
 def secret(name: str, value: object) -> str | None:
     """Return a text that no message repeats. Raises `SettingError`."""
     if value is not None and not isinstance(value, str):
@@ -62,7 +79,7 @@ def secret(name: str, value: object) -> str | None:
 def named(name: str, value: object) -> str | None:
     if value == "":
         raise SettingError(f"{name} is empty: leave it out, or name one.")
-    return text(name, value)
+    return short_text(name, value)
 
 
 class OneOf:

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from ottla.client.addresses import parse_servers
 from ottla.client.assignors import STRATEGIES
-from ottla.client.checks import OneOf, at_least, flag, named, setting, text, words
+from ottla.client.checks import OneOf, at_least, flag, named, setting, short_text, words
 from ottla.client.errors import SettingError
 from ottla.client.security import SecureSettings
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -87,7 +87,7 @@ class ClientSettings(SecureSettings):
         "The brokers to contact first, as host:port; several as a list, or separated by commas.",
         given="str | Iterable[str]",
     )
-    client_id: str | None = setting(CLIENT_ID, text, "The name under which brokers log this client.")
+    client_id: str | None = setting(CLIENT_ID, short_text, "The name under which brokers log this client.")
     request_timeout_ms: int = setting(30_000, at_least(1), "How long one request may take.")
     retry_backoff_ms: int = setting(100, at_least(0), "The pause before a failed request is sent again.")
     reconnect_backoff_ms: int = setting(50, at_least(0), "The pause before connecting to a broker again.")
@@ -198,9 +198,11 @@ class ConsumerSettings(DiscoverySettings):
     """A consumer's settings."""
 
     group_id: str | None = setting(
-        None, text, "The group whose members share the topics' partitions; without one, all partitions are read."
+        None, short_text, "The group whose members share the topics' partitions; without one, all partitions are read."
     )
-    group_instance_id: str | None = setting(None, text, "A name that survives restarts: makes this a static member (KIP-345).")
+    group_instance_id: str | None = setting(
+        None, short_text, "A name that survives restarts: makes this a static member (KIP-345)."
+    )
     auto_offset_reset: str = setting(
         "latest",
         OneOf(["earliest", "latest", "none"]),

@@ -19,6 +19,10 @@ class PipelineError(RuntimeError):
     """A pipeline cannot begin or continue; the message says what to do."""
 
 
+class JavaFailed(PipelineError):
+    """Spark's Java failed in a way that Spark has no error for, or ended, such as by a signal to the whole group of processes."""
+
+
 def sentence_of(error: BaseException) -> str:
     """Return the useful line of a Spark exception: the last error of Ottla or its client, else the first line of the message."""
     text = str(error)

@@ -7,11 +7,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.errors import JavaFailed, PipelineError, sentence_of
 from ottla.pipelines.progress import PipelineStep, Steps
 from ottla.pipelines.state import PipelineState
 
@@ -45,13 +45,28 @@ SETTINGS: Mapping[str, str] = {
 
 @contextmanager
 def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[SparkSession]:
-    """Yield a Spark session that ends with the block. Output of Java and its workers goes to `log`. Raises `NoJava`."""
+    """Yield a Spark session that ends with the block. Output of Java and its workers goes to `log`. Raises `NoJava`, `JavaFailed`."""
     with _printing_to(log):
         spark = _begun(master, {**SETTINGS, **settings})
+    from py4j.protocol import Py4JError
+
     try:
         yield spark
+    except (Py4JError, ConnectionError) as error:
+        raise JavaFailed(
+            f"Spark's Java has failed or was ended ({_said(error)}): start the pipeline again, and it goes on where it was."
+        ) from error
     finally:
-        spark.stop()
+        with suppress(Py4JError, ConnectionError):  # when Java is gone, nothing is left to stop
+            spark.stop()
+
+
+def _said(error: Exception) -> str:
+    """Return the one line of an error that Java has the words of, if it is still there."""
+    try:
+        return sentence_of(error).rstrip(".")
+    except Exception:  # asking a Java that is gone fails in many ways
+        return "it does not answer"
 
 
 def _begun(master: str, settings: Mapping[str, str]) -> SparkSession:

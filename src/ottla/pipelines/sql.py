@@ -118,7 +118,7 @@ class Script:
         if "value" in rows.columns and rows.schema["value"].dataType.typeName() == "struct":
             rows = count_misfits(rows, f"misfits of {table.name}") if CORRUPT["value"] in rows.columns else rows
             rows = rows.select("value.*", *(rows[name].alias(f"_{name}") for name in RECORD_COLUMNS))
-        rows.createOrReplaceTempView(f"`{table.name}`" if "-" in table.name else table.name)
+        rows.createOrReplaceTempView(f"`{table.name}`")  # topics have dots and hyphens in their names
 
     def _insert(self, name: str, rows: DataFrame, query: str) -> None:
         """Write rows to a topic: as records if they have a column value, otherwise with all columns as one value."""

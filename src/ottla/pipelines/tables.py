@@ -99,8 +99,8 @@ def of_schema(topic: str, values: ValuesOfTables) -> tuple[str, dict[str, str]] 
     name, options = values.format_name, {}
     if values.registry is not None:
         newest = registry_of(values.registry).latest(subject_of(topic, "value"), "avro")
-        if newest is None or not newest.format_name:
-            return None
+        if newest is None or not newest.format_name or (newest.format_name == "avro" and not newest.text.startswith("{")):
+            return None  # a schema of Avro may be a number or a union, which is no columns
         name, options = newest.format_name, {"schemaRegistry": values.registry}
     elif values.schema is not None and name is not None:
         options = {"valueSchema": values.schema}
@@ -108,7 +108,8 @@ def of_schema(topic: str, values: ValuesOfTables) -> tuple[str, dict[str, str]] 
         return None
     chosen = Format(name, values.schema if values.registry is None else None, values.registry)
     kind = values_type("value", chosen, [topic])
-    assert isinstance(kind, StructType), "values with a format are structs"
+    if not isinstance(kind, StructType):
+        return None
     return text_of(kind), {"valueFormat": name, **options}
 
 

@@ -153,6 +153,8 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
 def _send(producer: TaskProducer, topic: str, batch: pa.RecordBatch, options: WriteOptions) -> None:
     count = producer.partition_count(topic)
     headers = _column(batch, "headers") if options.include_headers else None
+    if headers is not None:
+        check_headers(headers)
     rows = Rows(batch.column("value"), _column(batch, "key"), timestamps_of(batch, options, int(time.time() * 1000)), headers)
     if options.max_request_size is not None:
         check_sizes(rows, options.max_request_size, topic)
@@ -162,6 +164,13 @@ def _send(producer: TaskProducer, topic: str, batch: pa.RecordBatch, options: Wr
     for partition in range(count):
         for records in batches_of(rows, order, starts[partition], starts[partition + 1], codec=codec, batch_bytes=batch_bytes):
             producer.send(TopicPartition(topic, partition), records)
+
+
+def check_headers(headers: pa.Array) -> None:
+    """Raises `OptionError` where a header or its key is null: Kafka has no such header."""
+    held = compute.list_flatten(headers)
+    if held.null_count or held.field(0).null_count:
+        raise OptionError("A header of a row, or its key, is null, and Kafka has no such header: leave it out, or name it.")
 
 
 def check_sizes(rows: Rows, max_request_size: int, topic: str) -> None:

@@ -69,3 +69,22 @@ def test_a_password_is_missed_where_standard_input_is_closed(
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["user", "add", "alice"]) == 2
     assert "standard input is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        ("pipeline replay d --since 2026-13-45", "'2026-13-45' is no time"),
+        ("pipeline replay d --until yesterday", "'yesterday' is no time"),
+        ("pipeline replay d --rows-per-part 0", "'0' is no number above 0"),
+        ("pipeline replay d --rows-per-part=-5", "'-5' is no number above 0"),
+        ("pipeline archive t d --every nan", "'nan' is no number of seconds"),
+        ("pipeline archive t d --every=-1", "'-1' is no number of seconds"),
+        ("pipeline tables --value-format csv --delimiter ;; t", "';;' is not one ASCII character"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_before_spark_starts(capsys: pytest.CaptureFixture[str], words: str, wrong: str) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(words.split())
+    assert end.value.code == 2
+    assert wrong in capsys.readouterr().err

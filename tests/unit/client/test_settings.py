@@ -60,6 +60,11 @@ def test_a_name_that_is_close_to_none_gets_no_proposal(kind: type[ClientSettings
         (ConsumerSettings, {"partition_assignment_strategy": "random"}),
         (ConsumerSettings, {"partition_assignment_strategy": ()}),
         (ConsumerSettings, {"group_id": 7}),
+        (ConsumerSettings, {"group_id": "x" * 32_768}),
+        (ConsumerSettings, {"group_instance_id": "\u00fc" * 16_384}),
+        (ConsumerSettings, {"client_id": "x" * 32_768}),
+        (ProducerSettings, {"client_id": "\ud800"}),
+        (ProducerSettings, {"transactional_id": "x" * 32_768}),
         (ConsumerSettings, {"security_protocol": "TLS"}),
     ],
 )

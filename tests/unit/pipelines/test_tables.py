@@ -83,3 +83,9 @@ def test_columns_are_those_of_a_schema_or_of_a_registry(tmp_path: Path) -> None:
 def test_columns_are_read_as_they_were_written() -> None:
     text = "a INT, `b c` STRUCT<d: DECIMAL(20,0), e: ARRAY<MAP<STRING, TIMESTAMP_NTZ>>>, f TIMESTAMP"
     assert text_of(columns_in(text, "valueSchema")) == text
+
+
+def test_a_schema_that_is_no_record_makes_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "flights-value").mkdir()
+    (tmp_path / "flights-value" / "1.avsc").write_text('"int"')
+    assert of_schema("flights", ValuesOfTables(registry=str(tmp_path))) is None

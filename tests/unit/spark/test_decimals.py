@@ -93,3 +93,18 @@ def test_times_lose_microseconds_as_with_sparks_own_to_avro(micros: list[int], i
     encoded = avro_bytes.AvroEncoder(schema, "value").encode(pa.array(times, pa.timestamp("us", zone)))
     found = avro_values.AvroDecoder(pa.timestamp("us", zone), schema).decode(encoded).values.to_pylist()
     assert found == [start + timedelta(milliseconds=each // 1000) for each in micros]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "why"),
+    [
+        ("float", 1e300, "too large for a float"),
+        ("boolean", 5, "no BOOLEAN in the rows"),
+        ({"type": "map", "values": "int"}, "x", "no MAP in the rows"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, 5, "does not fit the schema"),
+    ],
+)
+def test_a_column_of_another_type_than_its_schema_is_refused_and_not_bent(kind: Any, value: Any, why: str) -> None:
+    schema = avro_schema.read(json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": kind}]}), "valueSchema")
+    with pytest.raises(OptionError, match=why):
+        avro_bytes.AvroEncoder(schema, "value").encode(pa.array([{"a": value}]))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib
 import json
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -247,3 +249,55 @@ def test_a_registry_that_has_only_texts_of_protobuf_is_told() -> None:
     held = descriptor_pb2.FileDescriptorSet(file=[time, air()]).SerializeToString()
     with pytest.raises(OptionError, match=r"imports time\.proto: register all of them"):
         registry.register("flights-value", "protobuf", base64.b64encode(held).decode())
+
+
+ANSWERS = {
+    "another protocol": b"\x00\x00\x00\x04abcd",
+    "nothing": b"",
+    "cut": b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"id":1',
+    "no fields": b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+    "no number": b'HTTP/1.1 200 OK\r\nContent-Length: 24\r\n\r\n{"id":"x","schema":null}',
+    "too large a number": b'HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n{"id":99999999999,"schema":null}',
+    "a page that is not there": b"HTTP/1.1 404 Not Found\r\nContent-Length: 6\r\n\r\n<html>",
+    "a long header": b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000 + b"\r\n\r\n{}",
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_is_no_registry_is_told_in_a_sentence(answer: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            for _ in range(3):
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65536)
+                    with contextlib.suppress(OSError):
+                        connection.sendall(ANSWERS[answer])
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        registry = registry_of(f"http://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(OptionError, match=r"registry"):
+            registry.by_id(7, "avro")
+        with pytest.raises(OptionError, match=r"registry"):
+            registry.latest("t-value", "avro")
+        with pytest.raises(OptionError, match=r"registry"):
+            registry.register("t-value", "avro", "{}")
+        serving.join()
+
+
+@pytest.mark.parametrize("place", ["http://127.0.0.1:x", "http://[::1", "", "ftp://x", "/nonexistent"])
+def test_a_place_that_is_none_is_refused(place: str) -> None:
+    with pytest.raises(OptionError, match="schemaRegistry"):
+        registry_of(place)
+
+
+def test_a_subject_is_no_pattern_in_a_directory(tmp_path: Path) -> None:
+    registry = registry_of(str(tmp_path))
+    assert registry.register("[x]-value", "avro", '"int"') == 1
+    assert registry.latest("[x]-value", "avro").text == '"int"'
+    assert registry.latest("*-value", "avro") is None
+    (tmp_path / "[x]-value" / "2.avsc").write_bytes(b"\xff")
+    with pytest.raises(OptionError, match="is no UTF-8"):
+        registry.latest("[x]-value", "avro")

@@ -76,3 +76,11 @@ def test_a_record_over_the_largest_request_is_told_with_its_size() -> None:
     with pytest.raises(OptionError, match=r"A record for topic flights takes 11\d\d bytes, more than kafka.max.request.size=1100"):
         sending.check_sizes(rows, 1100, "flights")
     sending.check_sizes(sending.Rows(pa.array([], pa.string()), None, 0, None), 100, "flights")
+
+
+@pytest.mark.parametrize("headers", [[[{"key": None, "value": b"x"}]], [[None]], [None, [{"key": "k", "value": None}, None]]])
+def test_a_header_that_is_null_is_refused_in_a_sentence(headers: list[object]) -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    with pytest.raises(OptionError, match="is null, and Kafka has no such header"):
+        sending.check_headers(pa.array(headers, kind))
+    sending.check_headers(pa.array([None, [], [{"key": "", "value": None}]], kind))

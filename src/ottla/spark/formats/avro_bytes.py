@@ -34,7 +34,7 @@ class AvroEncoder:
         held, rows = wire_bytes.present(column)
         try:
             made = _written(self._schema, held, self._name)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise OptionError(f"A row does not fit the schema of {self._name}: {error}.") from None
         return made if len(rows) == len(column) else scattered(made, rows, len(column))
 
@@ -50,6 +50,8 @@ def _written(node: Avro, column: pa.Array, path: str) -> pa.Array:
     if node.kind == "array":
         return _listed(node, compute.list_flatten(column), None, compute.list_value_length(column), path)
     if node.kind == "map":
+        if not pa.types.is_map(column.type):
+            raise OptionError(f"{path} is a map in its schema of Avro, and no MAP in the rows: make it one.")
         pairs = column.cast(pa.list_(pa.struct([column.type.key_field, column.type.item_field])))
         keys, values = compute.list_flatten(pairs).flatten()
         return _listed(node, values, keys, compute.list_value_length(pairs), path)
@@ -96,9 +98,9 @@ def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
     if node.kind in ("int", "long"):
         return wire_bytes.zigzags(column.cast(pa.int32() if node.kind == "int" else pa.int64()).cast(pa.int64()).to_numpy())
     if node.kind in ("float", "double"):
-        return wire_bytes.fixed(column.cast(pa.float32() if node.kind == "float" else pa.float64()).to_numpy())
+        return wire_bytes.fixed(_floating(node, column, path).to_numpy())
     if node.kind == "boolean":
-        return wire_bytes.fixed(column.cast(pa.bool_()).to_numpy(zero_copy_only=False).astype(numpy.uint8))
+        return _boolean(column, path)
     if node.kind == "enum":
         places = compute.index_in(column, pa.array(node.symbols, pa.string()))
         if places.null_count:
@@ -111,6 +113,19 @@ def _scalar(node: Avro, column: pa.Array, path: str) -> pa.Array:
             raise OptionError(f"{path} must have {node.size} bytes in each row, as its schema of Avro says.")
         return column.cast(pa.binary())
     return _with_length(column)
+
+
+def _boolean(column: pa.Array, path: str) -> pa.Array:
+    if not pa.types.is_boolean(column.type):
+        raise OptionError(f"{path} is a boolean in its schema of Avro, and no BOOLEAN in the rows: cast it.")
+    return wire_bytes.fixed(column.to_numpy(zero_copy_only=False).astype(numpy.uint8))
+
+
+def _floating(node: Avro, column: pa.Array, path: str) -> pa.Array:
+    made = column.cast(pa.float32() if node.kind == "float" else pa.float64())
+    if pa.types.is_floating(column.type) and compute.any(compute.xor(compute.is_inf(made), compute.is_inf(column))).as_py():
+        raise OptionError(f"{path} is a number in a row that is too large for a float, as its schema of Avro has it.")
+    return made
 
 
 def _at_time(column: pa.Array, kind: pa.DataType) -> pa.Array:

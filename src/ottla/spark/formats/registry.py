@@ -8,6 +8,7 @@ Protobuf is a set of descriptors in base64. Blocking.
 from __future__ import annotations
 
 import base64
+import http.client
 import itertools
 import json
 import os
@@ -22,6 +23,8 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats.protobuf_schema import files_of, joined
 
 TIMEOUT_S = 10
+MOST_SAID = 300
+"""So many bytes of a refusal are read."""
 PROTOBUF = "protobuf"
 MOST_REFERENCES = 1000
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -68,12 +71,14 @@ class HttpRegistry:
 
     def latest(self, subject: str, format_name: str) -> Registered | None:
         found = self._version(subject, "latest", format_name)
-        return None if found is None else Registered(int(str(found["id"])), self._text(found, format_name), _format_of(found))
+        return None if found is None else Registered(self._id(found), self._text(found, format_name), _format_of(found))
 
     def _version(self, subject: str, version: object, format_name: str) -> dict[str, Any] | None:
         return self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}{_query(format_name)}")
 
     def _text(self, found: dict[str, Any], format_name: str) -> str:
+        if not isinstance(found.get("schema"), str):
+            raise self._no_registry()
         if format_name != PROTOBUF:
             return str(found["schema"])
         files: dict[str, bytes] = {}
@@ -105,7 +110,16 @@ class HttpRegistry:
             raise OptionError(
                 f"The schema registry at {self._url} takes no schema for subject {subject}: check option schemaRegistry."
             )
-        return int(str(found["id"]))
+        return self._id(found)
+
+    def _id(self, found: dict[str, Any]) -> int:
+        schema_id = found.get("id")
+        if type(schema_id) is not int or not 0 <= schema_id < 1 << 32:
+            raise self._no_registry()
+        return schema_id
+
+    def _no_registry(self) -> OptionError:
+        return OptionError(f"What answers at {self._url} is no schema registry: check option schemaRegistry.")
 
     def _ask(self, path: str, body: bytes | None = None) -> dict[str, Any] | None:
         request = urllib.request.Request(self._url + path, body, self._headers)
@@ -113,18 +127,26 @@ class HttpRegistry:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
                 found = json.load(answer)
         except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 404:
-                    return None
-                said = error.read(300).decode(errors="replace")
+            said = _refusal(error)
+            if error.code == 404 and '"error_code"' in said:  # which a registry says, and no other server
+                return None
             raise OptionError(f"The schema registry at {self._url} answered {error.code} to {path}: {said}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             raise OptionError(
                 f"The schema registry at {self._url} does not answer ({error}): check option schemaRegistry."
             ) from None
         if not isinstance(found, dict):
-            raise OptionError(f"What answers at {self._url} is no schema registry: check option schemaRegistry.")
+            raise self._no_registry()
         return found
+
+
+def _refusal(error: urllib.error.HTTPError) -> str:
+    """Return the beginning of what a server said, as far as it came."""
+    with error:
+        try:
+            return error.read(MOST_SAID).decode(errors="replace")
+        except (OSError, http.client.HTTPException):
+            return ""
 
 
 def _query(format_name: str) -> str:
@@ -161,7 +183,7 @@ class DirectoryRegistry:
         return None if found is None else _read(found)
 
     def latest(self, subject: str, format_name: str) -> Registered | None:
-        files = [path for path in self._directory.glob(f"{subject}/*.*") if path.stem.isdecimal()]
+        files = [path for path in (self._directory / subject).glob("*.*") if path.stem.isdecimal()]
         if not files:
             return None
         newest = max(files, key=lambda path: int(path.stem))
@@ -196,15 +218,27 @@ class DirectoryRegistry:
 
 def _read(path: Path) -> str:
     held = path.read_bytes()
-    return base64.b64encode(held).decode() if path.suffix == SUFFIXES[PROTOBUF] else held.decode()
+    if path.suffix == SUFFIXES[PROTOBUF]:
+        return base64.b64encode(held).decode()
+    try:
+        return held.decode()
+    except UnicodeDecodeError:
+        raise OptionError(f"{path} is a schema of the registry, and is no UTF-8: write it anew.") from None
 
 
 def registry_of(place: str) -> SchemaRegistry:
     """The registry that option schemaRegistry names. Raises `OptionError`."""
-    if urllib.parse.urlsplit(place).scheme in ("http", "https"):
+    try:
+        parts = urllib.parse.urlsplit(place)
+        _ = parts.port  # which is read when it is asked for
+    except ValueError as error:
+        raise OptionError(f"Option schemaRegistry is no URL ({error}): give one such as http://127.0.0.1:8081.") from None
+    if parts.scheme in ("http", "https"):
         return HttpRegistry(place)
-    if not Path(place).is_dir():
-        raise OptionError(f"Option schemaRegistry must be a URL such as http://127.0.0.1:8081, or a directory; {place} is neither.")
+    if not place or not Path(place).is_dir():
+        raise OptionError(
+            f"Option schemaRegistry must be a URL such as http://127.0.0.1:8081, or a directory; {place!r} is neither."
+        )
     return DirectoryRegistry(Path(place))
 
 

@@ -117,6 +117,8 @@ def newest(place: str, column: str, chosen: Format, topic: str) -> Registered:
 
 def _type(text: str, chosen: Format, option: str) -> DataType:
     if not text.startswith("{"):
+        if option == "schemaRegistry":
+            raise OptionError(f"The newest schema in the registry is no record, and has no columns ({text[:40]}): give others.")
         return columns_of(text, option)
     if (found := _spark_schema(text, option)) is not None:
         return found
