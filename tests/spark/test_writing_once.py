@@ -103,15 +103,29 @@ def test_a_job_that_fails_shows_none_of_its_rows(spark: Any, topics: Topics, opt
 def test_micro_batches_of_several_topics_are_written_once_by_name(
     spark: Any, topics: Topics, options: dict[str, str], tmp_path: Path
 ) -> None:
-    source, evens, odds = topics.make(), topics.make(), topics.make()
+    source, evens, odds, pooled = topics.make(), topics.make(), topics.make(), topics.make()
     topics.produce(source, [{"value": str(index)} for index in range(10)])
     fails = ["after the first"]
+
+    def refused_at_once(frame: Any, batch_id: int) -> int:
+        """How many of two threads are refused, which write other rows under one name."""
+
+        def write(rest: int) -> bool:
+            try:
+                write_once(frame.where(f"cast(value as int) % 2 = {rest}"), batch_id, query_id=pooled, **options, topic=pooled)
+            except OptionError as error:
+                return "Two writes of batch 0 have the name" in str(error)
+            return False
+
+        with ThreadPoolExecutor(2) as pool:
+            return sum(pool.map(write, range(2)))
 
     def both(frame: Any, batch_id: int) -> None:
         write_once(frame.where("cast(value as int) % 2 = 0"), batch_id, **options, topic=evens)
         write_once(frame.where("cast(value as int) % 2 = 0"), batch_id, **options, topic=evens)  # tried again as a whole
         if fails:
             raise RuntimeError(fails.pop())
+        assert refused_at_once(frame, batch_id) == 1
         with pytest.raises(OptionError, match="Two writes of batch 0 have the name"):
             write_once(frame, batch_id, **options, topic=evens)
         write_once(frame.where("cast(value as int) % 2 = 1"), batch_id, **options, topic=odds)
@@ -127,6 +141,7 @@ def test_micro_batches_of_several_topics_are_written_once_by_name(
     assert start().awaitTermination(60)
     assert values(topics, evens) == ["0", "2", "4", "6", "8"]
     assert values(topics, odds) == ["1", "3", "5", "7", "9"]
+    assert values(topics, pooled) in (values(topics, evens), values(topics, odds))
 
 
 POINTS = ["after OpenWith", "after WriteOn", "before Decide", "after Decide", "after EndHanded"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from ottla.spark.errors import OptionError
@@ -11,8 +12,9 @@ from ottla.spark.threads import activate
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WRITTEN: dict[tuple[str, str, str], tuple[int, int]] = {}
-"""The last batch of each name, and which rows it wrote."""
+_LOCK = threading.Lock()
+_WRITTEN: dict[tuple[str, str | None, str], tuple[int, int]] = {}
+"""The last batch of each query, run and name, and which rows it wrote."""
 
 
 def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, query_id: str | None = None, **options: str) -> None:
@@ -34,17 +36,35 @@ def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, quer
             "thread's function in pyspark.inheritable_thread_target; elsewhere use option jobId."
         )
     run = {} if run_id is None else {"runId": run_id}
-    if run_id is not None:
-        own = batch_id, frame.semanticHash()
-        before = _WRITTEN.setdefault((query_id, run_id, name), own)
-        if before[0] == batch_id and before != own:  # the same rows again are a body that is tried again as a whole
-            raise OptionError(f"Two writes of batch {batch_id} have the name {name}: give each write_once a name of its own.")
-        _WRITTEN[query_id, run_id, name] = own
+    where = query_id, run_id or _session_of(frame), name
+    was_noted = where[1] is not None and _note(where, batch_id, frame.semanticHash())
     given = {"jobId": f"{query_id}/{name}", "batchId": str(batch_id), **run, **options}
     activate(frame.sparkSession)
     try:
         frame.write.format("ottla").options(**given).mode("append").save()
     except BaseException:
-        if run_id is not None:
-            _WRITTEN.pop((query_id, run_id, name), None)  # it may be tried again: what was written is written once
+        if not was_noted:
+            _WRITTEN.pop(where, None)  # other rows may be tried in their place
         raise
+
+
+def _note(where: tuple[str, str | None, str], batch_id: int, rows: int) -> bool:
+    """Note which rows go under a name; return whether they were noted before.
+
+    Raises `OptionError` where this batch has other rows of the name, which would be left out as written before.
+    """
+    with _LOCK:  # writes of several threads may begin at once
+        before = _WRITTEN.get(where)
+        if before is not None and before[0] == batch_id and before[1] != rows:
+            raise OptionError(f"Two writes of batch {batch_id} have the name {where[2]}: give each write_once a name of its own.")
+        _WRITTEN[where] = batch_id, rows
+    return before == (batch_id, rows)  # a body that is tried again as a whole
+
+
+def _session_of(frame: DataFrame) -> str | None:
+    """Return what tells runs of a query apart in a thread that does not know the run; None with Spark Connect.
+
+    Spark clones the session for each run.
+    """
+    session = getattr(frame.sparkSession, "_jsparkSession", None)
+    return None if session is None else str(session.sessionUUID())
