@@ -119,6 +119,11 @@ def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bo
         yield from _dropped(tuple(handed))
 
 
+def giving_up(work: Work) -> Steps[None]:
+    """Abort whatever is open of a job that nobody can start again: its tasks may have been killed before they could."""
+    yield from _cleared(work, (), 0, others=False)
+
+
 def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed, ...]:
     """What is no part of the decision. Within a batch, each attempt has another transactional id."""
     parts = {each.transactional_id for each in decided.transactions}

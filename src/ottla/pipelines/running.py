@@ -45,7 +45,7 @@ SETTINGS: Mapping[str, str] = {
 
 @contextmanager
 def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[SparkSession]:
-    """Yield a Spark session that ends with the block. Output of Java and its workers goes to `log`. Raises `NoJava`, `JavaFailed`."""
+    """Yield a Spark session that ends with the block. Java and its workers print to `log`. Raises `NoJava`, `JavaFailed`."""
     with _printing_to(log):
         spark = _begun(master, {**SETTINGS, **settings})
     from py4j.protocol import Py4JError

@@ -76,12 +76,15 @@ def _commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None
         raise
 
 
-def _abort(options: WriteOptions, messages: Sequence[WriterCommitMessage | None], *, recorded: bool) -> None:
+def _abort(
+    options: WriteOptions, messages: Sequence[WriterCommitMessage | None], *, recorded: bool, known: Work | None = None
+) -> None:
+    """Abort what was handed over and, of the `known` work of a job without a name, what killed tasks left open."""
     warn_of_leftovers(messages)
     written = [each for each in messages if isinstance(each, TaskWritten) and each.work is not None]
-    own = next((each.work for each in written), None)
+    own = next((each.work for each in written), known)
     handed = [each.handed for each in written if each.handed is not None]
-    if own is None or not handed:
+    if own is None or not (handed or known):
         return
     from ottla.spark.exactly_once.commits import committer_for, drop_committer
 
@@ -113,7 +116,7 @@ class BatchWriter(DataSourceArrowWriter):
         _commit(self._options, messages, recorded=self._recorded)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        _abort(self._options, messages, recorded=self._recorded)
+        _abort(self._options, messages, recorded=self._recorded, known=None if self._recorded else self._work)
 
 
 @telling

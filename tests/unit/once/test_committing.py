@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from ottla.client.types import TopicPartition
-from ottla.once.committing import CommitOutcome, NotCommitted, Torn, committing
+from ottla.once.committing import CommitOutcome, NotCommitted, Torn, committing, giving_up
 from ottla.once.decisions import BatchDecision, BatchVerdict, Handed
 from ottla.once.fates import LAST_EPOCH, Fate, fate_of
-from ottla.once.names import Work, prefix_of
+from ottla.once.names import Work, prefix_of, run_prefix_of
 from ottla.once.steps import (
     Decide,
     DescribeIds,
     EndHanded,
+    FenceWriter,
     ListOpen,
     NoteFinished,
     PrepareHanded,
@@ -54,6 +55,12 @@ def first(now_ms: int, brokers_ms: int = -1, *, open_ids: tuple[str, ...] = ()) 
     answers: dict[type, Any] = {TakeLead: None, DescribeIds: [OPEN, OPEN], PrepareHanded: list(WRITTEN), EndHanded: [True] * 2}
     answers |= {Decide: None, NoteFinished: None, ListOpen: list(open_ids), ReadBrokerClock: brokers_ms}
     return driven(committing(WORK, WRITTEN, lambda: now_ms, found_decided=False), answers)
+
+
+def test_whatever_is_open_of_a_job_that_failed_is_aborted() -> None:
+    own = run_prefix_of(WORK) + "1/1"
+    steps: Any = giving_up(WORK)
+    assert driven(steps, {ListOpen: [own], FenceWriter: None})[1] == [ListOpen(run_prefix_of(WORK)), FenceWriter(own)]
 
 
 def test_what_was_decided_and_ended_is_not_written_again() -> None:

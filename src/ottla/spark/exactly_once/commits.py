@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ottla.client.errors import KafkaError, ProducerFenced
 from ottla.net.client.async_producer import AsyncProducer
-from ottla.once.committing import CommitOutcome, aborting, committing, committing_unrecorded
+from ottla.once.committing import CommitOutcome, aborting, committing, committing_unrecorded, giving_up
 from ottla.once.decisions import BatchDecision, Handed, encode
 from ottla.once.names import Work, decider_id_of
 from ottla.once.steps import Decide, NoteFinished, PrepareHanded, ReadBrokerClock, Result, Steps, TakeLead
@@ -85,6 +85,8 @@ class OnceCommitter:
             decided = self._cluster.loop.run(self._cluster.decisions.last(self._name))
             if decided is None or decided.batch_id != work.batch_id:
                 run(aborting(work, handed, wall_ms, recorded=False), self._carry_out)
+        if not recorded:
+            run(giving_up(work), self._carry_out)
 
     def _leading(self, begin: Callable[[], Steps[Result]]) -> Result:
         """Take steps that decide, and begin anew where another process decided meanwhile: Spark hands commits of a run to several.
