@@ -1,1 +1,1 @@
-"""What brokers agree on: topics, leaders, replicas, settings. Decides and applies; knows the registry port, not what stores it."""
+"""What brokers agree on: topics, leaders, replicas and settings. It decides and applies changes through the registry port."""

@@ -1,6 +1,6 @@
-"""Rules of access (KIP-11, KIP-290): what they say, how the registry keeps them, which of them are made and deleted.
+"""ACLs (KIP-11, KIP-290): their parts, their entries in the registry, and decisions to create and delete them.
 
-Knows Kafka's numbers and its ZooKeeper layout; knows no requests, and nobody who asks for anything.
+The module uses Kafka's numbers and its ZooKeeper layout. It must not depend on requests, nor on the users who are authorized.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ottla.ports import Change, Entries
 from ottla.wire.errors import INVALID_REQUEST, POLICY_VIOLATION
 
 ANY: Final = 1
-"""In a filter: whatever a rule has there."""
+"""In a filter: matches every value of that field."""
 WILDCARD: Final = "*"
-"""The literal name of every resource, and every host."""
+"""The literal name that matches every resource, and the host that matches every host."""
 EVERYBODY: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The name of the one cluster resource."""
+"""The only name that a cluster resource may have."""
 RULE_BYTES: Final = 80
 MOST_BYTES: Final = 512 << 10
-"""About how many bytes a rule takes in its entry beside its names, and all about one resource: ZooKeeper takes up to 1 MB."""
+"""About the bytes of an ACL besides principal and host, and the most bytes of one resource's ACLs: ZooKeeper stores up to 1 MB."""
 TOO_MANY: Final = "There are too many rules about this resource already: make one about a prefix, or for fewer principals."
 
 
 class Operation(IntEnum):
-    """What somebody wants to do, with Kafka's numbers."""
+    """The operations that an ACL allows or denies, with Kafka's numbers."""
 
     ALL = 2
     READ = 3
@@ -49,7 +49,7 @@ class Operation(IntEnum):
 
 
 class Resource(IntEnum):
-    """What it is done to, with Kafka's numbers."""
+    """The types of the resources that ACLs are about, with Kafka's numbers."""
 
     TOPIC = 2
     GROUP = 3
@@ -60,7 +60,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """Which names a rule is about; `MATCH` is for filters alone: all rules that a resource of that name is under."""
+    """How the name of an ACL matches resources. `MATCH` is for filters alone: all ACLs that apply to the resource of that name."""
 
     MATCH = 2
     LITERAL = 3
@@ -68,14 +68,14 @@ class Pattern(IntEnum):
 
 
 class Permission(IntEnum):
-    """What a rule does."""
+    """Whether an ACL allows or denies."""
 
     DENY = 2
     ALLOW = 3
 
 
 class Acl(NamedTuple):
-    """One rule: `principal` ("User:name") may or may not, from `host`, do `operation` to what the pattern names."""
+    """One ACL: it allows or denies `principal` ("User:name") the `operation` from `host` on the resources of the pattern."""
 
     resource: Resource
     pattern: Pattern
@@ -91,11 +91,11 @@ class Acl(NamedTuple):
 
 
 Key = tuple[Resource, Pattern, str]
-"""What a rule is about."""
+"""The resource pattern of an ACL."""
 
 
 class AclFilter(NamedTuple):
-    """Rules that are wanted, by Kafka's numbers: `ANY`, or None for a text, fits whatever a rule has there."""
+    """A filter for ACLs, with Kafka's numbers. `ANY`, or None for a text, matches every value of that field."""
 
     resource: int = ANY
     pattern: int = ANY
@@ -123,14 +123,14 @@ class AclFilter(NamedTuple):
 
 
 class Acls:
-    """All rules, by what they are about. Anyone may read it; only `apply` changes it."""
+    """All ACLs by their resource pattern. Any module may read it; only `apply` changes it."""
 
     def __init__(self) -> None:
         self.rules: dict[Key, tuple[Acl, ...]] = {}
         self.changes = 0
-        """Grows with each change of a rule."""
+        """Counts the changes of ACLs."""
         self.lengths: dict[Resource, tuple[int, ...]] = {}
-        """How long the prefixes are that there are rules about."""
+        """The lengths of the prefixes that have ACLs, in characters."""
         self._prefixes: dict[Resource, Counter[int]] = {}
 
     def __iter__(self) -> Iterator[Acl]:
@@ -138,7 +138,7 @@ class Acls:
             yield from rules
 
     def about(self, resource: Resource, name: str) -> Iterator[Acl]:
-        """The rules that a resource of this name is under."""
+        """Yield the ACLs that apply to the resource of this name."""
         rules = self.rules
         yield from rules.get((resource, Pattern.LITERAL, name), ())
         for length in self.lengths.get(resource, ()):
@@ -148,7 +148,7 @@ class Acls:
             yield from rules.get((resource, Pattern.LITERAL, WILDCARD), ())
 
     def apply(self, kind: str, entry: str, value: bytes | None, *, is_prefixed: bool) -> None:
-        """Take in what an entry of the registry says now. Raises `LookupError` and `ValueError`."""
+        """Load the present value of an entry of the registry; None if it is deleted. Raises `LookupError` and `ValueError`."""
         pattern = Pattern.PREFIXED if is_prefixed else Pattern.LITERAL
         resource, name = _RESOURCES[kind], layout.name_in(entry)
         key = resource, pattern, name
@@ -166,7 +166,7 @@ class Acls:
 
 
 def create(present: Acls, wanted: Sequence[Acl]) -> list[Decision]:
-    """Make these rules: what became of each, in their order. One that is there already is made again."""
+    """Create these ACLs: return a decision for each, in their order. An ACL that exists already succeeds without a change."""
     refused = [_refusal(acl) for acl in wanted]
     after: dict[Key, dict[Acl, None]] = {}
     sizes: dict[Key, int] = {}
@@ -188,7 +188,7 @@ def create(present: Acls, wanted: Sequence[Acl]) -> list[Decision]:
     for acl, why in zip(wanted, refused, strict=True):
         if why:
             decisions.append(Decision(acl.name, POLICY_VIOLATION if why is TOO_MANY else INVALID_REQUEST, why))
-        elif acl.key in changed:  # what is made of one resource is one change, told with the first of them
+        elif acl.key in changed:  # all new ACLs of one resource are one change, returned with the first of them
             changed.discard(acl.key)
             decisions.append(Decision(acl.name, changes=(_change(acl.key, tuple(after[acl.key])),)))
         else:
@@ -197,7 +197,7 @@ def create(present: Acls, wanted: Sequence[Acl]) -> list[Decision]:
 
 
 def delete(present: Acls, filters: Iterable[AclFilter], keys: Iterable[Key]) -> tuple[list[list[Acl]], Decision]:
-    """Delete the rules about `keys` that filters fit: for each filter those that it fits, and the change that deletes them."""
+    """Delete the ACLs of `keys` that match: return the matching ACLs of each filter, and the decision with all changes."""
     about = [acl for key in keys for acl in present.rules.get(key, ())]
     fitting = [[acl for acl in about if wanted.fits(acl)] for wanted in filters]
     gone = {acl for acls in fitting for acl in acls}
@@ -212,7 +212,7 @@ def _size(acl: Acl) -> int:
 
 
 def paths(registry: Entries) -> Iterator[str]:
-    """Every path of the registry at which there are rules."""
+    """Yield the path of every entry of the registry that holds ACLs."""
     for top in layout.ACLS.values():
         for kind in registry.children(top):
             yield from (f"{top}/{kind}/{entry}" for entry in registry.children(f"{top}/{kind}"))
@@ -220,7 +220,7 @@ def paths(registry: Entries) -> Iterator[str]:
 
 @lru_cache(maxsize=None, typed=True)  # a topic is 2, and so are all operations
 def told(member: IntEnum) -> str:
-    """How Kafka's tools write a number: TransactionalId for `TRANSACTIONAL_ID`."""
+    """Return the name that Kafka's tools write for a number: TransactionalId for `TRANSACTIONAL_ID`."""
     return "".join(word.capitalize() for word in member.name.split("_"))
 
 
@@ -249,7 +249,7 @@ def _change(key: Key, rules: Sequence[Acl]) -> Change:
 
 
 def _refusal(acl: Acl) -> str:
-    """Why there can be no such rule, as a sentence; empty if there can."""
+    """Return why this ACL is invalid, as a sentence; empty if it is valid."""
     if acl.pattern is Pattern.MATCH:
         return "Invalid patternType MATCH: a rule is about a literal name or about a prefix."
     if acl.resource is Resource.CLUSTER and acl.name != CLUSTER_NAME:

@@ -1,7 +1,6 @@
-"""How brokers of a cluster tell each other what changed in the registry: sequential entries that name what to read again.
+"""Change notifications between the brokers of a cluster: sequential entries of the registry that name an entry to read again.
 
-Knows the layout, as Kafka 0.8 to 3.9 have it. Topics, their partitions and brokers are not told of like this: the controller
-watches them.
+The layout is that of Kafka 0.8 to 3.9. Topics, their partitions and brokers have no notifications: the controller watches them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ottla.ports import Change
 
 
 class Announcements(NamedTuple):
-    """A directory of such entries; `prefix` is how their names begin."""
+    """A directory of notifications; `prefix` is the start of their names."""
 
     path: str
     prefix: str
@@ -31,9 +30,9 @@ _KINDS: Final = {told(resource): resource for resource in Resource}
 
 
 def announced(changes: Sequence[Change]) -> list[Change]:
-    """What to commit together with these changes, so that all brokers read again what they change.
+    """Return the notifications to commit together with these changes, so that all brokers read the changed entries again.
 
-    The settings of a topic that is made or deleted with them need no telling: brokers read those when they hear of the topic.
+    The settings of a topic that is created or deleted by the same changes get none: brokers read them when they learn of the topic.
     """
     topics = {change.path.removeprefix(f"{layout.TOPICS}/") for change in changes if change.path.startswith(f"{layout.TOPICS}/")}
     found = [_announcement(change.path.split("/")[1:], topics) for change in changes]
@@ -59,7 +58,7 @@ def _announcement(parts: Sequence[str], topics: set[str]) -> tuple[Announcements
 
 
 def told_by(where: Announcements, value: bytes) -> str:
-    """The path of the entry to read again. Raises `ValueError` where a notification can't be understood."""
+    """Return the path of the entry to read again. Raises `ValueError` for a notification that cannot be parsed."""
     try:
         return _READ[where](value)
     except (LookupError, TypeError, AttributeError) as error:
@@ -68,7 +67,7 @@ def told_by(where: Announcements, value: bytes) -> str:
 
 def _config_path(value: bytes) -> str:
     told: Mapping[str, Any] = layout.read(value)
-    if told["version"] == 1:  # of 0.8.1 to 0.10.0
+    if told["version"] == 1:  # Kafka 0.8.1 to 0.10.0
         return f"/config/{told['entity_type']}/{told['entity_name']}"
     kind, slash, rest = str(told["entity_path"]).partition("/")
     if kind not in CONFIG_KINDS or not slash or not rest:
@@ -89,7 +88,7 @@ def _other_path(value: bytes) -> str:
 
 
 def _kind(written: str) -> str:
-    """A type of resource as entries' paths have it, from how any release writes it: TRANSACTIONAL_ID, TransactionalId."""
+    """Return the resource type as in entries' paths, from the spelling of any release: TRANSACTIONAL_ID or TransactionalId."""
     plain = written.replace("_", "").lower()
     return {kind.lower(): kind for kind in _KINDS}[plain]
 

@@ -1,4 +1,4 @@
-"""What a broker writes into the registry when it comes up: itself, the cluster's id, and that it is the controller."""
+"""The entries that a lone broker writes into the registry at start-up: itself, the cluster's id, and itself as the controller."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.ports import Change
 
 
 class BrokerSpec(NamedTuple):
-    """A broker that registers. `endpoints` as NAME://host:port; the first is also written as `host` and `port`, for old clients."""
+    """A broker that registers. `endpoints` are NAME://host:port; the first is also written as host and port, for old clients."""
 
     node_id: int
     host: str
@@ -20,7 +20,7 @@ class BrokerSpec(NamedTuple):
 
 
 def register(broker: BrokerSpec, cluster_id: str, controller_epoch: int, wall_ms: int) -> tuple[Change, ...]:
-    """This broker is up, and the controller of this epoch. Both entries are ephemeral: they go when its session ends."""
+    """Register this broker, and make it the controller of this epoch. Both entries are ephemeral: they end with its session."""
     described = layout.broker_json(broker.host, broker.port, broker.endpoints, broker.rack, wall_ms)
     return (
         Change(layout.CLUSTER_ID, layout.cluster_id_json(cluster_id)),
@@ -31,7 +31,7 @@ def register(broker: BrokerSpec, cluster_id: str, controller_epoch: int, wall_ms
 
 
 def address_in(value: bytes) -> str:
-    """Where the broker with this entry says it is, for people to read."""
+    """Return the endpoints in a broker's entry, for messages to people."""
     try:
         stored = layout.read(value)
         return ", ".join(stored.get("endpoints") or [f"{stored['host']}:{stored['port']}"])

@@ -1,4 +1,4 @@
-"""What of a registry goes along when it is copied, and what becomes of it where one broker is to go on by itself. Pure."""
+"""The copy of a registry: which entries are copied, and how they change for a broker that continues alone. No input or output."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ ROOTS: Final = (
     "/isr_change_notification", "/kafka-acl", "/kafka-acl-extended", layout.PRODUCER_ID_BLOCK, "/log_dir_event_notification",
     layout.UNKNOWN_USERS,
 )  # fmt: skip
-"""The topmost entries that brokers keep. Others may have entries beside them, as ZooKeeper itself has."""
+"""The topmost entries that brokers keep. A directory may hold other entries beside them: ZooKeeper's own, for example."""
 
 DELETIONS: Final = "/admin/delete_topics"
 MOVES: Final = "/admin/reassign_partitions"
 PREFERENCES: Final = "/admin/preferred_replica_election"
 NOTES: Final = ("/isr_change_notification", "/log_dir_event_notification", *(each.path for each in announcements.ALL))
-"""Those below these are for brokers that run."""
+"""Entries below these are notifications for running brokers."""
 
 
 class NotCarried(Exception):
-    """A registry that cannot be copied like this: one sentence that says why and what to do."""
+    """The registry cannot be copied: one sentence that says why and what to do."""
 
 
 class Carried(NamedTuple):
-    """An entry that goes along. Parents come first."""
+    """An entry to copy. Parents come before their children."""
 
     path: str
     value: bytes
@@ -36,7 +36,7 @@ class Carried(NamedTuple):
 
 
 def is_carried(path: str) -> bool:
-    """Whether an entry is one that lasts: not of a session, and no notification."""
+    """Return whether an entry is copied: it belongs to no session, and is no notification."""
     match path.split("/")[1:]:
         case ["brokers", "ids", _, *_] | ["controller"] | ["consumers", _, "ids", _, *_] | ["consumers", _, "owners", _, _]:
             return False
@@ -44,7 +44,7 @@ def is_carried(path: str) -> bool:
 
 
 def check_at_rest(members: Iterable[str], where: str) -> None:
-    """Raises `NotCarried` while brokers are registered."""
+    """Raise `NotCarried` while brokers are registered."""
     at_work = sorted(members, key=lambda name: (len(name), name))
     if at_work:
         raise NotCarried(
@@ -54,7 +54,7 @@ def check_at_rest(members: Iterable[str], where: str) -> None:
 
 
 def check_free(topics: Iterable[str], carried: Sequence[Carried], where: str) -> None:
-    """Raises `NotCarried` where the target has topics of some other cluster. A copy that was broken off is made again."""
+    """Raise `NotCarried` if the target has topics of another cluster. A copy that was interrupted may be repeated."""
     known = {each.path for each in carried}
     others = sorted(name for name in topics if layout.topic_path(name) not in known)
     if others:
@@ -62,21 +62,21 @@ def check_free(topics: Iterable[str], carried: Sequence[Carried], where: str) ->
 
 
 def for_cluster(carried: Iterable[Carried]) -> Iterator[Change]:
-    """What to write where brokers are to share it: the cluster's id last, so that a copy that is broken off is none."""
+    """Yield the changes that copy to a shared registry. The cluster's id comes last: an interrupted copy is no cluster yet."""
     some = [each for each in carried if each.path != layout.BROKER_SEQUENCE]
     for path, value, _ in sorted(some, key=lambda each: each.path == layout.CLUSTER_ID):
         yield Change(path, value)
 
 
 def numbers_given(carried: Iterable[Carried]) -> int:
-    """How many brokers got their number from the registry: it is the version of an entry, which has to be so again."""
+    """Return how many brokers got their id from the registry. It is the version of an entry, which the copy must reach again."""
     return sum(each.version for each in carried if each.path == layout.BROKER_SEQUENCE)
 
 
 def for_one(carried: Iterable[Carried], entries: Entries, node_id: int) -> list[Change]:
-    """What to write where broker `node_id` is to go on by itself, as it leads everything then.
+    """Return the changes to write for broker `node_id`, which continues alone and leads every partition.
 
-    `entries` are the same. Raises `NotCarried`, and `RegistryDamaged` where they can't be understood.
+    `entries` are the same entries. Raises `NotCarried`, and `RegistryDamaged` if they cannot be parsed.
     """
     image = ClusterImage()
     image.load(entries)
@@ -124,13 +124,13 @@ def _is_led(one: PartitionImage, node_id: int) -> bool:
 
 
 def _led(controller_epoch: int, topic: TopicImage, one: PartitionImage, node_id: int) -> Change:
-    """The controller may have gone when the last broker stopped, so that nobody leads."""
+    """Return the change that makes `node_id` the leader: there is none if the controller stopped before the last broker did."""
     return Change(
         layout.state_path(topic.name, one.index), layout.state_json(controller_epoch, node_id, one.leader_epoch + 1, [node_id])
     )
 
 
 def _named(what: str, names: Sequence[str]) -> str:
-    """One of some things, for people: the first, and how many others there are."""
+    """Return the first name for a message, and the number of the others."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{what.capitalize()} {names[0]}{more}"

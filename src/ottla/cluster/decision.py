@@ -1,4 +1,4 @@
-"""What a decision about the cluster is: changes of the registry to commit and then to apply, or the error that it ends in."""
+"""A decision about the cluster: changes of the registry to commit and then to apply, or an error."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ottla.wire.errors import NONE
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`error_code` is Kafka's; with an error, `message` is a sentence for a person, and nothing is to be changed."""
+    """The outcome of one request about `name`. `error_code` is Kafka's; with an error, `message` is a sentence for a person."""
 
     name: str
     error_code: int = NONE
     message: str | None = None
     changes: tuple[Change, ...] = ()
     states: Iterable[Change] = ()
-    """Who leads each new partition, in their order: to be committed when the partition has its log, and not made before."""
+    """The state of each new partition, in their order. Each is computed and committed only after its partition has its log."""
     topic_id: bytes = bytes(16)
     replicas: tuple[tuple[int, ...], ...] = ()
-    """The replicas of each new partition."""
+    """The replicas of each new partition, the leader first."""
 
     @property
     def is_made(self) -> bool:
-        """Whether it changes anything, and was not refused."""
+        """Return whether the decision changes anything and was not refused."""
         return bool(self.changes) and not self.error_code

@@ -1,4 +1,4 @@
-"""Decisions about the levels of the cluster's features (KIP-584). Knows which features there are; knows no requests."""
+"""Decisions about the levels of the cluster's features (KIP-584), and the features that exist. Requests are unknown here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OFF: Final = 0
 
 
 class Feature(NamedTuple):
-    """A feature of the cluster, and the levels that it can have."""
+    """A feature of the cluster, and its lowest and highest level."""
 
     name: str
     lowest: int
@@ -23,7 +23,7 @@ class Feature(NamedTuple):
 
 
 class FeatureUpdate(NamedTuple):
-    """Let the feature of this name have this level. `upgrade_type` is Kafka's number."""
+    """A request to set the feature of this name to this level. `upgrade_type` is Kafka's number."""
 
     name: str
     level: int
@@ -36,14 +36,14 @@ TRANSACTION_VERSION: Final = Feature("transaction.version", OFF, 2)
 """1: states are stored in a format that can grow. 2: each transaction has an epoch of its own (KIP-890)."""
 OFFERED: Final = {feature.name: feature for feature in (GROUP_VERSION, TRANSACTION_VERSION)}
 NEWEST: Final = {feature.name: feature.highest for feature in OFFERED.values()}
-"""The levels of a cluster for which nobody ever asked for others."""
+"""The levels of a cluster in which no other levels were ever set."""
 
 ENABLED: Final = 1
-"""The status of an entry whose levels count."""
+"""The status of an entry whose levels are in force."""
 
 
 def levels_in(value: bytes) -> dict[str, int]:
-    """The finalized levels that the registry's entry tells of. Raises ValueError, LookupError, TypeError or AttributeError."""
+    """Return the finalized levels in the registry's entry. Raises ValueError, LookupError, TypeError or AttributeError."""
     stored = layout.read(value)
     if stored.get("status", ENABLED) != ENABLED:
         return {}
@@ -51,12 +51,12 @@ def levels_in(value: bytes) -> dict[str, int]:
 
 
 def served(features: Iterable[tuple[str, int, int]]) -> dict[str, Feature]:
-    """What a broker says it serves, by name: (name, lowest level, highest level) each."""
+    """Return the features that a broker supports, by name, from (name, lowest level, highest level) of each."""
     return {name: Feature(name, lowest, highest) for name, lowest, highest in features}
 
 
 def unserved(levels: Mapping[str, int], offered: Mapping[str, Feature]) -> dict[str, int]:
-    """Of the finalized levels those that a broker which offers these features does not serve (KIP-584)."""
+    """Return the finalized levels that a broker which offers these features does not support (KIP-584)."""
     return {
         name: level
         for name, level in levels.items()
@@ -65,7 +65,7 @@ def unserved(levels: Mapping[str, int], offered: Mapping[str, Feature]) -> dict[
 
 
 def served_by_all(offered: Mapping[str, Feature], brokers: Iterable[Mapping[str, Feature]]) -> dict[str, Feature]:
-    """These features, up to the levels that each broker serves; what one of them does not know is off."""
+    """Return these features, limited to the levels that every broker supports; a feature that one broker does not have is off."""
     highest = [{name: feature.highest for name, feature in each.items()} for each in brokers]
     return {
         name: one._replace(highest=min([one.highest, *(each.get(name, OFF) for each in highest)])) for name, one in offered.items()
@@ -73,9 +73,9 @@ def served_by_all(offered: Mapping[str, Feature], brokers: Iterable[Mapping[str,
 
 
 def update(present: Mapping[str, int], offered: Mapping[str, Feature], updates: Iterable[FeatureUpdate]) -> Decision:
-    """Let features have these levels, all of them or none. Of several updates of one feature the last one counts.
+    """Set features to these levels, all of them or none. Of several updates of one feature the last one counts.
 
-    `present`: the level of each feature that is not off. `offered`: those that can be updated, by name.
+    `present` is the level of each feature that is not off. `offered` are the features that can be updated, by name.
     """
     last = {wanted.name: wanted for wanted in updates}
     for wanted in last.values():
@@ -91,7 +91,7 @@ def update(present: Mapping[str, int], offered: Mapping[str, Feature], updates: 
 
 
 def _refusal(present: int, offered: Mapping[str, Feature], wanted: FeatureUpdate) -> str:
-    """What is wrong with an update, as the end of a sentence; empty if it can be made."""
+    """Return why an update is refused, as the end of a sentence; empty if it is allowed."""
     feature = offered.get(wanted.name)
     if wanted.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return f"there is no upgrade type {wanted.upgrade_type}; use 1 (upgrade), 2 (safe downgrade) or 3 (unsafe downgrade)."

@@ -1,4 +1,4 @@
-"""Decisions about the settings of groups, which is all that brokers agree on about groups. Is told which settings are valid."""
+"""Decisions about the settings of groups, the only facts about groups that brokers agree on. The caller checks the settings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ottla.ports import Change
 from ottla.wire.errors import INVALID_CONFIG, NONE
 
 ConfigError = Callable[[Mapping[str, str]], str | None]
-"""Why these settings are refused for a group, as a sentence; None if they are accepted."""
+"""Returns why these settings are refused for a group, as a sentence; None if they are accepted."""
 
 
 def set_configs(group_id: str, configs: Mapping[str, str], config_error: ConfigError) -> Decision:
-    """Let these be all the settings of a group, whether the group exists or not."""
+    """Replace all settings of a group, whether the group exists or not."""
     sentence = config_error(configs)
     if sentence is not None:
         return Decision(group_id, INVALID_CONFIG, sentence)

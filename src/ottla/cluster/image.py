@@ -1,6 +1,6 @@
-"""What this broker knows of the cluster: an image of the registry, changed only by `apply`, at start-up and afterwards.
+"""This broker's image of the cluster: the content of the registry, changed only by `apply`, at start-up and afterwards.
 
-Knows the registry's layout; decides nothing (`ottla.cluster.topics` does) and holds no logs.
+The module reads the registry's layout. `ottla.cluster.topics` makes decisions; logs are kept elsewhere.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ V = TypeVar("V")
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
 READ_AT_ONCE = 500
-"""Partitions that are read from an entry between two pauses."""
+"""The most partitions read from an entry between two pauses."""
 
 
 @dataclass(slots=True)
 class BrokerImage:
-    """A broker that is up. `endpoints` are (listener, host, port); empty if each peer is told the address it came to."""
+    """A registered broker. `endpoints` are (listener, host, port); empty if each client gets the address to which it connected."""
 
     node_id: int
     endpoints: tuple[tuple[str, str, int], ...] = ()
@@ -45,7 +45,7 @@ class PartitionImage:
 
 @dataclass(slots=True)
 class TopicImage:
-    """One topic; `partitions[i].index == i`. `configs` are the settings that were set for it, as texts."""
+    """One topic; `partitions[i].index == i`. `configs` are the settings of its own, as texts."""
 
     name: str
     topic_id: bytes
@@ -59,7 +59,7 @@ class TopicImage:
 
 @dataclass(slots=True)
 class TopicRead:
-    """What the entry of a topic says: the replicas of its partitions, and those of them that are new to the image."""
+    """The parsed entry of a topic: the replicas of its partitions, and the partitions that are new to the image."""
 
     topic_id: bytes
     replicas: list[tuple[int, ...]] = field(default_factory=list)
@@ -67,26 +67,26 @@ class TopicRead:
 
     @property
     def known(self) -> int:
-        """How many partitions the image had when this was read."""
+        """Return how many partitions the image had when the entry was read."""
         return len(self.replicas) - len(self.new)
 
 
 class ClusterImage:
-    """Topics by name and by id, brokers, and settings. Anyone may read it; only `apply` changes it."""
+    """Topics by name and by id, brokers, and settings. Any module may read it; only `apply` changes it."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
         self.configs_ahead: dict[str, dict[str, str]] = {}
-        """What is set for topics of which nothing else is known yet, or only former topics of their names."""
+        """The settings of topics that are not in the image yet, or that replace a topic of the same name which still is."""
         self.keeps_configs_ahead = False
-        """Whether anything can be known of such topics: by a broker of a cluster, which hears of topics from the controller."""
+        """Whether settings may come before their topic: true for brokers of a cluster, which get topics from the controller."""
         self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
-        """The replicas of a partition that are on no live broker, or on a failed disk, as far as the controller has told any."""
+        """The replicas of a partition that are on a stopped broker or a failed disk, by the controller's last update."""
         self.broker_configs: dict[int | None, dict[str, str]] = {}
         self.group_configs: dict[str, dict[str, str]] = {}
         self.user_configs: dict[str, dict[str, str]] = {}
-        """What is set for each user; the empty name is that of all who have nothing of their own."""
+        """The settings of each user; the empty name is the default for users without settings of their own."""
         self.quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.tokens: dict[str, tokens.DelegationToken] = {}
         self.features = dict(features.NEWEST)
@@ -96,11 +96,11 @@ class ClusterImage:
         self.controller_id = -1
         self.controller_epoch = 0
         self.changes = 0
-        """How many there were: it grows with each."""
+        """Counts the changes of the image."""
         self._names: dict[bytes, str] = {}
         self._alike: dict[str, str] = {}
         self._clients: Counter[str] = Counter()
-        """How many of their client ids users have quotas for."""
+        """The number of client ids with quotas, by user."""
 
     def may_go(self, user: str) -> bool:
         """Return whether the entry of a user may be removed: nothing is below it, as far as is known here."""
@@ -122,16 +122,16 @@ class ClusterImage:
         return None if name is None else self.topics.get(name)
 
     def colliding(self, name: str) -> str | None:
-        """A topic whose name differs from this one only in having '.' for '_', or the reverse."""
+        """Return a topic whose name differs from this one only in '.' and '_'; None if there is none."""
         found = self._alike.get(collision_key(name))
         return None if found == name else found
 
     def partition_names(self) -> set[str]:
-        """Every partition of every topic, as its directory is named."""
+        """Return the directory names of all partitions of all topics."""
         return {f"{topic.name}-{one.index}" for topic in self.topics.values() for one in topic.partitions}
 
     def load(self, registry: Entries) -> None:
-        """Read all that the registry holds into this image, which is new. Raises `RegistryDamaged` and `StorageFailed`."""
+        """Load the whole registry into this image, which must be new. Raises `RegistryDamaged` and `StorageFailed`."""
         for path, error in self.load_all(registry):
             sentence = (
                 f"The registry's entry {path} can't be understood ({layout.why(error)}): `ottla registry restore` puts back a copy"
@@ -139,7 +139,7 @@ class ClusterImage:
             raise RegistryDamaged(sentence) from error
 
     def load_all(self, registry: Entries) -> Iterator[tuple[str, Exception]]:
-        """As `load`, of what can be understood: yields each entry that can't be, and why."""
+        """Load the registry as `load` does, but skip entries that cannot be parsed: yield the path and the error of each."""
         for path in _paths(registry):
             entry = registry.get(path)
             if entry is None:
@@ -150,12 +150,12 @@ class ClusterImage:
                 yield path, error
 
     def apply_all(self, changes: Iterable[Change], read: Mapping[str, TopicRead] | None = None) -> None:
-        """Take in changes that the registry took; `read` is what `read_slowly` returned for them."""
+        """Apply committed changes; `read` is the result of `read_slowly` for them."""
         for change in changes:
             self.apply(change.path, change.value, None if read is None else read.get(change.path))
 
     def read_slowly(self, changes: Iterable[Change]) -> Generator[None, object, dict[str, TopicRead]]:
-        """Read, with pauses, what these changes say of topics: so that taking it in is a small step, whatever they say."""
+        """Parse, with pauses, the topics in these changes, so that applying them takes one short step however large they are."""
         found: dict[str, TopicRead] = {}
         for path, value, *_ in changes:
             match path.split("/")[1:]:
@@ -165,7 +165,7 @@ class ClusterImage:
         return found
 
     def apply(self, path: str, value: bytes | None, read: TopicRead | None = None) -> None:
-        """Take in that an entry of the registry has this value now, or is gone (None). Entries of other kinds are ignored."""
+        """Apply the present value of an entry of the registry, None if it is deleted. Entries of other kinds are ignored."""
         self.changes += 1
         match path.split("/")[1:]:
             case ["brokers", "topics", name]:
@@ -201,7 +201,7 @@ class ClusterImage:
         topic_id = layout.uuid_bytes(stored["topic_id"]) if "topic_id" in stored else NO_TOPIC_ID
         placed, read = stored["partitions"], TopicRead(topic_id)
         known = self._partitions_of(name, topic_id)
-        kinds: dict[tuple[int, ...], tuple[int, ...]] = {}  # ten thousand partitions have few kinds of them
+        kinds: dict[tuple[int, ...], tuple[int, ...]] = {}  # ten thousand partitions have few distinct lists of replicas
         for start in range(0, len(placed), READ_AT_ONCE):
             indexes = range(start, min(start + READ_AT_ONCE, len(placed)))
             try:
@@ -231,7 +231,7 @@ class ClusterImage:
         known.partitions += read.new
 
     def put_topic(self, name: str, topic_id: bytes) -> TopicImage:
-        """The topic of this name and id, which is made if there was none; one with another id is gone then.
+        """Return the topic of this name and id; create it if it is missing, and drop a topic of the same name with another id.
 
         Topics of releases before 2.8 have no id, and get one with an upgrade.
         """
@@ -248,17 +248,17 @@ class ClusterImage:
         return known
 
     def name_topic(self, name: str, topic_id: bytes) -> None:
-        """Know a topic by its id, though perhaps nothing else of it yet."""
+        """Map a topic id to its name, which may not be in the image yet."""
         if topic_id != NO_TOPIC_ID:
             self._names[topic_id] = name
 
     def is_known(self, name: str, topic_id: bytes) -> bool:
-        """Return whether this topic is known, and not only a former one of its name. Topics of before 2.8 have no ids."""
+        """Return whether this topic is in the image, and not only a former one of its name. Topics from before 2.8 have no ids."""
         known = self.topics.get(name)
         return known is not None and (known.topic_id == topic_id or NO_TOPIC_ID in (known.topic_id, topic_id))
 
     def know_configs(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
-        """Take in what is set for a topic: it stays for `put_topic` while only a former topic of its name is known."""
+        """Set the settings of a topic; keep them for `put_topic` while the image has no topic of this name and id."""
         self.changes += 1
         if self.is_known(name, topic_id):
             self.topics[name].configs = configs
@@ -266,7 +266,7 @@ class ClusterImage:
             self.configs_ahead[name] = configs
 
     def drop_topic(self, name: str) -> TopicImage | None:
-        """Know a topic no more; returns what was known of it."""
+        """Remove a topic from the image and return it; None if there is none."""
         known = self.topics.pop(name, None)
         self.configs_ahead.pop(name, None)
         if known is not None:
@@ -333,7 +333,7 @@ class ClusterImage:
 
 
 def configs_in(value: bytes | None) -> dict[str, str]:
-    """Return the settings that an entry of the registry has. Raises several errors where it can't be understood."""
+    """Return the settings in an entry of the registry. Raises several exceptions if it cannot be parsed."""
     return {str(name): str(text) for name, text in layout.read(value)["config"].items()} if value else {}
 
 
@@ -353,7 +353,7 @@ def _at_once(steps: Generator[None, object, TopicRead]) -> TopicRead:
 
 
 def _paths(registry: Entries) -> Iterator[str]:
-    """Every path that an image is made of, topics before what is said about them."""
+    """Yield the path of every entry that an image is loaded from, each topic before its states and settings."""
     yield layout.CONTROLLER
     yield layout.CONTROLLER_EPOCH
     yield layout.FEATURES
@@ -375,7 +375,7 @@ def _paths(registry: Entries) -> Iterator[str]:
 
 
 def _set(known: dict[K, dict[str, V]], name: K, values: dict[str, V]) -> None:
-    """Know what is set for a name; one for which nothing is set any more is forgotten."""
+    """Set the values of a name; remove the name if there are none."""
     if values:
         known[name] = values
     else:

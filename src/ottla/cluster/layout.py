@@ -1,6 +1,6 @@
-"""Where each fact stands in the registry, and in what JSON: the ZooKeeper layout of Kafka 0.8 to 3.x, topic ids included.
+"""The paths and JSON of the registry's entries: the ZooKeeper layout of Kafka 0.8 to 3.x, with topic ids.
 
-Other tools read these entries, so names, versions and the order of keys are theirs.
+Other tools read these entries, so names, versions and the order of keys follow Kafka's.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DELEGATION_TOKENS = "/delegation_token/tokens"
 DELEGATION_TOKEN_VERSION = 3
 ACLS = {3: "/kafka-acl", 4: "/kafka-acl-extended/prefixed"}
-"""Rules of access, by Kafka's number of their pattern: literal and prefixed."""
+"""The directories of ACLs, by Kafka's number of their pattern: literal and prefixed."""
 BROKER_SEQUENCE = "/brokers/seqid"
 BROKER_EPOCHS = "/ottla/broker_epochs"
-"""The newest epoch of each broker's data directory, which brokers of Ottla note as they register."""
+"""The newest epoch of each broker's data directory, which brokers of Ottla write when they register."""
 SEEN_BROKERS = "/ottla/seen_brokers"
-"""The epochs of the brokers whose registrations the last controller of Ottla's has seen to."""
+"""The epochs of the brokers whose registrations the last controller of Ottla's has processed."""
 ACCEPTED_LOSSES = "/ottla/accepted_losses"
 """The brokers whose lost directories an operator has accepted."""
 UNKNOWN_USERS = "/ottla/unknown_users"
@@ -44,7 +44,7 @@ PERSISTENT = (
     CONSUMERS, BROKERS, TOPICS, "/config/changes", "/admin/delete_topics", BROKER_SEQUENCE, "/isr_change_notification",
     PRODUCER_ID_BLOCK, "/log_dir_event_notification", TOPIC_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, BROKER_CONFIGS, IP_CONFIGS,
 )  # fmt: skip
-"""Entries without a value that are there from the start."""
+"""Entries without a value that exist from the start."""
 
 SEPARATORS = (",", ":")
 _ESCAPED = re.compile(rb"[^a-zA-Z0-9._-]+")
@@ -58,7 +58,7 @@ LARGEST = 2**31 - 1
 """The largest number of a broker, an epoch or a partition."""
 LONGEST_TEXT_BYTES = 32_767
 LONGEST_NAME_BYTES = 4096
-"""The longest name of a user, client id, principal or ACL resource that is kept: entries of ZooKeeper are small."""
+"""The longest name of a user, client id, principal or ACL resource that is stored, in bytes: entries of ZooKeeper are small."""
 
 
 def broker_path(node_id: int) -> str:
@@ -90,12 +90,12 @@ def topic_config_path(name: str) -> str:
 
 
 def broker_config_path(node_id: int | None) -> str:
-    """For one broker, or with None for all of them."""
+    """Return the path of one broker's settings; with None, of the default for all brokers."""
     return f"{BROKER_CONFIGS}/{DEFAULT_ENTRY if node_id is None else node_id}"
 
 
 def consumer_offset_path(group_id: str, topic: str, index: int) -> str | None:
-    """Where consumers of release 0.8 kept an offset; None for a group whose id cannot be the name of an entry."""
+    """Return the path of an offset that consumers of release 0.8 kept; None for a group id that cannot be the name of an entry."""
     if not group_id or group_id in (".", "..") or "/" in group_id or not group_id.isprintable():
         return None
     return f"{CONSUMERS}/{group_id}/offsets/{topic}/{index}"
@@ -106,7 +106,7 @@ def group_config_path(group_id: str) -> str:
 
 
 def user_config_path(user: str) -> str:
-    """What is set for a user, quotas and credentials; the empty name is that of all who have nothing of their own."""
+    """Return the path of a user's settings, quotas and credentials; the empty name is the default for users without their own."""
     return f"{USER_CONFIGS}/{_entry(user)}"
 
 
@@ -131,12 +131,12 @@ def acl_path(pattern: int, kind: str, name: str) -> str:
 
 
 def is_too_long(*names: str) -> bool:
-    """Return whether one of these names is too long to be kept."""
+    """Return whether one of these names is too long to be stored."""
     return any(len(name) > LONGEST_NAME_BYTES or len(name.encode()) > LONGEST_NAME_BYTES for name in names)
 
 
 def _written(name: str, escaped: re.Pattern[bytes] = _ESCAPED) -> str:
-    """Write any text as the name of an entry: bytes that a path can't hold, and a leading dot, become %XX."""
+    """Escape a text for the name of an entry: bytes that a path cannot hold, and a leading dot, become %XX."""
     written = escaped.sub(_hexadecimal, name.encode()).decode()
     return "%2E" + written[1:] if written.startswith(".") else written
 
@@ -146,7 +146,7 @@ def _hexadecimal(found: re.Match[bytes]) -> bytes:
 
 
 def name_in(entry: str) -> str:
-    """The group, user or client whose settings an entry holds; the empty name for `DEFAULT_ENTRY`. Raises `ValueError`."""
+    """Return the group, user or client in the name of an entry; the empty name for `DEFAULT_ENTRY`. Raises `ValueError`."""
     if entry == DEFAULT_ENTRY:
         return ""
     return _ESCAPES.sub(_bytes, entry.encode()).decode()
@@ -161,12 +161,12 @@ def delegation_token_path(token_id: str) -> str:
 
 
 def uuid_text(uuid: bytes) -> str:
-    """16 bytes as Kafka writes them: URL-safe base64 without padding, 22 characters."""
+    """Return 16 bytes as Kafka writes them: URL-safe base64 without padding, 22 characters."""
     return urlsafe_b64encode(uuid).rstrip(b"=").decode()
 
 
 def uuid_bytes(text: str) -> bytes:
-    """The inverse of `uuid_text`. Raises `ValueError` if it is not 16 bytes."""
+    """Return the bytes that `uuid_text` wrote. Raises `ValueError` if they are not 16."""
     uuid = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(uuid) != 16:
         raise ValueError(f"{text!r} is no topic id")
@@ -178,7 +178,7 @@ def cluster_id_json(cluster_id: str) -> bytes:
 
 
 def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None, wall_ms: int) -> bytes:
-    """`endpoints` as PLAINTEXT://host:port."""
+    """Return the entry of a lone broker; `endpoints` are PLAINTEXT://host:port."""
     protocols = {endpoint.partition("://")[0]: "PLAINTEXT" for endpoint in endpoints}
     value: dict[str, Any] = {
         "features": {},
@@ -202,11 +202,11 @@ def member_json(
     version: int,
     features: Mapping[str, int],
 ) -> bytes:
-    """A broker of a cluster in JSON version 2 to 5. `endpoints` are (listener, host, port, security protocol).
+    """Return the entry of a broker of a cluster in JSON version 2 to 5. `endpoints` are (listener, host, port, security protocol).
 
-    `features`: the highest levels that it can serve.
+    `features` are the highest levels that it supports.
 
-    Clients of long ago read host and port alone, and speak no security: those are of the first listener without any.
+    Old clients read only `host` and `port`, and have no security: both are of the first PLAINTEXT listener, or null and -1.
     """
     plain = ((host, port) for _, host, port, security in endpoints if security == "PLAINTEXT")
     host, port = next(plain, (None, -1))
@@ -228,9 +228,9 @@ def member_json(
 
 
 def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:
-    """`replicas` of each partition by its index; an id of zeros is none, as before 2.8.
+    """Return the entry of a topic from the `replicas` of each partition; an id of zeros is left out, as before 2.8.
 
-    Ten thousand partitions have few kinds of replicas: each kind is written once.
+    Ten thousand partitions have few distinct lists of replicas: each list is encoded once.
     """
     kinds = {kind: dumps(kind, separators=SEPARATORS) for kind in set(map(tuple, replicas.values()))}
     places = [f'"{index}":{kinds[tuple(nodes)]}' for index, nodes in replicas.items()]
@@ -251,7 +251,7 @@ def config_json(configs: Mapping[str, str]) -> bytes:
 
 
 def acls_json(rules: Sequence[Mapping[str, str]]) -> bytes:
-    """Each rule as principal, permissionType, operation and host."""
+    """Return an entry of ACLs; each one has principal, permissionType, operation and host."""
     return json_bytes({"version": 1, "acls": [dict(rule) for rule in rules]})
 
 
@@ -260,12 +260,12 @@ def controller_json(node_id: int, wall_ms: int) -> bytes:
 
 
 def producer_id_block_json(node_id: int, first: int, last: int) -> bytes:
-    """The bounds of a block are strings, as Kafka writes them."""
+    """Return the entry of a block of producer ids. Its bounds are strings, as Kafka writes them."""
     return json_bytes({"version": 1, "broker": node_id, "block_start": str(first), "block_end": str(last)})
 
 
 def features_json(levels: Mapping[str, int], version: int = 2) -> bytes:
-    """The features that are not off. Version 1 is that of Kafka 2.7 to 3.2."""
+    """Return the entry of the features that are not off. Version 1 is that of Kafka 2.7 to 3.2."""
     features = {name: {"max_version_level": level} for name, level in levels.items()}
     if version == 1:
         features = {name: {"min_version_level": 1, **one} for name, one in features.items()}
@@ -273,7 +273,7 @@ def features_json(levels: Mapping[str, int], version: int = 2) -> bytes:
 
 
 def delegation_token_json(people: tuple[str, str, Sequence[str]], times_ms: tuple[int, int, int], token_id: str) -> bytes:
-    """`people` are owner, requester and renewers, `times_ms` when it was made, its last possible end, and its end."""
+    """Return a token's entry. `people` are owner, requester and renewers; `times_ms` the issue, maximum and expiry timestamp."""
     owner, requester, renewers = people
     return json_bytes(
         {
@@ -357,5 +357,5 @@ def size_in_json(text: str) -> int:
 
 
 def json_bytes(value: object) -> bytes:
-    """A value as Kafka writes it: JSON without spaces."""
+    """Encode a value as Kafka does: JSON without spaces."""
     return dumps(value, separators=SEPARATORS).encode()

@@ -1,11 +1,11 @@
-"""Which names a topic may have, and how names that others chose are logged. Knows Kafka's rules, and its words for a refusal."""
+"""The rules for names of topics, in Kafka's words, and the escaping of client-chosen names in logs."""
 
 from __future__ import annotations
 
 import re
 
 LONGEST = 249
-"""A partition's directory is the name, a dash and a number, with room for the suffix of a deletion within 255 bytes."""
+"""The longest name of a topic, in characters. Its directories add a dash, a number and a deletion's suffix within 255 bytes."""
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -13,7 +13,7 @@ INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 """Topics that brokers create for themselves."""
 
 ADMIN_CLIENT = "__admin_client"
-"""The client id of tools that may write to those, as Apache Kafka has it."""
+"""The client id of tools that may write to internal topics, as in Apache Kafka."""
 
 PROHIBITED = frozenset({"__cluster_metadata"})
 
@@ -21,7 +21,7 @@ _ALLOWED = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 def name_error(name: str) -> str | None:
-    """Why a topic can't have this name, as a sentence; None if it can."""
+    """Return why a topic cannot have this name, as a sentence; None if it can."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed; give letters, digits, '.', '_' and '-'."
     if name in (".", ".."):
@@ -37,10 +37,10 @@ def name_error(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Equal for names that would share a metric's name, in which '.' and '_' look the same."""
+    """Return a key that is equal for names of one metric name, in which '.' and '_' are the same."""
     return name.replace(".", "_")
 
 
 def printable(name: str) -> str:
-    """Return a name as one line of a log may show it: line breaks and control characters are escaped."""
+    """Return a name for one line of a log: line breaks and control characters are escaped."""
     return name if name.isprintable() else ascii(name)

@@ -1,4 +1,4 @@
-"""Which brokers hold a partition's replicas. Knows broker numbers only."""
+"""The placement of replicas on brokers, by broker ids only."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Replicas = tuple[tuple[int, ...], ...]
 
 
 def spread(brokers: Sequence[int], partitions: int, replication_factor: int, first: int = 0) -> Replicas:
-    """Replicas on as many different brokers as asked for, leaders spread evenly, beginning with the `first`-th broker.
+    """Place replicas on `replication_factor` different brokers, with leaders spread evenly from the `first`-th broker on.
 
     The second replica is shifted by one more after every full turn, so that a broker's followers are not all on its neighbour.
     """
     count = len(brokers)
-    if replication_factor == 1:  # ten thousand of them may be asked for at once
+    if replication_factor == 1:  # one request may create ten thousand partitions
         begin = first % count
         return (tuple((node,) for node in (*brokers[begin:], *brokers[:begin])) * (partitions // count + 1))[:partitions]
     placed = []
@@ -29,9 +29,9 @@ def spread(brokers: Sequence[int], partitions: int, replication_factor: int, fir
 
 
 def spread_over_racks(racks: Mapping[int, str | None], partitions: int, replication_factor: int, first: int = 0) -> Replicas:
-    """The same for brokers with their racks: the replicas of a partition are on as many racks as there are.
+    """Place replicas as `spread` does, and those of a partition on as many racks as possible.
 
-    If one broker has no rack, racks mean nothing.
+    Racks are ignored if one broker has none.
     """
     if None in racks.values():
         return spread(sorted(racks), partitions, replication_factor, first)
@@ -57,7 +57,7 @@ def spread_over_racks(racks: Mapping[int, str | None], partitions: int, replicat
 
 
 def _alternating(racks: Mapping[int, str | None]) -> list[int]:
-    """The brokers, each from another rack than the one before as far as there are such."""
+    """Return the brokers in an order in which neighbours are in different racks as far as possible."""
     rows: dict[str | None, list[int]] = {}
     for node in sorted(racks):
         rows.setdefault(racks[node], []).append(node)
@@ -66,7 +66,7 @@ def _alternating(racks: Mapping[int, str | None]) -> list[int]:
 
 
 def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None]:
-    """(error code, sentence) if there can't be so many replicas."""
+    """Return (error code, sentence) for an impossible replication factor, else (NONE, None)."""
     if replication_factor < 1:
         return INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
     if replication_factor > brokers:
@@ -80,11 +80,11 @@ def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None
 
 
 def assignment_error(replicas: Sequence[Sequence[int]], brokers: Sequence[int], size: int | None = None) -> tuple[int, str | None]:
-    """(error code, sentence) for a manual assignment; `size` is the number of replicas that each partition must have."""
+    """Return (error code, sentence) for an invalid manual assignment, else (NONE, None); `size` is the replicas per partition."""
     size = len(replicas[0]) if size is None and replicas else size
     sound: set[tuple[int, ...]] = set()
     for index, nodes in enumerate(map(tuple, replicas)):
-        if nodes in sound:  # as most of thousands are
+        if nodes in sound:  # most lists of thousands are equal
             continue
         sentence = _fault(index, nodes, brokers)
         if sentence is None and len(nodes) != size:

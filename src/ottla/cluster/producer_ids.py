@@ -1,4 +1,4 @@
-"""Blocks of producer ids: each broker takes a block from the registry before it gives out a single id of it, as Kafka does."""
+"""Blocks of producer ids: a broker takes a block from the registry before it gives out an id of it, as in Kafka."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ottla.cluster import layout
 from ottla.ports import NEW, Change, Entry, StorageFailed
 
 BLOCK_SIZE = 1000
-"""Of the first block."""
+"""The number of ids in the first block."""
 
 GROWTH = 16
-"""A block that is used up is followed by one of so many times its size: a commit makes everybody wait for the disk."""
+"""The factor by which each block is larger than the one before: every commit of a block waits for the disk."""
 
 LARGEST_BLOCK = 4096 * BLOCK_SIZE
 
@@ -27,9 +27,9 @@ def end_of(value: bytes) -> int:
 
 
 def take_block(present: Entry | None, node_id: int, size: int = BLOCK_SIZE) -> tuple[Change, range]:
-    """The change that takes the next block, and its ids. They may be used once the change is committed, and not if it conflicts.
+    """Return the change that takes the next block, and its ids. They may be used only after the commit, and not if it conflicts.
 
-    A broker of ZooKeeper's days makes the entry, still empty, when it starts. Raises `StorageFailed` where it can't be understood.
+    Brokers of ZooKeeper's time create the entry, still empty, when they start.
     """
     first = 0 if present is None or not present.value else end_of(present.value) + 1
     block = range(first, first + size)

@@ -1,6 +1,6 @@
-"""Decisions about SCRAM credentials: which users have which, and how they stand in the registry (KIP-84, KIP-554).
+"""Decisions about SCRAM credentials, and their form in the registry (KIP-84, KIP-554).
 
-They stand among the user's settings, in Kafka's words. Knows no requests and no logins.
+Credentials are among the user's settings, in Kafka's format. Requests and logins are elsewhere.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ottla.wire.errors import DUPLICATE_RESOURCE, RESOURCE_NOT_FOUND, UNACCEPTAB
 
 MOST_ITERATIONS: Final = 16384
 MOST_NAME: Final = 255
-"""Bytes of a user's name, which becomes the name of an entry."""
+"""The longest name of a user in bytes; it becomes the name of an entry."""
 BY_NUMBER: Final = {algorithm.number: algorithm for algorithm in ALGORITHMS.values()}
 
 UserConfigs = Mapping[str, Mapping[str, str]]
-"""What is set for each user, by name."""
+"""The settings of each user, by name."""
 
 
 class ScramRemoval(NamedTuple):
-    """Let a user have no credential of this kind; `number` is the one on the wire."""
+    """A request to remove a user's credential of one mechanism; `number` is the mechanism's on the wire."""
 
     user: str
     number: int
 
 
 class ScramUpsertion(NamedTuple):
-    """Let a user have a credential of this kind, made of a salted password."""
+    """A request to set a user's credential of one mechanism, from a salted password."""
 
     user: str
     number: int
@@ -47,13 +47,13 @@ class ScramUpsertion(NamedTuple):
 
 
 def text_of(credential: Credential) -> str:
-    """A credential as it stands among settings."""
+    """Return a credential as the value of a setting."""
     salt, stored, server = (b64encode(part).decode() for part in (credential.salt, credential.stored_key, credential.server_key))
     return f"salt={salt},stored_key={stored},server_key={server},iterations={credential.iterations}"
 
 
 def credential_in(configs: Mapping[str, str], algorithm: Algorithm) -> Credential | None:
-    """The credential of this kind among a user's settings; None if there is none, or one that can't be read."""
+    """Return the credential of this mechanism among a user's settings; None if there is none, or one that cannot be parsed."""
     parts = dict(part.partition("=")[::2] for part in configs.get(algorithm.name, "").split(","))
     try:
         salt, stored, server = (b64decode(parts[key], validate=True) for key in ("salt", "stored_key", "server_key"))
@@ -64,7 +64,7 @@ def credential_in(configs: Mapping[str, str], algorithm: Algorithm) -> Credentia
 
 
 def credentials_in(configs: Mapping[str, str]) -> dict[Algorithm, Credential]:
-    """All credentials among a user's settings, by kind."""
+    """Return all credentials among a user's settings, by mechanism."""
     found = {algorithm: credential_in(configs, algorithm) for algorithm in ALGORITHMS.values()}
     return {algorithm: credential for algorithm, credential in found.items() if credential is not None}
 
@@ -75,9 +75,9 @@ def alter(
     upsertions: Sequence[ScramUpsertion],
     may_go: Callable[[str], bool] = lambda user: False,
 ) -> list[Decision]:
-    """Decide for each user by itself; one named twice is refused. Decisions have users for names.
+    """Decide for each user separately, and refuse a user named twice. The decisions are named by user.
 
-    The entry of a user for whom nothing is set any more is removed if it `may_go`.
+    The entry of a user that has no more settings is removed if `may_go` returns True.
     """
     wanted: list[ScramRemoval | ScramUpsertion] = [*removals, *upsertions]
     times = Counter(one.user for one in wanted)
@@ -107,7 +107,7 @@ def _decide(present: UserConfigs, wanted: ScramRemoval | ScramUpsertion, may_go:
 
 
 def _refusal(wanted: ScramUpsertion) -> str | None:
-    """What is wrong with a credential. As by Kafka, a salted password may have any size, though nobody logs in by another."""
+    """Return why a credential is refused. A salted password may have any size, as in Kafka, though no login matches a wrong one."""
     if not LEAST_ITERATIONS <= wanted.iterations <= MOST_ITERATIONS:
         few = "few" if wanted.iterations < LEAST_ITERATIONS else "many"
         return f"Too {few} iterations: choose {LEAST_ITERATIONS} to {MOST_ITERATIONS}."

@@ -1,6 +1,6 @@
-"""Decisions about delegation tokens (KIP-48, KIP-373): made, kept alive, ended. Knows no keys and no requests; times come in.
+"""Decisions about delegation tokens (KIP-48, KIP-373): create, renew, expire, remove. Callers pass the times.
 
-A token is no secret here: what proves it is made from its id and a key that no registry holds.
+Keys and requests are elsewhere. A token's entry is no secret: its HMAC is made from its id and a key that no registry holds.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ottla.wire.errors import (
 )
 
 USER: Final = "User:"
-"""What the principals begin with that can own and renew tokens."""
+"""The prefix of principals that can own and renew tokens."""
 TOKEN_BYTES, NAME_BYTES = 1000, 60
 MOST_BYTES: Final = 64 << 10
 MOST_BYTES_OF_ONE: Final = 4 << 20
 MOST_BYTES_OF_ALL: Final = 32 << 20
-"""About how much memory one token may take, those that one principal asked for, and all: each broker keeps them."""
+"""About the most memory in bytes of one token, of all that one principal requested, and of all: each broker keeps them."""
 LATEST_MS: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """Principals are "User:name". It can be used until `expiry_ms`, which renewals move as far as `max_ms`."""
+    """A token. Principals are "User:name". It is valid until `expiry_ms`, which renewals extend up to `max_ms`."""
 
     token_id: str
     owner: str
@@ -49,17 +49,17 @@ class DelegationToken:
 
     @property
     def size_bytes(self) -> int:
-        """Return about how much memory the token takes, in bytes."""
+        """Return about how many bytes of memory the token takes."""
         return TOKEN_BYTES + len(self.owner) + len(self.requester) + sum(len(name) + NAME_BYTES for name in self.renewers)
 
     def is_of(self, principals: Collection[str]) -> bool:
-        """Whether one of these owns it or may renew it."""
+        """Return whether one of these owns the token or may renew it."""
         return self.owner in principals or any(renewer in principals for renewer in self.renewers)
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How long tokens may live in all (`delegation.token.max.lifetime.ms`), and until they have to be renewed."""
+    """The longest total lifetime of tokens (`delegation.token.max.lifetime.ms`), and the longest time between renewals."""
 
     max_ms: int
     renewal_ms: int
@@ -68,10 +68,10 @@ class Lifetimes:
 def create(
     wanted: DelegationToken, max_lifetime_ms: int, lifetimes: Lifetimes, present: Collection[DelegationToken] = ()
 ) -> Decision:
-    """Make a token of this id, for these people, at its `issue_ms`; its other times are decided here.
+    """Create this token at its `issue_ms`, and decide its other times.
 
-    A `max_lifetime_ms` of 0 or less asks for the longest. Return INVALID_REQUEST for a token that is too large, and
-    POLICY_VIOLATION where it would be too much beside the `present` ones.
+    A `max_lifetime_ms` of 0 or less requests the longest lifetime. Return INVALID_REQUEST for a token that is too large, and
+    POLICY_VIOLATION if it exceeds the limits together with the `present` ones.
     """
     if not all(principal.startswith(USER) for principal in wanted.renewers):
         return _refused(wanted.token_id, INVALID_PRINCIPAL_TYPE)
@@ -87,7 +87,7 @@ def create(
 
 
 def renew(token: DelegationToken | None, principal: str, period_ms: int, lifetimes: Lifetimes, now_ms: int) -> Decision:
-    """Let it live for so long from now on, never longer than a renewal may last; 0 or less asks for that."""
+    """Extend a token to `period_ms` from now, limited by the longest renewal and its maximum; 0 or less requests the longest."""
     refusal = _refusal(token, principal, now_ms)
     if refusal is not None or token is None:
         return refusal or _refused("", DELEGATION_TOKEN_NOT_FOUND)
@@ -96,7 +96,7 @@ def renew(token: DelegationToken | None, principal: str, period_ms: int, lifetim
 
 
 def expire(token: DelegationToken | None, principal: str, period_ms: int, now_ms: int) -> Decision:
-    """Let it end after so long; at once if that is negative, even if it has ended already."""
+    """Set a token to expire after `period_ms`; delete it at once if that is negative, even if it has expired already."""
     if token is not None and period_ms < 0 and token.is_of((principal,)):
         return Decision(token.token_id, changes=(Change(layout.delegation_token_path(token.token_id), None),))
     refusal = _refusal(token, principal, now_ms, owner_first=True)
@@ -106,19 +106,19 @@ def expire(token: DelegationToken | None, principal: str, period_ms: int, now_ms
 
 
 def sweep(tokens: Iterable[DelegationToken], now_ms: int) -> list[Decision]:
-    """Remove those that have ended."""
+    """Remove expired tokens."""
     ended = [token.token_id for token in tokens if token.is_expired(now_ms)]
     return [Decision(token_id, changes=(Change(layout.delegation_token_path(token_id), None),)) for token_id in ended]
 
 
 def _json(token: DelegationToken) -> bytes:
-    """As ZooKeeper's brokers keep it."""
+    """Return a token's entry in the format of ZooKeeper's brokers."""
     people = token.owner, token.requester, token.renewers
     return layout.delegation_token_json(people, (token.issue_ms, token.max_ms, token.expiry_ms), token.token_id)
 
 
 def read(token_id: str, value: bytes) -> DelegationToken:
-    """The inverse of `_json`, of older versions too. Raises `ValueError`, `LookupError` or `TypeError`."""
+    """Parse a token's entry, of older versions too. Raises `ValueError`, `LookupError` or `TypeError`."""
     stored: dict[str, Any] = layout.read(value)
     owner = layout.name_in(stored["owner"])
     return DelegationToken(
@@ -133,7 +133,7 @@ def read(token_id: str, value: bytes) -> DelegationToken:
 
 
 def _refusal(token: DelegationToken | None, principal: str, now_ms: int, *, owner_first: bool = False) -> Decision | None:
-    """What stands against a change of a token. Kafka says of a stranger's renewal that the token has expired, if it has."""
+    """Return why a token may not be changed, or None. As in Kafka, renewal reports an expired token before a wrong owner."""
     if token is None:
         return _refused("", DELEGATION_TOKEN_NOT_FOUND)
     faults = [

@@ -1,6 +1,6 @@
-"""What the controller tells every broker of the cluster (UpdateMetadata), taken into this broker's image of it.
+"""Updates from the controller to every broker (UpdateMetadata), applied to this broker's image of the cluster.
 
-Knows the image; knows no messages and no versions of them.
+The module changes the image. Messages and their versions are elsewhere.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import NamedTuple
 from ottla.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 
 LEADER_DURING_DELETE = -2
-"""Stands for the leader of a topic that is being deleted: nobody is to see it any more."""
+"""The leader id of a topic that is being deleted: clients must not see the topic any more."""
 
 TAKEN_AT_ONCE = 200
-"""Partitions that are taken in between two pauses."""
+"""The most partitions applied between two pauses."""
 
 
 class ToldPartition(NamedTuple):
-    """What the controller tells of one partition."""
+    """One partition in an update."""
 
     image: PartitionImage
     offline_replicas: tuple[int, ...] = ()
 
 
 class ToldTopic(NamedTuple):
-    """Some partitions of a topic, perhaps not all that it has."""
+    """Some partitions of a topic, perhaps not all."""
 
     name: str
     topic_id: bytes
@@ -33,23 +33,23 @@ class ToldTopic(NamedTuple):
 
 
 class Noticed(NamedTuple):
-    """Which topics others may have to hear of: `changed` came or grew, `deleted` are no more."""
+    """The topics for which other parts of the broker have work: `changed` are new or larger, `deleted` are gone."""
 
     changed: list[str]
     deleted: list[str]
 
 
 def has_left(node_id: int, leader_epoch: int, told: PartitionImage) -> bool:
-    """Whether a broker whose part in a partition is of `leader_epoch` has none any more, by what the controller told later.
+    """Return whether a broker with this leader epoch of a partition has lost its replica, by the controller's later update.
 
-    Both have to be of the same topic, and not only of the same name. Who is in sync has not left: others may have less.
+    Both must be of the same topic id, not only of the same name. A broker in sync has not left: others may have fewer records.
     """
     is_later = told.leader_epoch > leader_epoch or told.leader == LEADER_DURING_DELETE
     return is_later and bool(told.replicas) and node_id not in told.replicas and node_id not in told.isr
 
 
 def take_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int, BrokerImage]) -> None:
-    """All brokers that are alive, and the one that is controller. `image.brokers` stays the same mapping."""
+    """Set all live brokers, and the controller. `image.brokers` stays the same mapping."""
     image.changes += 1
     image.controller_id = controller_id
     for node_id in image.brokers.keys() - brokers.keys():
@@ -58,7 +58,7 @@ def take_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int, 
 
 
 def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Generator[None, object, Noticed]:
-    """Take in, with pauses, what is told of these topics; what is not told of stays as it is."""
+    """Apply an update of these topics, with pauses; partitions that are not in it stay as they are."""
     noticed, taken = Noticed([], []), 0
     for told in topics:
         image.changes += 1
@@ -71,7 +71,7 @@ def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Generator[N
             _put(image, known, partition, offline)
             taken += 1
             if taken % TAKEN_AT_ONCE == 0:
-                image.changes += 1  # what others made of it at the last pause is out of date
+                image.changes += 1  # results that others derived from the image at the last pause are out of date
                 yield
         image.changes += 1
         if len(known.partitions) > before:
@@ -80,7 +80,7 @@ def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Generator[N
 
 
 def drop_topics(image: ClusterImage, names: Iterable[str]) -> Noticed:
-    """Know these topics no more."""
+    """Remove these topics from the image."""
     noticed = Noticed([], [])
     image.changes += 1
     for name in names:
@@ -97,7 +97,7 @@ def _forget(image: ClusterImage, name: str, noticed: Noticed) -> None:
 
 
 def _put(image: ClusterImage, topic: TopicImage, partition: PartitionImage, offline: tuple[int, ...]) -> None:
-    """The partitions before it that nobody has told of yet have no leader."""
+    """Set one partition; add partitions before it that are still missing without a leader."""
     for index in range(len(topic.partitions), partition.index + 1):
         topic.partitions.append(PartitionImage(index))
     topic.partitions[partition.index] = partition

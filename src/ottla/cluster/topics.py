@@ -1,7 +1,7 @@
-"""Decisions about topics: create them, delete them, give them more partitions or other settings.
+"""Decisions about topics: create them, delete them, add partitions, change settings.
 
-Every function reads the image, changes nothing, and returns what the registry must become (`Decision`), with Kafka's error codes.
-Knows no requests and no defaults: numbers come in resolved, though they may be invalid.
+Every function reads the image, changes nothing, and returns changes of the registry (`Decision`) with Kafka's error codes.
+Requests and defaults are resolved by callers: numbers may still be invalid.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.wire.errors import (
 )
 
 MOST_PARTITIONS = 10_000
-"""Partitions that one request may create, as in Kafka."""
+"""The most partitions that one request may create, as in Kafka."""
 
 TWICE = "Duplicate topic name: the request names {} more than once."
 _TOO_MANY = f"Excessively large number of partitions per request: make {MOST_PARTITIONS} at most at a time."
@@ -38,14 +38,14 @@ _MOVING = "A partition reassignment is in progress for the topic '{}'. Wait unti
 _NOT_BOTH = "A manual partition assignment was specified, but {} was not set to -1: leave it out."
 
 ConfigError = Callable[[Mapping[str, str | None]], str | None]
-"""Why these settings are refused for a topic, as a sentence; None if they are accepted."""
+"""Returns why these settings are refused for a topic, as a sentence; None if they are accepted."""
 
 Fault = tuple[int, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to be created. With `assignments` (partition index -> replicas) both numbers are -1."""
+    """A topic to create. With `assignments` (partition index -> replicas) both numbers are -1."""
 
     name: str
     partitions: int = 1
@@ -61,7 +61,7 @@ def create(
     config_error: ConfigError,
     room: int = MOST_PARTITIONS,
 ) -> list[Decision]:
-    """Decide each of these topics, in order; a name that occurs twice is refused each time. `room` is for how many partitions."""
+    """Decide for each of these topics, in order; refuse every topic whose name occurs twice. `room` counts allowed partitions."""
     twice = {name for name, times in Counter(topic.name for topic in wanted).items() if times > 1}
     claimed: dict[str, str] = {}
     decisions: list[Decision] = []
@@ -120,7 +120,7 @@ def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> F
 
 
 def _placed(image: ClusterImage, topic: TopicSpec, room: int) -> Replicas | Decision:
-    """The replicas of each partition, or the refusal. More than one request may have is refused before anything is looked at."""
+    """Return the replicas of each partition, or the refusal. A request above the limit is refused before anything is read."""
     if len(topic.assignments) > MOST_PARTITIONS:
         return Decision(topic.name, POLICY_VIOLATION, _TOO_MANY)
     brokers = sorted(image.brokers)
@@ -170,7 +170,7 @@ def _by_number(topic: TopicSpec, brokers: int) -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class FirstStates:
-    """Who leads each new partition of a topic: thousands of them, each made when it is asked for."""
+    """The states of a topic's new partitions. There may be thousands: each is built when the iterator reaches it."""
 
     controller_epoch: int
     name: str
@@ -183,7 +183,7 @@ class FirstStates:
 
 
 def lead_leaderless(image: ClusterImage) -> tuple[Change, ...]:
-    """Give each partition that never had a leader its first replica: a broker that stops while it makes a topic leaves such."""
+    """Give each partition that never had a leader its first replica. A broker that stops while it creates a topic leaves some."""
     return tuple(
         Change(
             layout.state_path(topic.name, one.index), layout.state_json(image.controller_epoch, one.replicas[0], 0, one.replicas)
@@ -193,27 +193,27 @@ def lead_leaderless(image: ClusterImage) -> tuple[Change, ...]:
 
 
 def leaderless(image: ClusterImage) -> Iterator[tuple[TopicImage, PartitionImage]]:
-    """The partitions that never had a leader."""
+    """Yield the partitions that never had a leader."""
     for topic in image.topics.values():
         yield from ((topic, one) for one in topic.partitions if one.leader == NO_LEADER and not one.isr)
 
 
 def delete(topic: TopicImage) -> Decision:
-    """The topic, its partitions' states and its settings go."""
+    """Delete a topic, the states of its partitions, and its settings."""
     changes = (Change(layout.topic_path(topic.name), None), Change(layout.topic_config_path(topic.name), None))
     return Decision(topic.name, NONE, None, changes, topic_id=topic.topic_id)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTopic:
-    """A topic as its entry has it, and whether replicas of it are being added or removed: an image does not say that."""
+    """A topic as in its entry, and whether replicas of it are being added or removed, which the image does not contain."""
 
     topic: TopicImage
     is_being_reassigned: bool
 
 
 def stored(name: str, entry: Entry | None) -> StoredTopic | None:
-    """Read the entry of a topic, of which its partitions' leaders are no part. Raises `ValueError`."""
+    """Parse the entry of a topic, without its partitions' leaders. Raises `ValueError`."""
     if entry is None:
         return None
     read = layout.read(entry.value)
@@ -231,7 +231,7 @@ def stored(name: str, entry: Entry | None) -> StoredTopic | None:
 def add_partitions(
     image: ClusterImage, name: str, found: TopicImage | StoredTopic | None, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> Decision:
-    """Let a topic have `count` partitions, unless it is being moved; `assignments` are the replicas of the new ones."""
+    """Raise a topic to `count` partitions, unless it is being reassigned; `assignments` are the replicas of the new ones."""
     topic = found.topic if isinstance(found, StoredTopic) else found
     if topic is None:
         return Decision(
@@ -273,7 +273,7 @@ def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[
 
 
 def set_configs(topic: TopicImage, configs: Mapping[str, str | None], config_error: ConfigError) -> Decision:
-    """Let these be all the settings that the topic has of its own."""
+    """Replace all settings that the topic has of its own."""
     sentence = config_error(configs)
     if sentence is not None:
         return Decision(topic.name, INVALID_CONFIG, sentence)

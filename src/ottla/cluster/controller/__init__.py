@@ -1,1 +1,1 @@
-"""What the controller of a cluster knows and decides: who leads, what is deleted, and what to tell whom. All of it is pure."""
+"""The state and decisions of a cluster's controller: elections, deletions, and requests to brokers. No input or output."""

@@ -1,4 +1,4 @@
-"""Whether a leader may have the in-sync replicas that it asks for (AlterPartition, KIP-497). Reads the context, changes nothing."""
+"""The checks of a leader's request for other in-sync replicas (AlterPartition, KIP-497). They only read the context."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ from ottla.wire.errors import (
 
 UNKNOWN = -1
 EPOCHS_FROM, INELIGIBLE_FROM = 3, 2
-"""The versions that tell epochs of replicas (KIP-903), and whose leaders know that a replica can be refused (KIP-841)."""
+"""The first versions with replicas' epochs (KIP-903), and whose leaders understand INELIGIBLE_REPLICA (KIP-841)."""
 
 
 def asked(partition: AlterPartitionRequest.PartitionData, leader: int, version: int) -> LeaderAndIsr:
-    """The state that a leader asks for."""
+    """Return the state that a leader requests."""
     isr = [one.broker_id for one in partition.new_isr_with_epochs] if version >= EPOCHS_FROM else partition.new_isr
     recovery, epoch = partition.leader_recovery_state, partition.partition_epoch
     return LeaderAndIsr(leader, partition.leader_epoch, tuple(isr), recovery, partition_epoch=epoch)
 
 
 def lives(partition: AlterPartitionRequest.PartitionData) -> dict[int, int]:
-    """The broker epochs with which the replicas fetched, where the leader knows them (KIP-903)."""
+    """Return the broker epochs with which the replicas fetched, where the leader has them (KIP-903)."""
     return {one.broker_id: one.broker_epoch for one in partition.new_isr_with_epochs if one.broker_epoch != UNKNOWN}
 
 
 def fault(
     context: ControllerContext, partition: TopicPartition, wanted: LeaderAndIsr, epochs: Mapping[int, int], version: int
 ) -> int | None:
-    """Why it is not to be written: an error code, or NONE where it is so already. None if it is to be written.
+    """Return why the state is not written: an error code, or NONE if it is so already. Return None if it is to be written.
 
-    `epochs` are the `lives` of replicas. Whoever joins must be registered as it was when it fetched: a broker that began anew since
-    then may have lost its disk.
+    `epochs` are from `lives`. A replica that joins must have the same broker epoch as when it fetched: a broker that registered
+    again since then may have lost its disk.
     """
     known = context.leaders.get(partition)
     if known is None:
         return UNKNOWN_TOPIC_OR_PARTITION
     if wanted.partition_epoch > known.partition_epoch or wanted.leader_epoch > known.leader_epoch:
-        return NOT_CONTROLLER  # it has heard from a later controller
+        return NOT_CONTROLLER  # the leader has state of a later controller
     if wanted.leader_epoch < known.leader_epoch:
         return FENCED_LEADER_EPOCH
     if _is_there(known, wanted):
@@ -71,7 +71,7 @@ def _is_there(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
 
 
 def _recovers(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
-    """Whether a leader that recovers leads alone, and none begins to recover by itself."""
+    """Return whether a recovering leader stays alone in the set, and no leader begins to recover without an election."""
     if wanted.leader_recovery_state == RECOVERING:
         return known.leader_recovery_state == RECOVERING and len(wanted.isr) == 1
     return wanted.leader_recovery_state == RECOVERED

@@ -1,6 +1,6 @@
-"""What the controller knows of its cluster: live brokers, replicas of partitions, and who leads them.
+"""The controller's state of its cluster: live brokers, replicas of partitions, and leaders.
 
-It is a copy of the registry, changed only after the registry took a change. Knows no registry and no messages.
+It is a copy of the registry, changed only after the registry has committed a change. Registry and messages are unknown here.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import NamedTuple, TypeAlias
 from ottla.cluster.image import NO_LEADER
 
 TopicPartition: TypeAlias = tuple[str, int]
-"""A topic's name and the number of one of its partitions."""
+"""A topic's name and the index of one of its partitions."""
 
 AT_ONCE = 200
-"""Partitions that are looked at between two pauses: less than a millisecond's work, whatever is asked of each."""
+"""Partitions processed between two pauses: less than a millisecond's work in every use."""
 
 RECOVERED, RECOVERING = 0, 1
-"""A leader's recovery (KIP-704): after an unclean election it is `RECOVERING` until it has told otherwise."""
+"""A leader's recovery state (KIP-704): after an unclean election it is `RECOVERING` until the leader reports otherwise."""
 
 EPOCH_DURING_DELETE = LEADER_DURING_DELETE = -2
-"""What stands for the leader, and for its epoch, of a topic that is being deleted: it overrides any other."""
+"""The leader id and the leader epoch of a topic that is being deleted: the epoch overrides any other."""
 
 NO_EPOCH = -1
 """The leader epoch of a partition that never had a leader."""
 
 
 class LeaderAndIsr(NamedTuple):
-    """Who leads a partition, and which replicas are in sync: what its state entry in the registry says.
+    """The leader and the in-sync replicas of a partition, as in its state entry of the registry.
 
-    `partition_epoch` is that entry's version: whoever writes the next state expects it.
+    `partition_epoch` is the entry's version, which the next write of the state expects.
     """
 
     leader: int
@@ -42,12 +42,12 @@ class LeaderAndIsr(NamedTuple):
     partition_epoch: int = 0
 
     def led(self, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
-        """The next state, in which this replica leads: every change by a controller is a new leader epoch."""
+        """Return the next state, with this leader: every change by a controller is a new leader epoch."""
         return self._replace(leader=leader, isr=isr, leader_epoch=self.leader_epoch + 1)
 
 
 class ReplicaAssignment(NamedTuple):
-    """The brokers that hold a partition, the preferred leader first; those `adding` and `removing` are among `replicas`."""
+    """The brokers with replicas of a partition, the preferred leader first; `adding` and `removing` are among `replicas`."""
 
     replicas: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
@@ -59,17 +59,17 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas that are left when a reassignment is over."""
+        """Return the replicas that remain when a reassignment is complete."""
         return tuple(node for node in self.replicas if node not in self.removing)
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The replicas that there were before the reassignment."""
+        """Return the replicas from before the reassignment."""
         return tuple(node for node in self.replicas if node not in self.adding)
 
 
 class Endpoint(NamedTuple):
-    """An address of a broker. `security_protocol` is Kafka's number of it: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """An address of a broker. `security_protocol` is Kafka's number: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     listener: str
     host: str
@@ -78,7 +78,7 @@ class Endpoint(NamedTuple):
 
 
 class LiveBroker(NamedTuple):
-    """A broker that is registered. `epoch` is the number of the transaction that registered it: another life, another epoch."""
+    """A registered broker. `epoch` is the number of the transaction that registered it, so each registration has another one."""
 
     node_id: int
     epoch: int
@@ -87,35 +87,35 @@ class LiveBroker(NamedTuple):
     features: tuple[tuple[str, int, int], ...] = ()
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Where the broker listens under this name."""
+        """Return the broker's address under this listener name; None if it has none."""
         return next((one for one in self.endpoints if one.listener == listener), None)
 
 
 @dataclass(slots=True)
 class ControllerContext:
-    """All of it, while this broker is the controller. A new one is filled after each election."""
+    """The state of a cluster while this broker is the controller. A new one is filled after each election."""
 
     epoch: int = 0
     epoch_version: int = 0
-    """The version of the registry's entry of the epoch: another one means that another broker was elected."""
+    """The version of the registry's entry of the controller epoch: another version means that another broker was elected."""
     brokers: dict[int, LiveBroker] = field(default_factory=dict)
-    """Those that are registered, also those that are about to stop."""
+    """Registered brokers, including those in a controlled shutdown."""
     shutting_down: set[int] = field(default_factory=set)
     topics: dict[str, dict[int, ReplicaAssignment]] = field(default_factory=dict)
     topic_ids: dict[str, bytes] = field(default_factory=dict)
     names: dict[bytes, str] = field(default_factory=dict)
     leaders: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
-    """Partitions that never had a leader are not in it."""
+    """The states of partitions; a partition that never had a leader is missing."""
     reassigning: dict[TopicPartition, None] = field(default_factory=dict)
-    """Those on the move, in the order in which that began."""
+    """Partitions that are being reassigned, in the order in which the reassignments began."""
     failed: dict[int, set[TopicPartition]] = field(default_factory=dict)
-    """The replicas that a live broker can't use, for their log directory failed."""
+    """The replicas that a live broker cannot use because their log directory failed."""
     begun_anew: set[int] = field(default_factory=set)
-    """Brokers that registered anew before this controller took office: none of them is elected where others are in sync."""
+    """Brokers that registered again before this controller was elected: none of them is elected if other replicas are in sync."""
     _held: dict[int, dict[TopicPartition, None]] = field(default_factory=dict)
 
     def set_topic(self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> list[TopicPartition]:
-        """Take in what the entry of a topic says; returns the partitions that are new."""
+        """Set a topic from its entry; return the partitions that are new."""
         if topic_id is not None:
             self.topic_ids[name] = topic_id
             self.names[topic_id] = name
@@ -127,7 +127,7 @@ class ControllerContext:
         return new
 
     def assign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Let a partition have these replicas."""
+        """Set the replicas of a partition."""
         name, index = partition
         before = self.assignment(partition)
         for node in before.replicas:
@@ -142,7 +142,7 @@ class ControllerContext:
             self.reassigning.pop(partition, None)
 
     def remove_topic(self, name: str) -> None:
-        """Forget a topic that is gone."""
+        """Remove a deleted topic."""
         for partition in list(self.partitions([name])):
             self.remove_partition(partition)
         self.topics.pop(name, None)
@@ -151,7 +151,7 @@ class ControllerContext:
             self.names.pop(topic_id, None)
 
     def remove_partition(self, partition: TopicPartition) -> None:
-        """Forget a partition of a topic that is gone, for who removes them piece by piece; the topic is to be removed last."""
+        """Remove one partition of a deleted topic, for removal in slices; the topic is removed last."""
         for node in self.assignment(partition).replicas:
             self._held[node].pop(partition, None)
         self.leaders.pop(partition, None)
@@ -160,42 +160,42 @@ class ControllerContext:
             failed.discard(partition)
 
     def remove_broker(self, node_id: int) -> None:
-        """Forget a broker whose registration is gone."""
+        """Remove a broker whose registration has ended."""
         self.brokers.pop(node_id, None)
         self.shutting_down.discard(node_id)
         self.failed.pop(node_id, None)
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """The replicas of a partition; none if there is no such partition."""
+        """Return the replicas of a partition; none if the partition does not exist."""
         return self.topics.get(partition[0], {}).get(partition[1], _NO_REPLICAS)
 
     def partitions(self, topics: Iterable[str] | None = None) -> Iterator[TopicPartition]:
-        """All partitions, or those of some topics."""
+        """Yield all partitions, or the partitions of some topics."""
         for name in list(self.topics) if topics is None else topics:
             yield from ((name, index) for index in self.topics.get(name, ()))
 
     def held_by(self, node_ids: Iterable[int]) -> list[TopicPartition]:
-        """The partitions of which one of these brokers holds a replica, each once."""
+        """Return the partitions with a replica on one of these brokers, each once."""
         return list(dict.fromkeys(chain.from_iterable(self._held.get(node_id, ()) for node_id in node_ids)))
 
     def live(self) -> set[int]:
-        """The brokers that may lead: registered, and not about to stop."""
+        """Return the brokers that may lead: registered, and not in a controlled shutdown."""
         return self.brokers.keys() - self.shutting_down
 
     def is_online(self, node_id: int, partition: TopicPartition, *, is_stopping_counted: bool = False) -> bool:
-        """Whether a broker is there to hold its replica of this partition, and its disk lets it."""
+        """Return whether a broker can serve its replica of this partition: it is live, and its log directory has not failed."""
         if node_id not in self.brokers or (node_id in self.shutting_down and not is_stopping_counted):
             return False
         failed = self.failed.get(node_id)
         return not failed or partition not in failed
 
     def online(self, partition: TopicPartition, *, is_stopping_counted: bool = False) -> tuple[int, ...]:
-        """The replicas of a partition that are online, the preferred leader first."""
+        """Return the replicas of a partition that are online, the preferred leader first."""
         replicas = self.assignment(partition).replicas
         return tuple(node for node in replicas if self.is_online(node, partition, is_stopping_counted=is_stopping_counted))
 
     def needs_leader(self, partition: TopicPartition) -> bool:
-        """Whether nobody leads this partition: it is new, or its leader is gone. One that is about to stop still leads."""
+        """Return whether a partition has no leader: it is new, or its leader is gone. A leader that shuts down still counts."""
         state = self.leaders.get(partition)
         if state is None or state.leader == NO_LEADER or state.leader in self.begun_anew:
             return True

@@ -1,6 +1,6 @@
-"""Topics that are to be deleted: when a broker is asked to delete its replicas, and when all have done so. Knows the context only.
+"""Topics that are being deleted: when brokers are told to delete replicas, and when all have. It depends on the context only.
 
-A deletion that can't go on, because a broker is gone or refused, or a reassignment is under way, waits until it is resumed.
+A deletion waits while a broker is offline, has failed to delete a replica, or a reassignment is in progress, until it is resumed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.cluster.controller.context import AT_ONCE, ControllerContext, TopicPa
 
 @dataclass(slots=True)
 class Deletion:
-    """One topic's: the (partition, broker) that were asked and have not answered, and those that are deleted."""
+    """The deletion of one topic: (partition, broker) of the replicas in unanswered requests, and of the deleted replicas."""
 
     asked: set[tuple[int, int]] = field(default_factory=set)
     deleted: set[tuple[int, int]] = field(default_factory=set)
@@ -21,7 +21,7 @@ class Deletion:
 
 
 class TopicDeletions:
-    """All that were asked for and are not over. While a topic is one of them, nobody leads its partitions."""
+    """All requested deletions that are not complete. The partitions of their topics have no leader."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -33,37 +33,37 @@ class TopicDeletions:
 
     @property
     def forgotten(self) -> frozenset[str]:
-        """Those of which brokers hear that they are to be deleted: all but what is on the move, which a leader has to know."""
+        """Return the topics that brokers drop: all except those being reassigned, whose partitions a leader must keep."""
         return self.topics.difference(name for name, _ in self._context.reassigning)
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._deletions
 
     def queue(self, topics: Iterable[str]) -> None:
-        """These topics are to be deleted."""
+        """Start the deletion of these topics."""
         for name in topics:
             self._deletions.setdefault(name, Deletion())
 
     def resume(self, topics: Iterable[str]) -> None:
-        """Try again: a broker is back."""
+        """Continue halted deletions of these topics: a broker is back."""
         for name in topics:
             if name in self._deletions:
                 self._deletions[name].is_halted = False
 
     def forget(self, topic: str) -> None:
-        """The topic is gone, or is not to be deleted after all."""
+        """Remove a deletion: the topic is gone, or stays after all."""
         self._deletions.pop(topic, None)
 
     def is_over(self, topic: str) -> bool:
-        """Whether no replica of a topic is left."""
+        """Return whether no replica of a topic is left."""
         deletion = self._deletions[topic]
         return not deletion.asked and not self._left(topic, deletion)
 
     def begin(self, topic: str) -> Generator[None, None, dict[TopicPartition, list[int]]]:
-        """The replicas of a topic that are to be deleted now, unless something holds it up, with pauses. They count as asked.
+        """Return, with pauses, the replicas of a topic to delete now, none if its deletion waits. They count as asked.
 
-        A topic with a replica that is offline is halted: the others are deleted all the same. Nothing of one that is on the move is
-        deleted: replicas that are told to come would be made again.
+        A topic with an offline replica is halted, but its other replicas are deleted. Nothing is deleted while partitions are
+        reassigned, because replicas that are being added would be created again.
         """
         beginning: dict[TopicPartition, list[int]] = {}
         deletion = self._deletions[topic]
@@ -84,7 +84,7 @@ class TopicDeletions:
         return bool(reassigning) and any((topic, index) in reassigning for index in self._context.topics.get(topic, ()))
 
     def deleted(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """A broker has deleted its replicas of these."""
+        """Mark a broker's replicas of these partitions as deleted."""
         for name, index in partitions:
             deletion = self._deletions.get(name)
             if deletion is not None:
@@ -92,7 +92,7 @@ class TopicDeletions:
                 deletion.deleted.add((index, node_id))
 
     def failed(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """A broker could not delete its replicas of these, or is gone: their topics wait."""
+        """Halt the topics of these partitions: a broker could not delete its replicas, or is gone."""
         for name, index in partitions:
             deletion = self._deletions.get(name)
             if deletion is not None:

@@ -1,6 +1,6 @@
-"""Who is to lead a partition: one function for each reason to ask. Reads the context, changes nothing.
+"""Elections of leaders: one function for each reason. They read the context and change nothing.
 
-Each returns the state that is to be written, or None where nobody can be elected or nothing would change.
+Each returns the state to write, or None if no replica can be elected or nothing would change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ottla.cluster.image import NO_LEADER
 
 
 def first_leader(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Of a new partition: its first replica that is online; all that are online are in sync."""
+    """Return the first state of a new partition: its first online replica leads, and all online replicas are in sync."""
     online = context.online(partition)
     return LeaderAndIsr(online[0], 0, online, controller_epoch=context.epoch) if online else None
 
@@ -20,9 +20,9 @@ def first_leader(context: ControllerContext, partition: TopicPartition) -> Leade
 def offline_leader(
     context: ControllerContext, partition: TopicPartition, *, is_unclean: bool, tells_recovery: bool
 ) -> LeaderAndIsr | None:
-    """Of a partition without a leader: the first replica in sync that is online; `is_unclean` lets any other one lead after those.
+    """Return the state with the first online in-sync replica as leader; with `is_unclean`, any other online replica if none is.
 
-    An unclean leader may lack records: where `tells_recovery` (from 3.2 on, KIP-704), it recovers first.
+    An unclean leader may lack records: with `tells_recovery` (from 3.2 on, KIP-704) it recovers first.
     """
     state = context.leaders[partition]
     online = context.online(partition)
@@ -37,7 +37,7 @@ def offline_leader(
 
 
 def preferred_leader(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """The first of the replicas, if it is online and in sync."""
+    """Return the state with the first replica as leader, if it is online and in sync."""
     state, replicas = context.leaders[partition], context.assignment(partition).replicas
     if not replicas or replicas[0] not in state.isr or not context.is_online(replicas[0], partition):
         return None
@@ -45,17 +45,17 @@ def preferred_leader(context: ControllerContext, partition: TopicPartition) -> L
 
 
 def leader_instead(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Another leader than one that is about to stop, which leaves the in-sync replicas; None if there is no other."""
+    """Return the state with another leader than one that shuts down and leaves the in-sync replicas; None if there is no other."""
     state = context.leaders[partition]
     leader = next((node for node in context.online(partition) if node in state.isr), None)
     return None if leader is None else state.led(leader, _others(state.isr, context.shutting_down))
 
 
 def without_offline(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """The state once replicas that are offline have left the in-sync ones. A leader that is offline leaves nobody in its place.
+    """Return the state without offline replicas in the in-sync set. A leader that is offline is replaced by none.
 
-    Where all of them are offline, they stay: each has all that was acknowledged, so that any of them may lead when it is back.
-    Apache Kafka keeps one of them. A broker that comes back without its data directory is let in by neither.
+    If all in-sync replicas are offline, they all stay: each has every acknowledged record, so any may lead when it is back. Apache
+    Kafka keeps one of them. A broker that returns without its data directory is refused by both.
     """
     state = context.leaders[partition]
     there = context.online(partition, is_stopping_counted=True)
@@ -65,14 +65,14 @@ def without_offline(context: ControllerContext, partition: TopicPartition) -> Le
 
 
 def without_follower(context: ControllerContext, partition: TopicPartition, node_id: int) -> LeaderAndIsr | None:
-    """The state once a follower that is about to stop has left the in-sync replicas."""
+    """Return the state without a follower that shuts down in the in-sync set; None if it is not in it, or the only one."""
     state = context.leaders[partition]
     isr = _others(state.isr, {node_id})
     return None if isr == state.isr or not isr else state.led(state.leader, isr)
 
 
 def _lasting(context: ControllerContext, isr: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the in-sync replicas without brokers that registered anew unseen, which may have lost records; all if none is left."""
+    """Return the in-sync replicas without brokers that registered again unnoticed: they may lack records. Return all if all did."""
     return _others(isr, context.begun_anew) or isr
 
 

@@ -1,6 +1,6 @@
-"""What the registry's entries of brokers, topics, states and notifications say, in every version of their JSON that Kafka wrote.
+"""Readers and writers of the registry's entries of brokers, topics, states and notifications, in every JSON version of Kafka.
 
-Knows the layout, decides nothing. Whatever can't be understood raises `ValueError`.
+They follow the layout and decide nothing. All readers raise `ValueError` for a value that cannot be parsed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NO_PORT = -1
 
 
 class TopicEntry(NamedTuple):
-    """What the entry of a topic says, and the version of the entry. Before 2.8 a topic has no id."""
+    """The parsed entry of a topic, and its version. Before 2.8 a topic has no id."""
 
     topic_id: bytes | None
     assignments: dict[int, ReplicaAssignment]
@@ -46,7 +46,7 @@ class TopicEntry(NamedTuple):
 
 
 def broker(node_id: int, entry: Entry) -> LiveBroker:
-    """A broker's registration, of versions 0 to 5."""
+    """Parse a broker's registration, of versions 0 to 5."""
     return _understood(lambda: _broker(node_id, entry))
 
 
@@ -78,14 +78,14 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
 
 
 def topic(entry: Entry) -> TopicEntry:
-    """A topic's entry, of versions 1 to 3."""
+    """Parse a topic's entry, of versions 1 to 3."""
     return _understood(lambda: _topic(entry))
 
 
 def _topic(entry: Entry) -> TopicEntry:
     stored = layout.read(entry.value)
     adding, removing = stored.get("adding_replicas") or {}, stored.get("removing_replicas") or {}
-    known: dict[tuple[int, ...], ReplicaAssignment] = {}  # ten thousand partitions have few kinds of them
+    known: dict[tuple[int, ...], ReplicaAssignment] = {}  # ten thousand partitions have few distinct lists of replicas
     assignments = {}
     for text, nodes in stored["partitions"].items():
         index = layout.whole(int(text))
@@ -100,7 +100,7 @@ def _topic(entry: Entry) -> TopicEntry:
 
 
 def topic_value(topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> bytes:
-    """The inverse of `topic`, in version 3."""
+    """Encode a topic's entry in version 3, for `topic`."""
     value: dict[str, Any] = {
         "removing_replicas": {str(index): list(one.removing) for index, one in assignments.items() if one.removing},
         "partitions": {str(index): list(one.replicas) for index, one in assignments.items()},
@@ -113,7 +113,7 @@ def topic_value(topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignm
 
 
 def state(entry: Entry) -> LeaderAndIsr:
-    """Who leads a partition."""
+    """Parse the state of a partition."""
     return _understood(lambda: _state(entry))
 
 
@@ -130,7 +130,7 @@ def _state(entry: Entry) -> LeaderAndIsr:
 
 
 def state_value(written: LeaderAndIsr) -> bytes:
-    """The inverse of `state`: a leader that has recovered is not told as such, as before 3.2."""
+    """Encode a state for `state`: RECOVERED is left out, as before 3.2."""
     value: dict[str, Any] = {
         "controller_epoch": written.controller_epoch,
         "leader": written.leader,
@@ -151,18 +151,18 @@ def changed_isrs(value: bytes) -> list[TopicPartition]:
 
 
 def changed_isrs_value(partitions: Iterable[TopicPartition]) -> bytes:
-    """Encode partitions for `changed_isrs`."""
+    """Encode a notification for `changed_isrs`."""
     value = {"version": 1, "partitions": [{"topic": name, "partition": index} for name, index in partitions]}
     return dumps(value, separators=layout.SEPARATORS).encode()
 
 
 def broker_epochs(value: bytes) -> dict[int, int]:
-    """Return the broker epochs that the last controller has handled, by node id. Raises `ValueError`."""
+    """Return the epochs of brokers whose last registration a controller has processed."""
     return _understood(lambda: {int(node_id): int(epoch) for node_id, epoch in layout.read(value)["brokers"].items()})
 
 
 def broker_epochs_value(brokers: Iterable[LiveBroker]) -> bytes:
-    """Encode the epochs of brokers for `broker_epochs`."""
+    """Encode epochs for `broker_epochs`."""
     epochs = {str(one.node_id): one.epoch for one in sorted(brokers)}
     return dumps({"version": 1, "brokers": epochs}, separators=layout.SEPARATORS).encode()
 
@@ -173,7 +173,7 @@ def failed_broker(value: bytes) -> int:
 
 
 def failed_broker_value(node_id: int) -> bytes:
-    """The inverse of `failed_broker`: event 1 is the failure of a log directory, the only one that there is."""
+    """Encode a notification for `failed_broker`: event 1, the failure of a log directory, is the only event."""
     return dumps({"version": 1, "broker": node_id, "event": 1}, separators=layout.SEPARATORS).encode()
 
 

@@ -1,8 +1,8 @@
-"""Partitions that move to other replicas (KIP-455): what may be asked for, when a move is over, and who leads then.
+"""Reassignments of partitions to other replicas (KIP-455): valid requests, completion, and the leader afterwards.
 
-A move has two parts. First the replicas are those of before and those wanted, until all that are wanted are in sync. Then one of
-them leads, the others are let go, and the entry of the topic says so: last, because it alone remembers where the move came from.
-Reads the context, changes nothing.
+A reassignment has two parts. First the replicas are the former and the wanted ones, until all wanted ones are in sync. Then one of
+them leads, the others are removed, and last the entry of the topic is written, because only it contains the former replicas. The
+module reads the context and changes nothing.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ottla.wire.errors import (
 )
 
 REASSIGNMENTS = "/admin/reassign_partitions"
-"""Where tools of before 2.6 write what they want moved."""
+"""The entry in which tools from before 2.6 request reassignments."""
 PREFERRED_ELECTIONS = "/admin/preferred_replica_election"
-"""Where tools of before 2.2 write of which partitions the first replicas are to lead."""
+"""The entry in which tools from before 2.2 request elections of preferred leaders."""
 
 Fault = tuple[int, str]
 """An error code, and a sentence for a person."""
 
 
 def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
-    """On the way to these replicas. A move under way is given up, as if it had never begun."""
+    """Return the assignment for a move to these replicas. It replaces a reassignment in progress and starts from its origin."""
     origin = assignment.origin
     both = tuple(dict.fromkeys((*target, *origin)))
     adding = tuple(node for node in both if node not in origin)
@@ -40,7 +40,7 @@ def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaA
 def wanted(
     context: ControllerContext, partition: TopicPartition, target: Sequence[int] | None, *, may_resize: bool = True
 ) -> ReplicaAssignment | Fault:
-    """The replicas on the way to those wanted; None: those of before. `may_resize`: there may be more or fewer."""
+    """Return the assignment for a move to `target`; None cancels a move. Without `may_resize` the number of replicas must stay."""
     present = context.assignment(partition)
     if not present.replicas:
         return UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist: ask for the cluster's topics again."
@@ -60,7 +60,7 @@ def wanted(
 
 
 def _fault(context: ControllerContext, present: ReplicaAssignment, target: Sequence[int]) -> str:
-    """What is wrong with these replicas; empty if nothing is."""
+    """Return why these replicas are invalid, as a sentence; empty if they are valid."""
     if not target:
         return "Empty replica list specified in partition reassignment: name at least one broker."
     if len(set(target)) < len(target):
@@ -75,18 +75,21 @@ def _fault(context: ControllerContext, present: ReplicaAssignment, target: Seque
 
 
 def is_complete(context: ControllerContext, partition: TopicPartition) -> bool:
-    """Whether all replicas that a partition moves to are in sync."""
+    """Return whether all target replicas of a partition are in sync."""
     state = context.leaders.get(partition)
     return state is not None and set(context.assignment(partition).target) <= set(state.isr)
 
 
 def told_anew(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """The state in a new epoch, so that brokers take in other replicas; those given up count no more. None if nobody can lead."""
+    """Return the state in a new epoch, which informs brokers of a changed assignment; None if no replica can lead.
+
+    Replicas that the assignment no longer has leave the in-sync set.
+    """
     return _led_within(context, partition, context.assignment(partition).replicas)
 
 
 def settled(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """The state in which only the replicas that are left count. One of them leads: who leads already, or the first that can.
+    """Return the state with only the target replicas in sync. The present leader stays if it is one, else the first able one leads.
 
     None while none of them is both online and in sync.
     """
@@ -113,13 +116,13 @@ def moves_wanted(value: bytes) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def value_of(moves: Mapping[TopicPartition, Sequence[int]]) -> bytes:
-    """The inverse of `moves_wanted`: what is left of it."""
+    """Encode the remaining reassignments for `moves_wanted`."""
     partitions = [{"topic": name, "partition": index, "replicas": list(nodes)} for (name, index), nodes in moves.items()]
     return layout.json_bytes({"version": 1, "partitions": partitions})
 
 
 def elections_wanted(value: bytes) -> list[TopicPartition]:
-    """What a tool has written to `PREFERRED_ELECTIONS`. Raises `ValueError`."""
+    """Parse the value of `PREFERRED_ELECTIONS` that a tool has written. Raises `ValueError`."""
     return list(_partitions(value))
 
 
@@ -133,10 +136,7 @@ def _partitions(value: bytes) -> dict[TopicPartition, Any]:
 def imbalanced(
     context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int
 ) -> Generator[None, None, list[TopicPartition]]:
-    """The partitions that another replica leads than the first, of brokers that miss more than `percentage` of what is theirs.
-
-    They are looked at with pauses.
-    """
+    """Return, with pauses, partitions not led by their first replica, of brokers that miss more than `percentage` of their own."""
     mine: Counter[int] = Counter()
     missed: dict[int, list[TopicPartition]] = {}
     for number, partition in enumerate(partitions, 1):

@@ -1,6 +1,6 @@
-"""What the controller has to tell brokers: gathered while it decides, then taken as requests for each of them.
+"""The controller's requests to brokers: collected during its decisions, then taken for each broker.
 
-Knows the context and the messages; sends nothing.
+The module builds messages from the context, and sends nothing.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ottla.wire.schema import Message
 
 NO_TOPIC_ID = bytes(16)
 RECOVERY_FROM, TOPIC_STATES_FROM = 6, 2
-"""The versions of LeaderAndIsr that tell a leader's recovery, and that group partitions by topic."""
+"""The first versions of LeaderAndIsr with a leader's recovery state, and with partitions grouped by topic."""
 METADATA_BY_TOPIC_FROM, SEVERAL_ENDPOINTS_FROM = 5, 1
 EPOCHS_FROM, STOPPED_BY_TOPIC_FROM = 3, 1
-"""The versions of StopReplica that tell for each partition whether it is deleted, and that group partitions by topic."""
+"""The first versions of StopReplica with a deletion flag for each partition, and with partitions grouped by topic."""
 
 S = TypeVar("S")
 Made = Generator[None, None, S]
-"""Something that is made with pauses: after each, others can have their turn."""
+"""A value that is built with pauses, in which other work runs."""
 
 _Led = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 _Told = UpdateMetadataRequest.UpdateMetadataPartitionState
@@ -41,7 +41,7 @@ _Stopped = StopReplicaRequest.StopReplicaPartitionState
 
 
 class ControlVersions(NamedTuple):
-    """In which versions the controller speaks, and how its cluster calls the listener between brokers."""
+    """The versions of the controller's requests, and the name of the listener between brokers."""
 
     leader_and_isr: int
     update_metadata: int
@@ -50,7 +50,7 @@ class ControlVersions(NamedTuple):
 
 
 class ControlRequest(NamedTuple):
-    """A request for one broker, that names so many partitions. `deleted` are the replicas that it is to delete (StopReplica)."""
+    """A request for one broker, about so many partitions. `deleted` are the replicas that it deletes (StopReplica)."""
 
     node_id: int
     message: Message
@@ -60,7 +60,7 @@ class ControlRequest(NamedTuple):
 
 
 class ControlRequests:
-    """Who is to hear what. Everything is told as the context says when the requests are taken."""
+    """The collected requests by broker. Their content is the context at the time when they are taken."""
 
     def __init__(self, context: ControllerContext, node_id: int, versions: ControlVersions) -> None:
         self._context = context
@@ -73,7 +73,7 @@ class ControlRequests:
         self._deleted_topics: frozenset[str] = frozenset()
 
     def lead(self, nodes: Iterable[int], partition: TopicPartition, *, is_new: bool = False, is_known: bool = False) -> None:
-        """Have brokers hear who leads and follows a partition (LeaderAndIsr), and all of its state, unless that `is_known`."""
+        """Send brokers the leader and followers of a partition (LeaderAndIsr), and all brokers its metadata, unless `is_known`."""
         for node in nodes:
             roles = self._roles.setdefault(node, {})
             roles[partition] = is_new or roles.get(partition, False)
@@ -81,24 +81,24 @@ class ControlRequests:
             self.tell_all((partition,))
 
     def stop(self, nodes: Iterable[int], partition: TopicPartition, *, is_deleted: bool) -> None:
-        """Have brokers stop their replicas of a partition, and delete them if `is_deleted` (StopReplica)."""
+        """Stop the brokers' replicas of a partition, and delete them if `is_deleted` (StopReplica)."""
         for node in nodes:
             stopped = self._stopped.setdefault(node, {})
             stopped[partition] = is_deleted or stopped.get(partition, False)
 
     def tell(self, nodes: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
-        """Have these brokers hear the live brokers, and the state of these partitions (UpdateMetadata)."""
+        """Send these brokers the live brokers, and the state of these partitions (UpdateMetadata)."""
         self._hearing.update(nodes)
         self._told.update(dict.fromkeys(partitions))
 
     def tell_all(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """The same for all brokers."""
+        """Send all brokers the live brokers, and the state of these partitions (UpdateMetadata)."""
         self.tell(self._context.brokers, partitions)
 
     def take(self, deleting: frozenset[str]) -> Iterator[ControlRequest | None]:
-        """The requests, in the order in which each broker has to hear them; `deleting` are the topics that are to be deleted.
+        """Yield the requests, in the order in which each broker must get them; `deleting` are the topics that are being deleted.
 
-        Nothing is left afterwards. Brokers that are not registered hear nothing. After None others can have their turn.
+        Nothing is left afterwards. Brokers that are not registered get no requests. None is a pause in which other work may run.
         """
         roles, stopped = self._roles, self._stopped
         hearing, told = self._hearing & self._context.brokers.keys(), self._told
@@ -123,7 +123,7 @@ class ControlRequests:
                 yield ControlRequest(broker.node_id, message, self._versions.leader_and_isr, len(states))
 
     def _there(self, told: Mapping[int, S]) -> Iterator[tuple[LiveBroker, S]]:
-        """What is told to brokers that are registered."""
+        """Return the registered brokers with their values."""
         return ((broker, what) for node, what in told.items() if (broker := self._context.brokers.get(node)) is not None)
 
     def _role(self, partition: TopicPartition, is_new: bool) -> _Led:

@@ -1,1 +1,1 @@
-"""What replicas of a partition decide: the leader about its in-sync set and high watermark, the follower about what it may show."""
+"""Decisions of a partition's replicas: the leader's about in-sync replicas and high watermark, the follower's about readers."""

@@ -1,18 +1,18 @@
-"""What the controller has decided of a partition, as LeaderAndIsr tells it, and what a leader wants changed. Knows no messages."""
+"""The controller's decision about a partition, as in LeaderAndIsr, and the change that a leader requests."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 RECOVERED = 0
-"""The leader was elected cleanly, or has said since then that it leads (KIP-704)."""
+"""The leader was elected cleanly, or has reported its recovery since then (KIP-704)."""
 
 
 class Assigned(NamedTuple):
-    """Who leads a partition, and who replicates it.
+    """The leader and replicas of a partition.
 
-    `partition_epoch` is the version of the partition's state in the registry, `controller_epoch` that of the controller who
-    decided it. `adding_replicas` and `removing_replicas` are those of a reassignment under way (KIP-455).
+    `partition_epoch` is the version of the partition's state in the registry, `controller_epoch` the epoch of the controller that
+    decided it. `adding_replicas` and `removing_replicas` are those of a reassignment in progress (KIP-455).
     """
 
     leader: int
@@ -28,9 +28,9 @@ class Assigned(NamedTuple):
 
 
 class IsrChange(NamedTuple):
-    """What a leader asks for: `isr` in place of the one that `leader_epoch` and `partition_epoch` have.
+    """A leader's request: `isr` is to replace the set of `leader_epoch` and `partition_epoch`.
 
-    `broker_epochs` are those with which the members fetched last, in the order of `isr`; -1 where unknown (KIP-903).
+    `broker_epochs` are those of the members' last fetches, in the order of `isr`; -1 if unknown (KIP-903).
     """
 
     isr: tuple[int, ...]

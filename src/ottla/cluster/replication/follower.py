@@ -1,4 +1,4 @@
-"""A follower of a partition: whom it follows, and what it may show of what it has. Knows offsets and ids."""
+"""A follower of a partition: its leader, and the limit of what clients may read. It uses offsets and ids only."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ottla.cluster.replication.assigned import Assigned
 
 
 class FollowerState:
-    """One leader epoch after another of a partition that this broker follows.
+    """The state of a partition that this broker follows, over successive leader epochs.
 
-    `topic_id` is what the controller told last with them: none before 2.8, also of a topic that has one. The leader was told the
-    same, and may know no other.
+    `topic_id` is from the controller's last request: zeros before 2.8, also for a topic that has an id. The leader got the same
+    id, and may have no other.
     """
 
     __slots__ = ("adding_replicas", "leader", "leader_epoch", "partition_epoch", "removing_replicas", "replicas", "topic_id")
@@ -18,7 +18,7 @@ class FollowerState:
         self.follow(assigned, topic_id)
 
     def follow(self, assigned: Assigned, topic_id: bytes) -> None:
-        """Take in what the controller decided."""
+        """Set the state from the controller's decision."""
         self.topic_id = topic_id
         self.leader = assigned.leader
         self.leader_epoch = assigned.leader_epoch
@@ -29,8 +29,8 @@ class FollowerState:
 
     @staticmethod
     def high_watermark(told: int, known: int, log_start_offset: int, log_end_offset: int) -> int:
-        """Where readers of this replica stop, when the leader's high watermark is `told`.
+        """Return the high watermark of this replica, from the leader's high watermark `told` and the present one.
 
-        It never falls but with the log's end, which a leader's must reach first.
+        It falls only with the log's end. It rises to the leader's only when the log has reached it.
         """
         return min(max(told, known, log_start_offset), log_end_offset)

@@ -1,19 +1,19 @@
-"""What a leader knows of one follower, from its fetches alone. Knows offsets and times."""
+"""A leader's state of one follower, from its fetches alone. It uses offsets and times only."""
 
 from __future__ import annotations
 
 UNKNOWN = -1
 NEVER = -(1 << 62)
 REFUSED_MS = 2_000
-"""So long a follower is not named again that the controller would not have in sync: its next fetch comes at once."""
+"""How long after a refusal by the controller a follower is not proposed again, in milliseconds: its next fetch comes at once."""
 
 
 class Follower:
-    """How far a follower is.
+    """The progress of a follower.
 
-    `log_end_offset` is where it fetched last: it has everything below. `caught_up_ms` is the latest time (monotonic) at which it
-    had all that the leader had, `broker_epoch` the one that its fetches tell (KIP-903), or -1. `refused_ms` is when the
-    controller refused to have this life of the broker in sync.
+    `log_end_offset` is the offset of its last fetch: it has all records below. `caught_up_ms` is the latest monotonic time at which
+    it had all records of the leader. `broker_epoch` is that of its fetches (KIP-903), or -1. `refused_ms` is when the controller
+    refused the broker with this epoch as in-sync replica.
     """
 
     __slots__ = ("broker_epoch", "caught_up_ms", "fetch_end_offset", "fetch_ms", "log_end_offset", "log_start_offset", "refused_ms")
@@ -28,10 +28,10 @@ class Follower:
         self.refused_ms = NEVER
 
     def fetched(self, offset: int, log_start_offset: int, end_offset: int, now_ms: int, broker_epoch: int) -> None:
-        """Note a fetch from `offset` while the leader's log ended at `end_offset`.
+        """Record a fetch from `offset` while the leader's log ended at `end_offset`.
 
-        One that asks for what the leader had at the fetch before was caught up then: with many small appends a follower is
-        always a little behind, and still in sync.
+        A fetch from the end that the log had at the fetch before shows that the follower was caught up then. With many small
+        appends a follower is always a little behind, and still in sync.
         """
         if offset >= end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -46,19 +46,19 @@ class Follower:
             self.refused_ms = NEVER
 
     def begin_epoch(self, end_offset: int, now_ms: int, *, is_in_sync: bool) -> None:
-        """Begin a leader epoch: its end is unknown until it fetches, and one in sync counts as caught up until now."""
+        """Begin a leader epoch: its end is unknown until it fetches, and a follower in sync counts as caught up until now."""
         self.fetch_end_offset = end_offset
         self.fetch_ms = self.caught_up_ms = now_ms if is_in_sync else NEVER
 
     @property
     def was_refused(self) -> bool:
-        """Whether the controller has refused to have it in sync since its broker began."""
+        """Return whether the controller has refused it as in-sync replica since its broker registered."""
         return self.refused_ms != NEVER
 
     def may_be_named(self, now_ms: int) -> bool:
-        """Whether the controller may be asked (again) to have it in sync."""
+        """Return whether the leader may propose it (again) as in-sync replica."""
         return now_ms - self.refused_ms >= REFUSED_MS
 
     def is_caught_up(self, end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        """Whether it has everything, or had it within the last `lag_time_max_ms`."""
+        """Return whether it has all records, or had them within the last `lag_time_max_ms`."""
         return self.log_end_offset == end_offset or now_ms - self.caught_up_ms <= lag_time_max_ms

@@ -1,6 +1,6 @@
-"""The leader of a partition: who is in sync, how far readers may see, and when the in-sync set should change (KIP-497).
+"""The leader of a partition: in-sync replicas, high watermark, and requests to change the in-sync set (KIP-497).
 
-Knows offsets, times and node ids; knows no log, no request and no registry.
+It uses offsets, times and broker ids; logs, requests and the registry are unknown here.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ Told = Callable[[int], None]
 
 
 class LeaderTerms:
-    """What all leaders on a broker go by: brokers that are alive, and `lag_time_max_ms` (replica.lag.time.max.ms)."""
+    """What all leaders on a broker share: the live brokers, and `lag_time_max_ms` (replica.lag.time.max.ms)."""
 
     __slots__ = ("broker_epoch", "lag_time_max_ms", "live_brokers")
 
     def __init__(self, live_brokers: Container[int], lag_time_max_ms: int, broker_epoch: int = UNKNOWN) -> None:
-        """`broker_epoch` is this broker's own, for KIP-903."""
+        """Create the terms; `broker_epoch` is this broker's own, for KIP-903."""
         self.live_brokers = live_brokers
         self.lag_time_max_ms = lag_time_max_ms
         self.broker_epoch = broker_epoch
 
 
 class LeaderState:
-    """One leader epoch after another of a partition that this broker leads.
+    """The state of a partition that this broker leads, over successive leader epochs.
 
-    `isr` is the in-sync set as the controller has it. `pending` is the change that was asked for and not answered yet: until
-    then `maximal_isr` holds everybody who may be in sync by whatever comes of it, and the high watermark waits for all of them.
-    `start_offset` is where this leader epoch begins, `end_offset` where the log ended when anybody asked last.
+    `isr` is the in-sync set of the controller. `pending` is the requested change that has no answer yet. Until then
+    `maximal_isr` has all replicas that may be in sync with any answer, and the high watermark waits for all of them.
+    `start_offset` is where this leader epoch begins, `end_offset` the end of the log when the state last used it.
     """
 
     __slots__ = (
@@ -52,7 +52,7 @@ class LeaderState:
     )
 
     def __init__(self, node_id: int, terms: LeaderTerms, assigned: Assigned, end_offset: int, now_ms: int) -> None:
-        """`end_offset` is where the log ends as it takes over."""
+        """Create the state; `end_offset` is the end of the log when this broker becomes leader."""
         self.node_id = node_id
         self._terms = terms
         self.followers: dict[int, Follower] = {}
@@ -62,9 +62,9 @@ class LeaderState:
         self.lead(assigned, end_offset, now_ms)
 
     def lead(self, assigned: Assigned, end_offset: int, now_ms: int) -> None:
-        """Take in what the controller decided: the first time, for a new leader epoch, or for other replicas in the same one."""
+        """Set the controller's decision: at first, for a new leader epoch, or for other replicas in the same epoch."""
         is_new = assigned.leader_epoch > self.leader_epoch
-        # Others may have led between two epochs of this leader, and followers truncated what they had fetched before.
+        # Other brokers may have led between two epochs of this leader, and followers may have truncated what they had fetched.
         known = {} if is_new else self.followers
         self.followers = {one: known.get(one) or Follower() for one in assigned.replicas if one != self.node_id}
         if is_new:
@@ -86,20 +86,20 @@ class LeaderState:
         self.partition_epoch = partition_epoch
         self.pending: IsrChange | None = None
 
-    # What readers may see
+    # High watermark
 
     def min_isr(self, min_insync_replicas: int) -> int:
-        """How many must be in sync for acks=all: no setting demands more than there are."""
+        """Return how many replicas must be in sync for acks=all: never more than there are."""
         return min(min_insync_replicas, len(self.followers) + 1)
 
     def is_under_min_isr(self, min_insync_replicas: int) -> bool:
-        """Whether too few are in sync for acks=all to be taken, and for the high watermark to rise."""
+        """Return whether too few replicas are in sync to accept acks=all, and for the high watermark to rise."""
         return len(self.isr) < self.min_isr(min_insync_replicas)
 
     def high_watermark(self, end_offset: int, now_ms: int, min_insync_replicas: int) -> int:
-        """Up to where every record is on all that are in sync, and on those that are about to join them; -1 if that is unknown.
+        """Return the offset below which all records are on every in-sync replica, and on those about to join; -1 if unknown.
 
-        The caller lets it never fall. A follower that keeps up is waited for, or it could never catch up with a leader alone.
+        The caller never lets it fall. It waits for followers that keep up: otherwise they could never catch up with a lone leader.
         """
         if end_offset > self.end_offset:
             self._grown(end_offset, now_ms)
@@ -115,24 +115,24 @@ class LeaderState:
         return lowest
 
     def _grown(self, end_offset: int, now_ms: int) -> None:
-        """Whoever had everything until now was caught up until now, however long it has waited for more."""
+        """Note that followers at the former end were caught up until now, however long they waited for more records."""
         for follower in self.followers.values():
             if follower.log_end_offset == self.end_offset:
                 follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
         self.end_offset = end_offset
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """The lowest offset at which a live replica's log begins: below it all records are deleted (DeleteRecords)."""
+        """Return the lowest log start offset of the live replicas: records below it are deleted everywhere (DeleteRecords)."""
         starts = [one.log_start_offset for node_id, one in self.followers.items() if node_id in self._terms.live_brokers]
         return min([log_start_offset, *starts])
 
-    # Who is in sync
+    # In-sync replicas
 
     def expand(self, node_id: int, high_watermark: int, now_ms: int) -> IsrChange | None:
-        """The change to ask for if this follower may join: it has all that readers see, and all from before this leader epoch.
+        """Return the change to request if this follower may join; else None.
 
-        Otherwise it could lead one day without records that were committed before. One that was refused is asked for again
-        after a pause, or when its broker began anew.
+        It needs all records below the high watermark and this leader epoch: otherwise it could become leader without committed
+        records. A refused follower is proposed again after a pause, or when its broker has registered again.
         """
         if self.pending is not None or node_id in self.isr or node_id not in self._terms.live_brokers:
             return None
@@ -146,7 +146,7 @@ class LeaderState:
         return change
 
     def shrink(self, end_offset: int, now_ms: int) -> IsrChange | None:
-        """The change to ask for if followers have been behind for too long."""
+        """Return the change to request if followers have been behind for too long; else None."""
         if self.pending is not None:
             return None
         kept = tuple(node_id for node_id in self.isr if self._is_in_sync(node_id, end_offset, now_ms))
@@ -172,14 +172,14 @@ class LeaderState:
         return UNKNOWN if follower is None else follower.broker_epoch
 
     def changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> bool:
-        """The controller's answer to a change. False if it tells nothing new: others came between, and are known already."""
+        """Set the controller's answer to a change. Return False for an old answer: a later state is already set."""
         if self.pending is not change or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
         self._commit(isr, partition_epoch)
         return True
 
     def refused(self, change: IsrChange, now_ms: int) -> None:
-        """The controller has not made a change, and knows for certain that nobody has: the set is as it was."""
+        """Cancel a change that the controller refused, when it is certain that the set is unchanged."""
         if self.pending is not change:
             return
         for node_id in set(change.isr).difference(self.isr):
@@ -188,24 +188,24 @@ class LeaderState:
         self._commit(self.isr, self.partition_epoch)
 
     def is_repeated(self, change: IsrChange) -> bool:
-        """Whether all that this change would add were refused before."""
+        """Return whether all replicas that this change would add were refused before."""
         added = [self.followers.get(node_id) for node_id in set(change.isr).difference(self.isr)]
         return bool(added) and all(one is not None and one.was_refused for one in added)
 
-    # Who waits for replicas
+    # Callbacks that wait for replicas
 
     def when_high_watermark(self, offset: int, told: Told) -> None:
-        """Have `told(error_code)` called by whoever lets the high watermark reach `offset`, or ends this role."""
+        """Register `told(error_code)` for the time when the high watermark reaches `offset`, or this role ends."""
         self.waiting.append((offset, told))
 
     def released(self, high_watermark: int) -> list[Told]:
-        """Those who waited for no more than this high watermark."""
+        """Remove and return the callbacks that waited for at most this high watermark."""
         told = [told for offset, told in self.waiting if offset <= high_watermark]
         if told:
             self.waiting = [(offset, told) for offset, told in self.waiting if offset > high_watermark]
         return told
 
     def abandoned(self) -> list[Told]:
-        """All who wait: nothing will come of it."""
+        """Remove and return all callbacks, when the role ends."""
         waiting, self.waiting = self.waiting, []
         return [told for _, told in waiting]

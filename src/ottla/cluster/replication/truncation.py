@@ -1,4 +1,4 @@
-"""Where a follower's log has to be cut so that it agrees with its leader's (KIP-101, KIP-279). Knows epochs and offsets only."""
+"""The truncation of a follower's log to agree with its leader's (KIP-101, KIP-279). It uses epochs and offsets only."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ UNKNOWN = -1
 
 
 class EpochEnd(NamedTuple):
-    """A leader epoch and where it ends in a log; -1 where that is not known."""
+    """A leader epoch and its end offset in a log; -1 if unknown."""
 
     epoch: int
     end_offset: int
 
 
 class Cut(NamedTuple):
-    """Nothing from `offset` on is kept. Unless it `is_final`, the logs may differ below it, too: the leader is asked again."""
+    """The offset at which a log is truncated. Unless it `is_final`, logs may differ below it, and the leader is queried again."""
 
     offset: int
     is_final: bool
 
 
 def cut(leaders: EpochEnd, own: EpochEnd, log_end_offset: int, high_watermark: int) -> Cut:
-    """What is kept, when the leader has told the end of the largest epoch up to the follower's last one.
+    """Return the truncation, from the leader's end of the largest epoch up to the follower's last one.
 
-    `own` is the end of the largest epoch up to the leader's in the follower's log. A leader that knows no epochs at all leaves the
-    high watermark to go by; one that tells none (OffsetForLeaderEpoch 0) has the end of the follower's last.
+    `own` is the end of the largest epoch up to the leader's in the follower's log. If the leader has no epochs at all, the high
+    watermark is used. If its answer has no epoch (OffsetForLeaderEpoch 0), its end offset is that of the follower's last epoch.
     """
     if leaders.end_offset == UNKNOWN:
         return Cut(high_watermark, is_final=True)
