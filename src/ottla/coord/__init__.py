@@ -1,1 +1,1 @@
-"""Coordinators as pure machines, and the runtime they share. Knows wire messages, never logs, brokers, sockets or clocks."""
+"""Coordinators as pure machines, and their runtime. The package uses wire messages, never logs, brokers, sockets or clocks."""

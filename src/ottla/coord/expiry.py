@@ -1,6 +1,6 @@
-"""Which committed offsets, and with them groups, have expired (KIP-211). Reads only; returns tombstones.
+"""The expiry of committed offsets, and of groups with them (KIP-211). The module only reads state and returns tombstones.
 
-Groups may have a million offsets, so they are looked at in slices; each slice says where the next one begins.
+Groups may have a million offsets, so the search runs in slices; each slice returns where the next one begins.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ Since = Callable[[Committed], int]
 Tombstone = OffsetForgotten | GroupForgotten | ConsumerStored
 
 MOST_LOOKED_AT = 2_000
-"""Groups and offsets of one slice, which takes one to three milliseconds. A topic of a group is looked at as a whole."""
+"""Groups and offsets checked in one slice, which takes one to three milliseconds. A topic of a group is never split."""
 
 TOMBSTONE = 5
-"""What a tombstone, which is stored and applied, costs beside a look."""
+"""The cost of a tombstone, which is stored and applied, in checks of an offset."""
 
 MOST_FORGOTTEN = MOST_LOOKED_AT // TOMBSTONE
-"""Tombstones of one slice where nothing has to be looked at."""
+"""The most tombstones of one slice that checks nothing else."""
 
 PAUSE_MS = 2
-"""Between two slices, for others to have their turn."""
+"""The pause between two slices, in milliseconds, in which other work runs."""
 
 
 class ExpiryRules(NamedTuple):
-    """The time, and how long offsets are retained."""
+    """The present time, and how long offsets are retained."""
 
     wall_ms: int
     retention_ms: int
 
 
 class Looked(NamedTuple):
-    """What one slice found, and where the next one goes on; None after the last."""
+    """The result of one slice, and where the next one continues; None after the last."""
 
     records: list[Tombstone]
     following: ExpiryKey | None
 
 
 def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: ExpiryRules, key: ExpiryKey) -> Looked:
-    """The tombstones of what has expired, starting where `key` says. An empty group goes with the last of its offsets."""
+    """Return the tombstones of expired offsets, starting at `key`. An empty group is deleted with the last of its offsets."""
     names = key.groups or tuple(groups)
     records: list[Tombstone] = []
     looked_at = 0
@@ -72,7 +72,7 @@ def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: ExpiryRules, k
 
 
 class _Part:
-    """One group's part of a slice: its tombstones, and how many of its offsets were looked at."""
+    """One group's part of a slice: its tombstones, and how many of its offsets were checked."""
 
     def __init__(self, group: AnyGroup, offsets: Offsets, rules: ExpiryRules) -> None:
         self.records: list[Tombstone] = []
@@ -82,9 +82,9 @@ class _Part:
         self._rules = rules
 
     def look(self, skip: int, most: int) -> int | None:
-        """Look at the group's topics without the first `skip`. Return how many to skip next time; None if it is done.
+        """Check the group's topics after the first `skip`. Return how many to skip next time; None if the group is done.
 
-        Topics that lost all their offsets are gone by then, and need no skipping.
+        A topic that loses all its offsets is gone before the next slice, and is not counted as skipped.
         """
         topics = self._offsets.of(self._group.group_id)
         since = _retained_since(self._group)
@@ -121,7 +121,7 @@ class _Part:
 
 
 def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tuple[list[OffsetForgotten], TopicsKey | None]:
-    """The tombstones of offsets committed for deleted topics, starting where `key` says, and where to go on if there is more.
+    """Return tombstones of the offsets of deleted topics, starting at `key`, and where to continue; None if nothing is left.
 
     Offsets of new topics with the same names stay: they carry the new topics' ids.
     """
@@ -146,16 +146,16 @@ def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tupl
 
 
 def _is_deserted(group: AnyGroup) -> bool:
-    """Whether a group has no members and nobody is about to join."""
+    """Return whether a group has no members and has given out no member id for a join."""
     return group.state is State.EMPTY and not group.invited if isinstance(group, ClassicGroup) else not group.members
 
 
 def _retained_since(group: AnyGroup) -> Since | None:
-    """What retention is counted from; None if nothing expires.
+    """Return the time from which an offset's retention counts; None if nothing expires.
 
-    For an empty group, when it became empty. For topics that no member of a stable group reads, and for offsets committed without a
-    group, their commit. Nothing expires while a classic group rebalances. A consumer group (KIP-848) does not know when it became
-    empty, so commits count.
+    In an empty group it is when the group became empty. It is the commit for topics that no member of a stable group reads,
+    for offsets committed without a group, and for consumer groups (KIP-848), which do not record when they became empty.
+    Nothing expires while a classic group rebalances.
     """
     if isinstance(group, ConsumerGroup):
         return _commit_time

@@ -1,6 +1,6 @@
-"""The coordinator of groups as a machine: the groups and committed offsets of one partition of `__consumer_offsets`.
+"""The group coordinator as a machine: the groups and committed offsets of one partition of `__consumer_offsets`.
 
-Knows no logs: `ottla.coord.runtime` runs it.
+Logs are unknown here: `ottla.coord.runtime` runs the machine.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ from ottla.wire.errors import (
 )
 
 GROUP_ID_NOT_FOUND_FROM = 9
-"""Since this version an OffsetCommit for a group that is not there says so."""
+"""The first version of OffsetCommit that reports a missing group with GROUP_ID_NOT_FOUND."""
 
 
 class GroupMachine:
-    """See `ottla.coord.outcome` for what goes in and comes out. `new_id` gives an id that nobody else has.
+    """The machine of group coordinators. Inputs and outcomes are in `ottla.coord.outcome`. `new_id` returns unique ids.
 
-    `groups` are the classic ones, `consumers` those of the consumer protocol; a group id is in at most one of them. `assignors`
-    serve the latter, the first one if nobody names any; `of_group` tells what was set for one group alone. `memory` is what members
-    share with those of other machines, and how much room they have.
+    `groups` are classic groups, `consumers` groups of the consumer protocol; a group id is in at most one of them. `assignors`
+    serve consumer groups; the first is the default. `of_group` returns the settings of one group. `memory` limits the memory of
+    all members, and is shared with other machines.
     """
 
     def __init__(
@@ -110,9 +110,9 @@ class GroupMachine:
         self.offsets = offsets.Offsets()
         self._new_id = new_id
         self._deleting: set[str] = set()
-        """Groups that are being deleted in slices."""
+        """The groups that are being deleted in slices."""
         self.weight = 0
-        """What the members of its groups take in memory, in bytes, without the topics that those of consumer groups name."""
+        """The memory of the members of its groups in bytes, without the names of topics that consumer groups share."""
 
     def configure(self, settings: GroupSettings) -> None:
         """Use these settings from now on; no state of a group depends on them."""
@@ -120,7 +120,7 @@ class GroupMachine:
         self.consumers.configure(settings)
 
     def encode(self, record: GroupRecord) -> KeyAndValue | None:
-        """The record as `__consumer_offsets` stores it; None for a volatile event. Raises `Unencodable`."""
+        """Return the record as `__consumer_offsets` stores it; None for a volatile event. Raises `Unencodable`."""
         if type(record) is OffsetPending:
             record = record.offset
         if type(record) is OffsetCommitted and not self.settings.stores_topic_ids:
@@ -128,17 +128,17 @@ class GroupMachine:
         return encode_record(record) if type(record) in STORED else None  # type: ignore[arg-type]  # so it is a stored one
 
     def leaves_at_once(self, body: object) -> bool:
-        """A heartbeat of the classic protocol only says that nothing has changed."""
+        """Return whether the request is a classic heartbeat, whose reply depends on nothing that could be lost."""
         return type(body) is HeartbeatRequest
 
     def dissolve(self) -> Generator[None, object, None]:
-        """As of `Machine`."""
+        """Release all entries, as `Machine.dissolve`."""
         yield from self.offsets.dissolve()
         yield from dissolved(self.groups)
         yield from dissolved(self.consumers.groups)
 
     def is_independent(self, body: object) -> bool:
-        """Commits of an existing group are: their outcomes change nothing that another commit depends on."""
+        """Return whether this is a commit of an existing group: its outcome changes nothing on which another commit depends."""
         if type(body) is not OffsetCommitRequest:
             return False
         return body.group_id in self.groups or body.group_id in self.consumers.groups
@@ -159,7 +159,7 @@ class GroupMachine:
                 self._group(record.group_id)
             self.offsets.apply(record)
         elif is_of_consumers(record):
-            if type(record) in FOUNDING:  # a group that was there only because somebody committed offsets for it
+            if type(record) in FOUNDING:  # a group that existed only because offsets were committed for it
                 self._drop(record.group_id)
             self.weight += self.consumers.apply(record)
         elif isinstance(record, OffsetPending):
@@ -180,7 +180,7 @@ class GroupMachine:
             self.weight += group.weight
 
     def _note(self, event: TopicsSeen | DeletionBegun | DeletionOver) -> None:
-        """Apply an event that is of neither kind of group."""
+        """Apply an event of neither kind of group."""
         if isinstance(event, TopicsSeen):
             self.consumers.see(event)
         elif isinstance(event, DeletionBegun):
@@ -189,7 +189,7 @@ class GroupMachine:
             self._deleting.discard(event.group_id)
 
     def recall(self, now: Now) -> GroupOutcome:
-        """Set the timers of all groups, and go on with what they were doing."""
+        """Set the timers of all groups, and continue their rebalances."""
         deadline_ms = now.mono_ms + self.settings.offsets_retention_check_interval_ms
         outcomes: list[GroupOutcome] = [Outcome(timers=(Timer(ExpiryKey(), deadline_ms),))]
         for group in self.groups.values():
@@ -200,7 +200,7 @@ class GroupMachine:
         return _joined(outcomes + self.consumers.recall(now))
 
     def weight_of(self, group_id: str) -> int:
-        """Return what the members of a group take in memory, in bytes."""
+        """Return the memory of a group's members, in bytes."""
         group = self.groups.get(group_id) or self.consumers.groups.get(group_id)
         return 0 if group is None else group.weight
 
@@ -369,7 +369,7 @@ class GroupMachine:
         return self._deleted(DeletionKey(asked.token, tuple(dict.fromkeys(asked.body.groups_names))), now)
 
     def _deleted(self, key: DeletionKey, now: Now) -> GroupOutcome:
-        """Delete groups until there are enough tombstones for one slice. A group of which more is left stays closed until then."""
+        """Delete groups until one slice has enough tombstones. A group that is not finished refuses requests until it is."""
         records: list[GroupRecord] = []
         results = list(key.results)
         for at, group_id in enumerate(key.groups):
@@ -391,7 +391,7 @@ class GroupMachine:
         return Outcome(tuple(records), (Reply(key.token, response),))
 
     def _tombstones(self, group_id: str) -> list[Stored]:
-        """The records that delete a group of either kind."""
+        """Return the records that delete a group of either kind."""
         if group_id in self.consumers.groups:
             return list(self.consumers.tombstones(group_id))
         return [GroupForgotten(group_id)]
@@ -416,7 +416,7 @@ def _joined(outcomes: list[GroupOutcome]) -> GroupOutcome:
 
 
 def _commit_error(group: ClassicGroup | None, asked: Asked[OffsetCommitRequest]) -> int:
-    """A commit without a generation comes from outside the group: it is allowed while the group has no members."""
+    """Return why a commit is refused. One without a generation comes from outside the group, and needs a group without members."""
     body = asked.body
     generation = body.generation_id_or_member_epoch
     if group is None:
@@ -434,7 +434,7 @@ def _commit_error(group: ClassicGroup | None, asked: Asked[OffsetCommitRequest])
 
 
 def _offset_delete_error(group: ClassicGroup | ConsumerGroup | None, group_id: str) -> int:
-    """While there are members, offsets can be deleted only if the subscriptions can be known."""
+    """Return why offsets cannot be deleted. A group with members needs the protocol type "consumer" to show subscriptions."""
     if not group_id:
         return INVALID_GROUP_ID
     if group is None:
@@ -445,7 +445,7 @@ def _offset_delete_error(group: ClassicGroup | ConsumerGroup | None, group_id: s
 
 
 def _group_of(body: object) -> str | None:
-    """Return the group that a request is about; None for what is about several, or comes from no client."""
+    """Return the group of a request; None for a request about several groups, or an input that no client sent."""
     if type(body) is offsets.StableFetch:
         return body.wanted.group_id
     return getattr(body, "group_id", None)
@@ -455,7 +455,7 @@ _OF_CONSUMERS = CONSUMER_STORED | EVENTS
 
 
 def is_of_consumers(record: GroupRecord) -> TypeGuard[ConsumerStored | ConsumerEvent]:
-    """Whether a record is of a consumer group."""
+    """Return whether a record is of a consumer group."""
     return type(record) in _OF_CONSUMERS
 
 

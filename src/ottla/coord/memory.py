@@ -1,6 +1,6 @@
-"""How much memory members of groups take, and whether there is room for more of it. Knows no group.
+"""The memory of group members, and its limit. Groups themselves are unknown here.
 
-Members come without end if they may, each with names by the thousand: what they make a broker remember has a bound of its own.
+Clients can join as any number of members, each with thousands of names, so the memory that members take needs a limit of its own.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ MOST_OF_ONE: Final = 16 << 20
 
 
 class GroupMemory:
-    """What the members of all groups of a broker take in memory, in bytes, whichever coordinator has them.
+    """The memory in bytes of the members of all groups of a broker, over all its coordinators.
 
-    `names` are what they subscribe to; `of_machines` tells what the loaded machines hold beside that.
+    `names` are the topics to which members subscribe; `of_machines` returns the rest that the loaded machines hold.
     """
 
     __slots__ = ("_of_machines", "names")

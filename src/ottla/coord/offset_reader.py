@@ -1,7 +1,7 @@
-"""Committed offsets read back by the million: a fast path for the two shapes that nearly all of them have.
+"""The reader of committed offsets by the million: a fast path for the two layouts of nearly all of them.
 
-Knows the bytes of offset records whose value has version 3, or version 4 with nothing but a topic id as tag (KIP-848), both
-without metadata. Everything else is left to `ottla.coord.records.decode_record`.
+It reads the bytes of offset records whose value has version 3, or version 4 with a topic id as the only tag (KIP-848), both
+without metadata. `ottla.coord.records.decode_record` reads all others.
 """
 
 from __future__ import annotations
@@ -29,29 +29,30 @@ from ottla.coord.runtime.reading import RecordReader, RecordRows
 
 PARTITION_BYTES: Final = 4
 GAP_BYTES: Final = 1
-"""Between the key and the value of a record of magic 2: the value's size, which takes one byte up to 63."""
+"""The bytes between key and value in a record of magic 2: the value's size, one byte up to 63."""
 
 _V3: Final = Struct(">ixhqihq0s")
 _V4: Final = Struct(">ixhqiBq19s")
-"""The partition at the end of a key, the gap, and a bare value: its version, offset, leader epoch, length of the metadata, commit
-timestamp, and whatever tags follow."""
+"""The partition at the end of a key, the gap, and a value without metadata: its version, offset, leader epoch, length of the
+metadata, commit timestamp, and any tags.
+"""
 _SHAPES: Final = {BARE_V3.size: (_V3.unpack_from, 3, 0), BARE_V4.size: (_V4.unpack_from, 4, *EMPTY_V4)}
-"""By the size of the value: what reads it, and which version and length of the metadata it must have."""
+"""Value size -> (unpacking function, expected version, expected length of the metadata)."""
 
 _NO_SHAPE: Final = (_V3.unpack_from, 0, 0)
 
 _TOPIC_ID_TAG: Final = bytes(ONE_TAG)
 _LENGTH: Final = Struct(">h")
 _new = tuple.__new__
-"""A NamedTuple's own constructor takes twice as long."""
+"""The constructor of tuples: a NamedTuple's own takes twice as long."""
 
 
 Replayed = Stored | OffsetPending | TransactionEnded
-"""What a partition of `__consumer_offsets` amounts to."""
+"""The effects of the records of a partition of `__consumer_offsets`."""
 
 
 class OffsetReader(RecordReader[Replayed]):
-    """Reads the records of one partition of `__consumer_offsets`; equal topics and ids become one object."""
+    """The reader of the records of one partition of `__consumer_offsets`; equal topics and ids become one object."""
 
     __slots__ = ("_places", "_topic_ids", "_topics")
 
@@ -62,7 +63,7 @@ class OffsetReader(RecordReader[Replayed]):
         self._topic_ids: dict[bytes, bytes] = {b"": NO_TOPIC_ID, _TOPIC_ID_TAG + NO_TOPIC_ID: NO_TOPIC_ID}
 
     def read(self, key: bytes | None, value: bytes | None) -> Replayed | None:
-        """One record, as `decode_record` reads it."""
+        """Return one record, as `decode_record` reads it."""
         record = super().read(key, value)
         if not isinstance(record, OffsetCommitted):
             return record
@@ -71,8 +72,9 @@ class OffsetReader(RecordReader[Replayed]):
         return record._replace(topic=topic, topic_id=topic_id)
 
     def read_all(self, rows: RecordRows, read_row: Callable[[int], Replayed | None]) -> Iterator[Replayed]:  # noqa: C901 - called by the million
-        """The records of all rows in order. Consecutive offsets of one group and topic come as one record; `read_row` reads rows of
-        other shapes."""
+        """Yield the records of all rows in order. Consecutive offsets of one group and topic become one record; `read_row` reads
+        rows of other layouts.
+        """
         data, places, topic_ids = rows[0], self._places, self._topic_ids
         prefix = place = tags = topic_id = run = None
         filed: ByPartition = {}
@@ -114,7 +116,7 @@ class OffsetReader(RecordReader[Replayed]):
             yield run
 
     def of_transaction(self, producer_id: int, records: Iterable[Replayed]) -> Iterator[Replayed]:
-        """Offsets of a transaction count once it is committed; nothing else is ever written in one."""
+        """Yield the records of a transaction: its offsets become pending until it ends. Transactions contain no other records."""
         for record in records:
             if isinstance(record, OffsetsCommitted):
                 yield from (OffsetPending(producer_id, each) for each in record.each())
@@ -124,11 +126,11 @@ class OffsetReader(RecordReader[Replayed]):
                 yield record
 
     def transaction_ended(self, producer_id: int, *, committed: bool) -> Iterable[Replayed]:
-        """Its pending offsets count from now on, or never."""
+        """Return the event by which the transaction's pending offsets become valid or are dropped."""
         return (TransactionEnded(producer_id, committed),)
 
     def _place(self, prefix: bytes) -> tuple[str, str] | None:
-        """Group and topic of an offset's key without its partition; None if it is malformed."""
+        """Return group and topic of an offset's key without its partition; None if it is malformed."""
         try:
             group_end = 4 + _LENGTH.unpack_from(prefix, 2)[0]
             topic_end = group_end + 2 + _LENGTH.unpack_from(prefix, group_end)[0]
@@ -142,6 +144,6 @@ class OffsetReader(RecordReader[Replayed]):
         return place
 
     def _tagged(self, tags: bytes) -> bytes | None:
-        """The topic id, if it is the only tag; None otherwise."""
+        """Return the topic id, if it is the only tag; None otherwise."""
         head, topic_id = tags[: len(_TOPIC_ID_TAG)], tags[len(_TOPIC_ID_TAG) :]
         return self._topic_ids.setdefault(tags, topic_id) if head == _TOPIC_ID_TAG else None

@@ -1,4 +1,4 @@
-"""Committed offsets: how far groups have read. Knows topics by name and id only, and groups by name."""
+"""Committed offsets of groups. Topics are only names and ids here, groups only names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_OFFSET = -1
 NO_TOPICS: Final = KnownTopics()
 NO_RETENTION_OF_ITS_OWN = -1
 LATEST_MS = (1 << 63) - 1
-"""The end of time: where a retention reaches beyond it, Apache Kafka begins anew at its start, and forgets at once."""
+"""The greatest timestamp in milliseconds. If a retention exceeds it, Apache Kafka's overflows and the offset expires at once."""
 
 FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 FetchedGroup = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -28,7 +28,7 @@ FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
 class StableFetch(NamedTuple):
-    """An input: a fetch that wants to hear that an offset is pending instead of its former value (KIP-447)."""
+    """An input: a fetch that returns an error for a pending offset instead of its former value (KIP-447)."""
 
     wanted: FetchGroup
 
@@ -49,21 +49,21 @@ ByTopic = dict[str, ByPartition]
 
 
 class OffsetsCommitted(OffsetCommitted):
-    """Offsets of one group and topic that are read back together: as a record the first of them, with all of them in `filed`.
+    """Offsets of one group and topic that are read back together. The record's own fields are the first; `filed` has all of them.
 
-    The coordinator takes the dictionary over.
+    The coordinator takes over the dictionary.
     """
 
     filed: ByPartition
 
     def each(self) -> Iterator[OffsetCommitted]:
-        """All of them, one by one."""
+        """Yield each offset as a record."""
         for partition, committed in self.filed.items():
             yield OffsetCommitted(self.group_id, self.topic, partition, *committed)
 
 
 class Offsets:
-    """All committed offsets of a coordinator, by group, topic and partition. `apply` alone changes them."""
+    """All committed offsets of a coordinator, by group, topic and partition. Only `apply` changes them."""
 
     __slots__ = ("_groups", "pending")
 
@@ -90,19 +90,19 @@ class Offsets:
                 self._file(committed)
 
     def of(self, group_id: str) -> ByTopic:
-        """What a group has committed; not to be changed."""
+        """Return the offsets that a group has committed; callers must not change them."""
         return self._groups.get(group_id, {})
 
     def dissolve(self) -> Generator[None, object, None]:
-        """Forget all of them, with pauses."""
+        """Release all offsets, with pauses."""
         return dissolved(self._groups)
 
     def group_ids(self) -> tuple[str, ...]:
-        """All groups that have committed anything."""
+        """Return all groups that have committed offsets."""
         return tuple(self._groups)
 
     def forget_group(self, group_id: str, most: int) -> list[OffsetForgotten]:
-        """Return the tombstones of the first `most` of the offsets that a group has committed, or has pending."""
+        """Return tombstones of the first `most` offsets that a group has committed or has pending."""
         topics = self.of(group_id)
         committed = ((topic, index) for topic, held in topics.items() for index in held)
         places = self.pending.places(group_id)
@@ -117,7 +117,7 @@ class Offsets:
         partitions = topics.get(topic)
         if partitions is None:
             partitions = topics[topic] = {}
-        partitions[partition] = tuple.__new__(Committed, record[3:])  # its own constructor takes twice as long
+        partitions[partition] = tuple.__new__(Committed, record[3:])  # a NamedTuple's own constructor takes twice as long
 
     def _file_all(self, record: OffsetsCommitted) -> None:
         group_id, topic = record[:2]
@@ -144,7 +144,7 @@ class Offsets:
 
 
 def commit(body: OffsetCommitRequest, wall_ms: int, metadata_max_bytes: int) -> tuple[list[OffsetCommitted], OffsetCommitResponse]:
-    """The records of a commit that its group allows. A partition with too much metadata has an error instead of a record."""
+    """Return the records of a commit that its group allows. Too much metadata is an error of its partition, without a record."""
     expire_ms = (
         NO_TIMESTAMP if body.retention_time_ms == NO_RETENTION_OF_ITS_OWN else min(wall_ms + body.retention_time_ms, LATEST_MS)
     )
@@ -179,14 +179,14 @@ def _record(
         wanted.committed_offset,
         wanted.committed_leader_epoch,
         metadata,
-        wall_ms if wanted.commit_timestamp == NO_TIMESTAMP else wanted.commit_timestamp,  # version 1 may carry one
+        wall_ms if wanted.commit_timestamp == NO_TIMESTAMP else wanted.commit_timestamp,  # version 1 may carry a timestamp
         expire_ms,
         topic.topic_id,
     )
 
 
 def commit_refused(body: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
-    """The same error for every partition: the reply has none of its own."""
+    """Return a response with the error in every partition: the response has no error of its own."""
     return OffsetCommitResponse(
         topics=[
             _committed_topic(topic, [_committed(wanted.partition_index, error_code) for wanted in topic.partitions])
@@ -206,17 +206,17 @@ def _committed_topic(
 
 
 def is_longer(text: str, limit: int) -> bool:
-    """Kafka measures this limit in UTF-16 units, although its name speaks of bytes."""
+    """Return whether a text is longer than the limit. Kafka counts UTF-16 units, although the limit's name says bytes."""
     if 2 * len(text) <= limit:
         return False
     return len(text.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
 def fetch(offsets: Offsets, wanted: FetchGroup, present: KnownTopics = NO_TOPICS, *, require_stable: bool = False) -> FetchedGroup:
-    """What a group has committed for these topics, or for all (None). Without a commit the offset is -1, which is no error.
+    """Return a group's offsets of these topics, or of all (None). Without a commit the offset is -1, which is no error.
 
-    Offsets of a former topic of the same name are not shown: `present` has the ids of those that exist. With `require_stable`
-    (KIP-447) an offset that is pending in a transaction is answered with UNSTABLE_OFFSET_COMMIT, so that the client asks again.
+    Offsets of a former topic of the same name are left out: `present` has the ids of existing topics. With `require_stable`
+    (KIP-447) an offset that is pending in a transaction gets UNSTABLE_OFFSET_COMMIT, so that the client retries.
     """
     held = offsets.of(wanted.group_id)
     if wanted.topics is None:
@@ -242,7 +242,7 @@ def _all_topics(held: ByTopic, present: KnownTopics) -> list[FetchedTopic]:
 
 
 def _id_of(name: str, asked: bytes, present: KnownTopics) -> bytes:
-    """The id that was asked for, or else that of the topic with this name."""
+    """Return the requested id, or else the id of the topic with this name."""
     topic = present.named(name) if asked == NO_TOPIC_ID else None
     return asked if topic is None else topic.topic_id
 
@@ -276,14 +276,14 @@ def _fetched(index: int, committed: Committed | None, topic_id: bytes) -> Fetche
 
 
 def _is_of_another_topic(committed: Committed, topic_id: bytes) -> bool:
-    """Whether it was committed for a former topic of the same name."""
+    """Return whether the offset was committed for a former topic of the same name."""
     return NO_TOPIC_ID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
 
 
 def delete(
     offsets: Offsets, body: OffsetDeleteRequest, subscribed: Iterable[str]
 ) -> tuple[list[OffsetForgotten], OffsetDeleteResponse]:
-    """The tombstones of an OffsetDelete. Topics that a member is `subscribed` to keep their offsets."""
+    """Return the tombstones of an OffsetDelete. Topics to which a member is `subscribed` keep their offsets."""
     held = offsets.of(body.group_id)
     records: list[OffsetForgotten] = []
     response = OffsetDeleteResponse()

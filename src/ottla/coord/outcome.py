@@ -1,4 +1,4 @@
-"""Inputs, timers and records of the machine of groups, besides those that every coordinator has. Values only."""
+"""Inputs, timers and records of the group machine, besides those of every coordinator. Values only."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ottla.wire.schema import Uuid
 
 
 class DeletionBegun(NamedTuple):
-    """An event: a group is being deleted, some of its offsets at a time. Nobody joins it, commits for it or reads it meanwhile."""
+    """An event: the deletion of a group in slices has begun. The group refuses joins, commits and fetches until it ends."""
 
     group_id: str
 
 
 class DeletionOver(NamedTuple):
-    """An event: nothing is left of a group that was being deleted."""
+    """An event: the deletion of a group is complete."""
 
     group_id: str
 
 
 GroupRecord = Stored | ClassicEvent | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded | DeletionBegun | DeletionOver
-"""What changes the state of groups and offsets: records of `__consumer_offsets`, and events that a restart forgets."""
+"""Changes of groups and offsets: records of `__consumer_offsets`, and events that a restart drops."""
 
 GroupOutcome = Outcome[GroupRecord]
 
@@ -60,7 +60,7 @@ class SyncGroupKey:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceKey:
-    """The deadline for a member of a consumer group to give partitions up."""
+    """The deadline for a member of a consumer group to revoke partitions."""
 
     group_id: str
     member_id: str
@@ -76,7 +76,7 @@ class RejoinKey:
 
 @dataclass(frozen=True, slots=True)
 class MemberSyncGroupKey:
-    """The deadline for such a member to send SyncGroup."""
+    """The deadline for a consumer group's member that uses the classic protocol to send SyncGroup."""
 
     group_id: str
     member_id: str
@@ -86,7 +86,7 @@ class MemberSyncGroupKey:
 class ExpiryKey:
     """The next search for expired offsets and groups.
 
-    A search that is under way goes on with group number `at` of `groups`, without the first `kept` of its topics.
+    A search in slices continues with group number `at` of `groups`, after the first `kept` of its topics.
     """
 
     groups: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -96,9 +96,9 @@ class ExpiryKey:
 
 @dataclass(frozen=True, slots=True)
 class TopicsKey:
-    """The next slice of forgetting offsets of deleted topics: it begins with group number `at` of `groups`.
+    """The next slice of deleting offsets of deleted topics: it begins with group number `at` of `groups`.
 
-    `token` is that of the `TopicsDeleted` which began it.
+    `token` is that of the `TopicsDeleted` that started the deletion.
     """
 
     names: frozenset[str]
@@ -109,9 +109,9 @@ class TopicsKey:
 
 @dataclass(frozen=True, slots=True)
 class DeletionKey:
-    """The next slice of deleting `groups`, of which the first is begun already if `is_begun`.
+    """The next slice of deleting `groups`; `is_begun` if the deletion of the first has begun.
 
-    `token` is that of the DeleteGroups that began it, `results` are the groups and error codes of those before.
+    `token` is that of the DeleteGroups that started it, `results` are the finished groups and their error codes.
     """
 
     token: int
@@ -124,7 +124,7 @@ class DeletionKey:
 class PatternsKey:
     """The next slice of matching a group's regular expressions: the first of `patterns`, from topic name number `at` on.
 
-    `matched` are its topics so far, `found` those of each pattern before it. `shown` is what they are `shown` who called for it.
+    `matched` are its topics so far, `found` the topics of each finished pattern. `shown` keeps the topics that the sender may see.
     """
 
     group_id: str
@@ -137,16 +137,16 @@ class PatternsKey:
 
 
 class ChangedTarget(NamedTuple):
-    """The record of a member's new target, and the instance id by which another member may have replaced it since."""
+    """The record of a member's new target, and the instance id by which another member may have replaced the member since."""
 
     record: TargetStored
     instance_id: str | None
 
 
 class AwaitedTarget(NamedTuple):
-    """A heartbeat that is answered once there is a new target, and what was known when it came.
+    """A heartbeat that is answered when there is a new target, and the member's state when it arrived.
 
-    `member_id` sent it, `assigned` is what it had, and `changed` says that its subscription has just changed.
+    `member_id` sent it, `assigned` was its assignment, and `changed` is whether its subscription has just changed.
     """
 
     asked: Asked[ConsumerGroupHeartbeatRequest]
@@ -157,9 +157,9 @@ class AwaitedTarget(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentKey:
-    """The next slice of a large group's assignment: of the `work`, or else of storing what it `found`, from number `at` on.
+    """The next slice of a large group's assignment: of the `work`, or else of storing the targets in `found`, from number `at` on.
 
-    `token` is that of the input which called for it, `epoch` the group's epoch then.
+    `token` is that of the input that started it, `epoch` the group's epoch then.
     """
 
     group_id: str
@@ -171,7 +171,7 @@ class AssignmentKey:
     at: int = field(default=0, compare=False)
 
 
-# Keys are no tuples: those of two kinds must never be equal.
+# Keys are no tuples: keys of two kinds must never be equal.
 TimerKey = (
     SessionKey
     | JoinKey
@@ -188,20 +188,20 @@ TimerKey = (
 
 
 class TopicsDeleted(NamedTuple):
-    """An input: these topics were deleted, so their offsets must be too. New topics may have their names by now."""
+    """An input: these topics were deleted, so their offsets must be too. New topics may already have the same names."""
 
     names: frozenset[str]
 
 
 class TopicsForgotten(NamedTuple):
-    """The reply to `TopicsDeleted`: unless there was an error, no offset of those topics is left."""
+    """The reply to `TopicsDeleted`: unless there was an error, no offset of the deleted topics is left."""
 
     names: frozenset[str]
     error_code: int = NONE
 
 
 class TopicsChanged(NamedTuple):
-    """An input: these are the topics now. `names` came, changed or went since the last time; `new` says whether any came."""
+    """An input: the present topics. `names` changed since the last input; `new` is whether any of them were created."""
 
     topics: KnownTopics
     names: frozenset[str]

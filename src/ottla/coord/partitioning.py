@@ -1,4 +1,4 @@
-"""Which partition of a coordinator's topic holds a key: the rule that every Kafka broker and tool follows."""
+"""The partition of a coordinator's topic for a key, by the rule of every Kafka broker and tool."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from functools import lru_cache
 from typing import Final
 
 UNITS_AT_ONCE: Final = 2_048
-"""UTF-16 units that are hashed together, in lanes of one long number."""
+"""UTF-16 units that are hashed together, in lanes of one long integer."""
 
 _BITS: Final = 32
 _LANE: Final = 1 << _BITS
 
 
 def _every(lane_bits: int, bits: int) -> int:
-    """The low half of each lane, in a number of `bits`."""
+    """Return a number of `bits` with ones in the low half of each lane."""
     return int.from_bytes((((1 << lane_bits // 2) - 1).to_bytes(lane_bits // 8, "big")) * (bits // lane_bits), "big")
 
 
 def _halvings() -> list[tuple[int, int, int]]:
-    """How lanes of four units become one: the bits of the lower half, the low halves of its lanes, the weight of the upper half."""
+    """Return how lanes of four units become one: bits of the lower half, low halves of its lanes, weight of the upper half."""
     halves = [UNITS_AT_ONCE // 2 >> level for level in range((UNITS_AT_ONCE // 4).bit_length() - 1)]
     return [(units * 16, _every(64, units * 16), pow(31, units, _LANE)) for units in halves]
 
@@ -30,7 +30,7 @@ _WEIGHT: Final = pow(31, UNITS_AT_ONCE, _LANE)
 
 
 def _hash_together(raw: bytes) -> int:
-    """The hash of up to `UNITS_AT_ONCE` units, in 32 bits. Units that are missing in front count as zeros, which change nothing."""
+    """Return the 32-bit hash of up to `UNITS_AT_ONCE` units. Missing units in front count as zeros, which change nothing."""
     units = int.from_bytes(raw, "big")
     pairs = 31 * (units >> 16 & _UNITS_OF_TWO) + (units & _UNITS_OF_TWO)
     hashed = 31 * 31 * (pairs >> 32 & _PAIRS_OF_TWO) + (pairs & _PAIRS_OF_TWO)  # 31 bits at most, in lanes of 64
@@ -41,7 +41,7 @@ def _hash_together(raw: bytes) -> int:
 
 
 def java_hash(text: str) -> int:
-    """Java's String.hashCode: over UTF-16 units, in 32 bits, signed."""
+    """Return Java's String.hashCode: over UTF-16 units, in 32 bits, signed."""
     raw = text.encode("utf-16-be", "surrogatepass")
     first = len(raw) % (2 * UNITS_AT_ONCE)
     value = _hash_together(raw[:first])
@@ -51,11 +51,11 @@ def java_hash(text: str) -> int:
 
 
 MOST_KEPT: Final = 1_000
-"""Keys whose partition is remembered. Each may have 32 KB, which anybody can send."""
+"""Keys whose partition is cached. Each may have 32 KB, and any client can send one."""
 
 
 @lru_cache(MOST_KEPT)
 def partition_of(group_id: str, partitions: int) -> int:
-    """The partition of a key among `partitions`: the absolute value of Java's hash, or 0 if that has none in 32 bits."""
+    """Return the partition of a key among `partitions`, by the absolute value of Java's hash; by 0 for a hash of -2^31."""
     hashed = java_hash(group_id)
     return (0 if hashed == -(1 << 31) else abs(hashed)) % partitions

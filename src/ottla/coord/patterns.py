@@ -1,7 +1,7 @@
-"""Regular expressions of subscriptions and of lists, matched by RE2, whose time is linear in the text whatever the pattern.
+"""Regular expressions of subscriptions and of lists, matched by RE2 in time linear in the text for any pattern.
 
 Kafka compiles them with RE2/J, which has the same syntax. A pattern must match a whole name. Three limits keep a hostile
-pattern from holding up the broker: what it may contain, the memory of its automaton, and the work done in one slice.
+pattern from blocking the broker: its content, the memory of its automaton, and the work of one slice.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from functools import lru_cache
 from typing import Protocol
 
 MOST_CHARACTERS = 8_192
-"""Of a pattern; a longer one takes long to compile, even if only to find that it is too large."""
+"""The longest pattern, in characters; a longer one takes long to compile, even if the result is only that it is too large."""
 
 MOST_CLASSES = 64
-"""Classes of Unicode characters in a pattern: each has hundreds of ranges, and costs as much as hundreds of characters."""
+"""The most classes of Unicode characters in a pattern: each has hundreds of ranges, and costs as much as hundreds of characters."""
 
 MEMORY_BYTES = 512 << 10
-"""For a pattern's automaton: some 30,000 steps."""
+"""The most memory of a pattern's automaton, in bytes: about 30,000 steps."""
 
 SLICE_WORK = 4_000_000
-"""Steps of the automaton times characters of names, at most, that one slice takes: several milliseconds at the worst."""
+"""The most work of one slice, as steps of the automaton times characters of names: several milliseconds at worst."""
 
 
 _CLASS = re.compile(r"\\[pP]")
 
 
 class IllegalPattern(ValueError):
-    """No regular expression, or one that needs too much: a sentence that says why."""
+    """An invalid regular expression, or one above a limit: a sentence that says why."""
 
 
 class CompiledPattern(Protocol):
-    """What RE2 compiles a pattern to."""
+    """RE2's compiled pattern."""
 
     @property
     def programsize(self) -> int: ...
@@ -67,14 +67,14 @@ class Matcher:
         self._characters_at_once = max(1, SLICE_WORK // compiled.programsize)
 
     def matching(self, names: Iterable[str]) -> frozenset[str]:
-        """Those of the names that match."""
+        """Return the names that match."""
         matches = self._matches
         return frozenset(name for name in names if matches(name) is not None)
 
     def part(self, names: Sequence[str], at: int, most: int | None = None) -> tuple[frozenset[str], int]:
         """Match as many names from `at` on as a few milliseconds allow, and no more than `most`.
 
-        Returns those that match, and where to go on.
+        Return the matching names, and where to continue.
         """
         characters, end = 0, at
         last = len(names) if most is None else min(len(names), at + most)
@@ -86,7 +86,7 @@ class Matcher:
 
 @lru_cache(64)
 def matcher(pattern: str) -> Matcher:
-    """The matcher of a pattern; the last ones are kept. Raises `IllegalPattern`."""
+    """Return the matcher of a pattern; the last ones are cached. Raises `IllegalPattern`."""
     excess = _excess(pattern)
     if excess is not None:
         raise IllegalPattern(excess)
@@ -98,7 +98,7 @@ def matcher(pattern: str) -> Matcher:
 
 
 def _engine() -> PatternEngine:
-    """Imported with the first pattern: most groups have none."""
+    """Return the module `re2`, imported with the first pattern: most groups have none."""
     try:
         import re2
     except ImportError as error:
@@ -111,13 +111,13 @@ def _compiled(engine: PatternEngine, pattern: str) -> CompiledPattern:
     options = engine.Options()
     options.max_mem = MEMORY_BYTES
     options.log_errors = False
-    # What groups capture is nobody's business, and finding it makes a match with thousands of them slow.
+    # Captures are not used, and finding thousands of them makes a match slow.
     options.never_capture = True
     return engine.compile(pattern, options)
 
 
 def _excess(pattern: str) -> str | None:
-    """What the pattern has too much of; None if nothing."""
+    """Return which limit the pattern exceeds, as a sentence; None if none."""
     if len(pattern) > MOST_CHARACTERS:
         return f"It has {len(pattern)} characters: {MOST_CHARACTERS} are the most that a pattern may have."
     classes = len(_CLASS.findall(pattern))
@@ -127,6 +127,6 @@ def _excess(pattern: str) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """The engine's message, which it gives as bytes."""
+    """Return the engine's message, which it gives as bytes."""
     said = error.args[0] if error.args else error
     return said.decode(errors="replace") if isinstance(said, bytes) else str(error)

@@ -1,4 +1,4 @@
-"""Offsets committed in transactions that have not ended (KIP-98): who commits what, and what counts once they end."""
+"""Offsets committed in open transactions (KIP-98), by producer, and their fate when a transaction ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded
 
 
 class OffsetKey(NamedTuple):
-    """What identifies an offset."""
+    """The key of an offset."""
 
     group_id: str
     topic: str
@@ -17,7 +17,7 @@ class OffsetKey(NamedTuple):
 
 
 class PendingOffsets:
-    """The offsets of all open transactions. The newest record of each counts, whichever ends first; an older one becomes None."""
+    """The offsets of all open transactions. An offset's newest record is valid, whichever ends first; older ones become None."""
 
     __slots__ = ("_by_group", "_by_place", "_by_producer")
 
@@ -25,7 +25,7 @@ class PendingOffsets:
         self._by_producer: dict[int, dict[OffsetKey, OffsetCommitted | None]] = {}
         self._by_place: dict[OffsetKey, dict[int, None]] = {}
         self._by_group: dict[str, dict[OffsetKey, None]] = {}
-        """The places of each group: deserted groups are asked about one by one, and there may be very many places."""
+        """The keys of each group: the expiry checks empty groups one by one, and there may be very many keys."""
 
     def __len__(self) -> int:
         return len(self._by_place)
@@ -47,7 +47,7 @@ class PendingOffsets:
         holders[record.producer_id] = None
 
     def end(self, ended: TransactionEnded) -> list[OffsetCommitted]:
-        """The offsets that count once a producer's transaction has ended."""
+        """Return the offsets that become valid when a producer's transaction ends, and remove its pending ones."""
         counting = []
         for place, offset in self._by_producer.pop(ended.producer_id, {}).items():
             if ended.committed:
@@ -58,14 +58,14 @@ class PendingOffsets:
         return counting
 
     def supersede(self, place: tuple[str, str, int], producer_id: int | None = None) -> None:
-        """Let a newer record win over all that is pending for an offset: a plain one, or that of this producer."""
+        """Let a newer record replace all that are pending for an offset: a plain record, or the record of this producer."""
         for holder in self._by_place.get(OffsetKey(*place), ()):
             if holder == producer_id:
                 return
             self._by_producer[holder][OffsetKey(*place)] = None
 
     def forget(self, place: tuple[str, str, int]) -> None:
-        """A tombstone takes what is pending for its offset with it."""
+        """Remove all that is pending for an offset which gets a tombstone."""
         key = OffsetKey(*place)
         for holder in self._by_place.get(key, ()):
             del self._by_producer[holder][key]
@@ -78,7 +78,7 @@ class PendingOffsets:
             self._leave(place)
 
     def _leave(self, place: OffsetKey) -> None:
-        """Forget that anything is pending for an offset."""
+        """Remove an offset without pending records."""
         if self._by_place.pop(place, None) is None:
             return
         of_group = self._by_group[place.group_id]

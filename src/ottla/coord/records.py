@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, as values and as bytes in Kafka's own formats. Knows nothing of what they mean.
+"""The records of `__consumer_offsets`, as values and as bytes in Kafka's formats. Their effects are elsewhere.
 
 A key begins with its kind (0 and 1: an offset, 2: a classic group, others: a consumer group), a value with its version, both int16.
 """
@@ -30,13 +30,13 @@ _INT = Struct(">i")
 BARE_V3 = Struct(">hqihq")
 """An offset without metadata: version, offset, leader epoch, length of the metadata, commit timestamp."""
 BARE_V4 = Struct(">hqiBqBBB16s")
-"""As version 3, the length as a varint that is one more; then one tag: its number 0, its 16 bytes, the topic's id."""
+"""As version 3, with the length as a varint plus one; then one tag: its number 0, its size 16, the topic's id."""
 EMPTY_V4 = (1,)
 ONE_TAG = (1, 0, 16)
 
 
 class OffsetCommitted(NamedTuple):
-    """A group's offset in one partition. `expire_timestamp_ms` is -1 unless the client asked for a retention of its own."""
+    """A group's offset in one partition. `expire_timestamp_ms` is -1 unless the client requested a retention of its own."""
 
     group_id: str
     topic: str
@@ -58,14 +58,14 @@ class OffsetForgotten(NamedTuple):
 
 
 class OffsetPending(NamedTuple):
-    """An offset committed in a transaction that has not ended, on which nobody may rely until it has (KIP-98, KIP-447)."""
+    """An offset committed in an open transaction, which is not valid until the transaction is committed (KIP-98, KIP-447)."""
 
     producer_id: int
     offset: OffsetCommitted
 
 
 class TransactionEnded(NamedTuple):
-    """A producer's transaction ended: what was pending is `committed`, or void."""
+    """The end of a producer's transaction: its pending offsets become valid if `committed`, else they are dropped."""
 
     producer_id: int
     committed: bool
@@ -83,7 +83,7 @@ class StoredMember(NamedTuple):
 
 
 class GroupStored(NamedTuple):
-    """A classic group: all that survives a restart of its coordinator."""
+    """A classic group: all of its state that survives a restart of the coordinator."""
 
     group_id: str
     protocol_type: str
@@ -103,11 +103,11 @@ class GroupForgotten(NamedTuple):
 Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | consumer.ConsumerStored
 
 STORED = frozenset((OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten)) | consumer.STORED
-"""Their types. What else changes groups is a volatile event, which is not stored."""
+"""The types of stored records. All other changes of groups are volatile events."""
 
 
 def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
-    """Key and value as they are stored; a tombstone's value is None."""
+    """Return key and value as they are stored; a tombstone's value is None."""
     if isinstance(record, OffsetCommitted):
         return _offset_key(record.group_id, record.topic, record.partition), _offset_value(record)
     if consumer.is_stored(record):
@@ -120,7 +120,7 @@ def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
 
 
 def decode_record(key: bytes, value: bytes | None) -> Stored | None:
-    """The record that these bytes hold; None for kinds that are not known here. Raises `UnreadableRecord`."""
+    """Return the record in these bytes; None for unknown kinds. Raises `UnreadableRecord`."""
     kind = _prefix(key)
     try:
         if kind in OFFSET_KINDS:
@@ -154,7 +154,7 @@ def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
 
 @lru_cache(maxsize=10_000)
 def _place(group_id: str, topic: str) -> bytes:
-    """An offset's key without the partition at its end: groups commit for the same topics again and again."""
+    """Return an offset's key without the partition at its end. It is cached: groups commit for the same topics repeatedly."""
     return _SHORT.pack(OFFSET_KIND) + encode(OffsetCommitKey(group=group_id, topic=topic), 0)[: -_INT.size]
 
 
@@ -182,7 +182,7 @@ def _offset_value(record: OffsetCommitted) -> bytes:
 
 
 def _bare_value(record: OffsetCommitted, version: int) -> bytes:
-    """The value of nearly every commit: without metadata it has one fixed layout."""
+    """Return the value of nearly every commit, which has one fixed layout without metadata."""
     _, _, _, offset, leader_epoch, _, timestamp_ms, _, topic_id = record
     if version == OFFSET_VERSION:
         return BARE_V3.pack(version, offset, leader_epoch, 0, timestamp_ms)
@@ -247,7 +247,7 @@ def _decode_group(key: GroupMetadataKey, value: bytes | None) -> GroupStored | G
 
 
 def _decode_member(member: GroupMetadataValue.MemberMetadata) -> StoredMember:
-    """Before version 1 of the format a member had no rebalance timeout: its session timeout serves."""
+    """Return a stored member. Before version 1 of the format it had no rebalance timeout: its session timeout is used."""
     rebalance_timeout_ms = member.rebalance_timeout if member.rebalance_timeout != -1 else member.session_timeout
     return StoredMember(
         member.member_id,

@@ -1,4 +1,4 @@
-"""How requests to groups are refused if their coordinator cannot decide them. Knows messages only."""
+"""Error responses for requests to groups that the coordinator cannot decide. Only messages are known here."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 
 
 def refused(body: object, error_code: int) -> object:
-    """The reply to this input (a request, or a part of one) that says `error_code` wherever it can."""
+    """Return the reply to this input (a request, or a part of one) with `error_code` in every place for an error."""
     return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table goes by the body's type
 
 

@@ -1,4 +1,4 @@
-"""The settings of groups and offsets: values only, with the names and defaults of the broker's."""
+"""The settings of groups and offsets: values only, with the names and defaults of the broker's settings."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class GroupSettings:
     offsets_retention_ms: int = 10_080 * MINUTE_MS
     offsets_retention_check_interval_ms: int = 10 * MINUTE_MS
     stores_topic_ids: bool = True
-    """Whether all who may read a stored offset understand the version that names its topic by id too."""
+    """Whether every broker that may read a stored offset supports the version that also has the topic's id."""
 
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * MINUTE_MS
-"""How long a new member's join may wait: it cannot send heartbeats yet, so its session timeout does not count."""
+"""The longest wait of a new member's join: the member sends no heartbeats yet, so its session timeout does not apply."""

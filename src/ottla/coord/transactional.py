@@ -1,6 +1,6 @@
-"""Offsets that are committed within a transaction: who may, and what is stored (KIP-98, KIP-447).
+"""Offsets committed within a transaction: the checks, and the records (KIP-98, KIP-447).
 
-They are pending until the transaction's marker arrives. Reads only; returns records and error codes.
+The offsets are pending until the transaction marker is appended. The module only reads state and returns records and error codes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ NO_GENERATION = -1
 
 
 def classic_error(group: ClassicGroup | None, body: TxnOffsetCommitRequest) -> int:
-    """Why a classic group, or one that is not there, takes no offsets of this producer now.
+    """Return why a classic group, or a missing one, accepts no offsets of this producer now; NONE if it does.
 
-    Clients before KIP-447 name no member: they are taken at their word. During a rebalance offsets are taken: the transaction
-    itself keeps members of older generations out.
+    Clients before KIP-447 name no member, and are not checked. Offsets are accepted during a rebalance: the transaction itself
+    fences members of older generations.
     """
     generation = body.generation_id_or_member_epoch
     if group is None:
@@ -31,7 +31,7 @@ def classic_error(group: ClassicGroup | None, body: TxnOffsetCommitRequest) -> i
 
 
 def consumer_error(group: ConsumerGroup, body: TxnOffsetCommitRequest) -> int:
-    """The same for a consumer group (KIP-848)."""
+    """Return why a consumer group (KIP-848) accepts no offsets of this producer now; NONE if it does."""
     epoch = body.generation_id_or_member_epoch
     if _names_nobody(body) or (epoch < 0 and not group.members):
         return NONE
@@ -44,7 +44,7 @@ def consumer_error(group: ConsumerGroup, body: TxnOffsetCommitRequest) -> int:
 def commit(
     body: TxnOffsetCommitRequest, wall_ms: int, metadata_max_bytes: int
 ) -> tuple[list[OffsetPending], TxnOffsetCommitResponse]:
-    """The records of a commit that its group allows. A partition with too much metadata has an error instead of a record."""
+    """Return the records of a commit that its group allows. Too much metadata is an error of its partition, without a record."""
     records: list[OffsetPending] = []
     response = TxnOffsetCommitResponse()
     for topic in body.topics:
@@ -70,7 +70,7 @@ def commit(
 
 
 def refused(body: TxnOffsetCommitRequest, error_code: int) -> TxnOffsetCommitResponse:
-    """The same error for every partition: the reply has none of its own."""
+    """Return a response with the error in every partition: the response has no error of its own."""
     return TxnOffsetCommitResponse(
         topics=[
             _Topic(

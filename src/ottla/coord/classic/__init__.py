@@ -1,1 +1,1 @@
-"""Classic groups: members join, a leader assigns, SyncGroup hands out. Knows no other kind of group and no offsets."""
+"""Classic groups: members join, the leader assigns, SyncGroup distributes. Other groups and offsets are unknown here."""

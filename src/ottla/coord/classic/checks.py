@@ -1,4 +1,4 @@
-"""Who may act as a member of a classic group: checks that several requests share. They return error codes."""
+"""Checks of classic group members that several requests share. They return error codes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.wire.errors import FENCED_INSTANCE_ID, ILLEGAL_GENERATION, NONE, UNKN
 
 
 def member_error(group: ClassicGroup, member_id: str, group_instance_id: str | None) -> int:
-    """A static member has an instance id, and is fenced if somebody joined with that under another member id since (KIP-345)."""
+    """Return why this is no member. A static member is fenced if another joined with its instance id since (KIP-345)."""
     if group_instance_id is not None:
         holder = group.static.get(group_instance_id)
         if holder is None:
@@ -18,7 +18,7 @@ def member_error(group: ClassicGroup, member_id: str, group_instance_id: str | N
 
 
 def generation_error(group: ClassicGroup, member_id: str, group_instance_id: str | None, generation: int) -> int:
-    """As `member_error`; then the member must name the current generation."""
+    """Return the error of `member_error`, or ILLEGAL_GENERATION if the generation is not the current one."""
     error_code = member_error(group, member_id, group_instance_id)
     if error_code == NONE and generation != group.generation:
         return ILLEGAL_GENERATION

@@ -1,4 +1,4 @@
-"""How a classic group looks from outside: ListGroups and DescribeGroups. Reads only."""
+"""The descriptions of a classic group in ListGroups and DescribeGroups. They only read the group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def listed(group: ClassicGroup) -> ListGroupsResponse.ListedGroup:
 
 
 def described(group: ClassicGroup) -> Described:
-    """Metadata of members is shown only while the group is stable."""
+    """Return a group's description. Metadata of members is included only while the group is stable."""
     is_stable = group.state is State.STABLE
     members = [
         DescribeGroupsResponse.DescribedGroupMember(
@@ -47,7 +47,7 @@ def described(group: ClassicGroup) -> Described:
 
 
 def not_found(group_id: str, version: int, *, exists: bool = False) -> Described:
-    """A group that does not exist, or `exists` with another protocol, is shown as dead, and since KIP-1043 as an error."""
+    """Return a missing group, or one that `exists` with another protocol, as Dead; since KIP-1043 with an error."""
     if version < NOT_FOUND_FROM:
         return Described(group_id=group_id, group_state=State.DEAD.value)
     message = f"Group {group_id} is not a classic group." if exists else f"Group {group_id} not found."

@@ -1,6 +1,6 @@
-"""A decision about one classic group in the making: its records are collected and applied to a copy of the group.
+"""The draft of a decision about one classic group: it collects records and applies them to a copy of the group.
 
-Knows no rules; rules work on it.
+Rules are elsewhere, and work on the draft.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from ottla.wire.schema import Message
 
 
 class ClassicDraft:
-    """Collects records, replies and timers.
+    """The collected records, replies and timers of a decision.
 
-    `group` is the group with everything applied that was decided so far: the real group, which must not be changed, until the
-    first event, and a copy of it from then on. `token` belongs to the input that is being decided. `weight_before` is that of the
-    group as it is.
+    `group` is the group with all collected records applied: until the first record the real group, which must not be changed,
+    and then a copy of it. `token` is that of the present input. `weight_before` is the weight of the real group.
     """
 
     __slots__ = ("_private", "_records", "_replies", "_timers", "group", "now", "settings", "token", "weight_before")
@@ -44,11 +43,11 @@ class ClassicDraft:
         self._records.append(event)
 
     def answer(self, message: Message) -> None:
-        """Reply to the input that is being decided."""
+        """Reply to the present input."""
         self._replies.append(Reply(self.token, message))
 
     def answer_to(self, token: int | None, message: Message) -> None:
-        """Reply to an earlier input; None if none waits."""
+        """Reply to an earlier input; do nothing for None."""
         if token is not None:
             self._replies.append(Reply(token, message))
 
@@ -63,7 +62,7 @@ class ClassicDraft:
         self.after(SessionKey(self.group.group_id, member_id), self.group.members[member_id].session_timeout_ms)
 
     def forget(self, member_id: str) -> None:
-        """Stop a member's session timeout."""
+        """Cancel a member's session timeout."""
         self.cancel(SessionKey(self.group.group_id, member_id))
 
     def outcome(self) -> Outcome[ClassicEvent | GroupStored]:

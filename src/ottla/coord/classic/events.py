@@ -1,6 +1,6 @@
-"""Volatile events of a classic group: a restart of the coordinator forgets them, and clients join again.
+"""Volatile events of a classic group: a restart of the coordinator drops them, and clients join again.
 
-Values only; `ottla.coord.classic.group` says what they change. The first field of each is the group.
+Values only; `ottla.coord.classic.group` applies them. The first field of each is the group id.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """One member of a classic group, as it last joined."""
+    """One member of a classic group, as in its last join."""
 
     member_id: str
     group_instance_id: str | None
@@ -26,26 +26,26 @@ class ClassicMember:
     assignment: bytes = b""
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its metadata for this protocol; empty if it does not support it."""
+        """Return its metadata for this protocol; empty if it does not support the protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
 class InitialDelay(NamedTuple):
-    """The first rebalance of an empty group waits `delay_ms`, and again while members join, `remaining_ms` at most."""
+    """The wait of an empty group's first rebalance: `delay_ms`, repeated while members join, for at most `remaining_ms` more."""
 
     delay_ms: int
     remaining_ms: int
 
 
 class MemberIdGiven(NamedTuple):
-    """Somebody was given a member id and asked to join again with it (KIP-394)."""
+    """A client was given a member id, with which it must join again (KIP-394)."""
 
     group_id: str
     member_id: str
 
 
 class MemberJoined(NamedTuple):
-    """A new member joined; its reply, expected under `token`, waits for the end of the join phase."""
+    """A new member joined; its reply, under `token`, waits for the end of the join phase."""
 
     group_id: str
     member: ClassicMember
@@ -65,7 +65,7 @@ class MemberRejoined(NamedTuple):
 
 
 class MemberReplaced(NamedTuple):
-    """A static member came back under a new member id (KIP-345), which fences the old one."""
+    """A static member joined again under a new member id (KIP-345), which fences the old one."""
 
     group_id: str
     member_id: str
@@ -73,7 +73,7 @@ class MemberReplaced(NamedTuple):
 
 
 class MemberGone(NamedTuple):
-    """A member left, or somebody who was given a member id did not join with it in time."""
+    """A member left, or a client did not join in time with the member id that it was given."""
 
     group_id: str
     member_id: str
@@ -85,7 +85,7 @@ class LeaderElected(NamedTuple):
 
 
 class RebalanceBegun(NamedTuple):
-    """All members have to join again."""
+    """A rebalance began: all members have to join again."""
 
     group_id: str
     wall_ms: int
@@ -97,7 +97,7 @@ class InitialDelaySet(NamedTuple):
 
 
 class JoinCompleted(NamedTuple):
-    """A new generation began: all waiting joins were answered, and members have to send SyncGroup."""
+    """A new generation began: all waiting joins were answered, and members must send SyncGroup."""
 
     group_id: str
     protocol: str

@@ -1,4 +1,4 @@
-"""The state of one classic group, and `apply`, which alone changes it. Knows no requests and decides nothing."""
+"""The state of one classic group, and `apply`, which alone changes it. Requests and decisions are elsewhere."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from ottla.coord.consumer.names import TEXT_BYTES
 from ottla.coord.records import GroupStored, StoredMember
 
 MEMBER_BYTES: Final = 2_500
-"""What a member takes in memory at least, in a group of its own: its values, the group's tables, and its deadline."""
+"""The least memory of a member in bytes, in a group of its own: its values, the group's tables, and its deadline."""
 PROTOCOL_BYTES: Final = 100
-"""What one of its protocols takes beside its metadata."""
+"""The memory of a protocol in bytes, besides its metadata."""
 INVITATION_BYTES: Final = 1_000
-"""What somebody takes in memory who was given a member id, beside that id: an entry and a deadline."""
+"""The memory of a member id in bytes that was given out, besides the id: an entry and a deadline."""
 
 
 class ClassicGroup:
     """One classic group.
 
-    Members are immutable values, so that a copy of a group costs a few dictionaries. `joining` and `syncing` hold the tokens of
-    the replies that members wait for; `invited` those who were given a member id and have not joined under it; `unsynced` those
-    who have not asked for their assignment in this generation; `new` those who never had a join answered. `weight` is about what
-    all of them take in memory, in bytes.
+    Members are immutable values, so that a copy of a group is a copy of a few dictionaries. `joining` and `syncing` are the
+    tokens of replies for which members wait. `invited` are member ids that were given out and have not joined. `unsynced` are
+    members that have not sent SyncGroup in this generation; `new` are members that have never had a join answered. `weight` is
+    about the memory of them all, in bytes.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class ClassicGroup:
         self.topics_weight = 0
 
     def copy(self) -> ClassicGroup:
-        """A group that can be changed without changing this one."""
+        """Return a copy that can be changed without changing this group."""
         twin = ClassicGroup.__new__(ClassicGroup)
         for name in ClassicGroup.__slots__:
             value = getattr(self, name)
@@ -115,14 +115,17 @@ class ClassicGroup:
         return self.state is State.PREPARING_REBALANCE and self.previous_state is State.EMPTY
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can join: an empty group takes any, others need one that all members support."""
+        """Return whether a member with these protocols can join.
+
+        An empty group accepts any, others one that all members support.
+        """
         if self.state is State.EMPTY:
             return bool(protocol_type) and bool(protocols)
         everybody = len(self.members)
         return self.protocol_type == protocol_type and any(self.supported.get(name, 0) == everybody for name, _ in protocols)
 
     def choose_protocol(self) -> str:
-        """Each member votes for its first protocol that all support. Most votes win; a tie goes to the earlier candidate."""
+        """Return the elected protocol: each member votes for its first common one, and a tie goes to the earlier candidate."""
         everybody = len(self.members)
         votes = {name: 0 for name, count in self.supported.items() if count == everybody}
         for member in self.members.values():
@@ -130,13 +133,13 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member may read this topic; a consumer group whose subscriptions cannot be read may read any."""
+        """Return whether a member may read this topic; True for any topic if subscriptions cannot be parsed."""
         if self.topics is None:
             return self.protocol_type == "consumer"
         return topic in self.topics
 
     def at_rest(self, assignments: dict[str, bytes], wall_ms: int) -> GroupStored:
-        """The record that keeps this group with these assignments."""
+        """Return the record that stores this group with these assignments."""
         members = tuple(
             StoredMember(
                 member.member_id,
@@ -157,7 +160,7 @@ class ClassicGroup:
         self.state_timestamp_ms = wall_ms
 
     def remember_topics(self) -> None:
-        """Note what the members subscribe to, on which the expiry of offsets depends."""
+        """Update the topics to which members subscribe, on which the expiry of offsets depends."""
         self.weight -= self.topics_weight
         self.topics, self.topics_weight = None, 0
         if self.protocol_type == "consumer":
@@ -168,7 +171,7 @@ class ClassicGroup:
 
 
 def weight_of(group: ClassicGroup) -> int:
-    """What its members, and those who are invited, take in memory, in bytes."""
+    """Return the memory of its members and of given-out member ids, in bytes."""
     invited = sum(map(_invitation_weight, group.invited))
     return sum(map(_member_weight, group.members.values())) + invited + group.topics_weight
 
@@ -186,7 +189,7 @@ def _invitation_weight(member_id: str) -> int:
 
 
 def apply(group: ClassicGroup, event: ClassicEvent | GroupStored) -> None:
-    """Let one event change the group."""
+    """Apply one event to the group."""
     _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table goes by the event's type
 
 
@@ -240,7 +243,7 @@ def _rejoined(group: ClassicGroup, event: MemberRejoined) -> None:
 
 
 def _replaced(group: ClassicGroup, event: MemberReplaced) -> None:
-    """The new member takes the old one's place in the order of members too: the first one may become leader."""
+    """Replace a member at the same position: the order of members decides the next leader."""
     seated = {}
     for member_id, member in group.members.items():
         if member_id == event.member_id:
@@ -316,7 +319,7 @@ def _sync_seen(group: ClassicGroup, event: SyncGroupSeen) -> None:
 
 
 def _stored(group: ClassicGroup, event: GroupStored) -> None:
-    """Take over a stored group. Known members keep those of their protocols that the record does not hold."""
+    """Load a stored group. Known members keep the protocols that the record does not contain."""
     group.generation = event.generation
     group.protocol_type = event.protocol_type or None
     group.protocol = event.protocol
@@ -340,7 +343,7 @@ def _stored(group: ClassicGroup, event: GroupStored) -> None:
 
 
 def _restored(stored: StoredMember, known: ClassicMember | None, protocol: str | None) -> ClassicMember:
-    """A stored member. All of its protocols are known only if it joined with this very subscription."""
+    """Return a stored member. It keeps all its known protocols only if it joined with this same subscription."""
     protocols: Protocols = ((protocol or "", stored.subscription),)
     if known is not None and known.metadata(protocol) == stored.subscription:
         protocols = known.protocols

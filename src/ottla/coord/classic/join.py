@@ -1,4 +1,4 @@
-"""JoinGroup: who may join, under which member id, and whether that starts a rebalance."""
+"""JoinGroup: checks, member ids, and the rebalance that a join may start."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
 
 LONGEST_NAME = 8_000
-"""Characters of a client's name that go into its member id, which must fit a string of 32 767 bytes."""
+"""The most characters of a client's name in its member id, which must fit a string of 32 767 bytes."""
 
 Ask = Asked[JoinGroupRequest]
 
@@ -65,7 +65,7 @@ def join(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str], *, exists: bo
 
 
 def request_error(body: JoinGroupRequest, settings: GroupSettings) -> int:
-    """What is wrong with the request itself, as an error code."""
+    """Return what is wrong with the request itself, as an error code."""
     if not body.group_id:
         return INVALID_GROUP_ID
     if not settings.group_min_session_timeout_ms <= body.session_timeout_ms <= settings.group_max_session_timeout_ms:
@@ -78,7 +78,7 @@ def _refuse(draft: ClassicDraft, error_code: int, member_id: str = "") -> None:
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
-    """During the join phase only those who have joined already count: the last ones have no room, members or not."""
+    """Return whether the group has room. During the join phase only joined members count, so that the last to join are refused."""
     if group.state is State.EMPTY:
         return True
     if group.state is State.PREPARING_REBALANCE:
@@ -87,7 +87,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
 
 
 def _refuse_room(draft: ClassicDraft, member_id: str) -> None:
-    """The group is full. The rebalance no longer waits for the one who is turned away."""
+    """Refuse a member of a full group, and remove it, so that the rebalance does not wait for it."""
     if member_id in draft.group.members or member_id in draft.group.invited:
         draft.happen(MemberGone(draft.group.group_id, member_id))
         draft.forget(member_id)
@@ -96,7 +96,7 @@ def _refuse_room(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _join_new(draft: ClassicDraft, ask: Ask, new_id: Callable[[], str]) -> None:
-    """A join without a member id. Static members have an instance id; dynamic ones are first given a member id (KIP-394)."""
+    """Decide a join without a member id. A static member joins; a dynamic one first gets a member id (KIP-394)."""
     instance = ask.body.group_instance_id
     name = ask.client_id if instance is None else instance
     member_id = f"{name[:LONGEST_NAME]}-{new_id()}"
@@ -140,7 +140,7 @@ def _has_reason(group: ClassicGroup, ask: Ask, rejoin: Rejoin) -> bool:
 
 
 def _add(draft: ClassicDraft, ask: Ask, member_id: str) -> None:
-    """A new member joins. It cannot send heartbeats while its reply waits, so the wait has a timeout of its own."""
+    """Add a new member. It cannot send heartbeats while its reply waits, so the wait has a timeout of its own."""
     body = ask.body
     member = ClassicMember(
         member_id,
@@ -157,7 +157,7 @@ def _add(draft: ClassicDraft, ask: Ask, member_id: str) -> None:
 
 
 def _rejoin(draft: ClassicDraft, ask: Ask, member_id: str | None = None) -> None:
-    """Note a member's join. An earlier join of the same member that still waits is answered, so that none waits for ever."""
+    """Record a member's join. An earlier join of the same member that still waits is refused, so that none waits for ever."""
     member_id = member_id or ask.body.member_id
     superseded = draft.group.joining.get(member_id)
     draft.answer_to(superseded, join_error(REBALANCE_IN_PROGRESS, member_id))
@@ -173,7 +173,7 @@ def _rejoin(draft: ClassicDraft, ask: Ask, member_id: str | None = None) -> None
 
 
 def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None:
-    """A static member is back under a new member id: fence the old one. A stable group need not rebalance."""
+    """Replace a static member that joins under a new member id, which fences the old one. A stable group need not rebalance."""
     group = draft.group
     former_leader = group.leader or ""
     draft.answer_to(group.joining.get(old_id), join_error(FENCED_INSTANCE_ID, old_id))
@@ -190,10 +190,10 @@ def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None
 
 
 def _take_seat(draft: ClassicDraft, ask: Ask, member_id: str, former_leader: str) -> None:
-    """Keep the assignments, and answer the newcomer without a rebalance.
+    """Keep the assignments, and answer the new member without a rebalance.
 
-    A leader that is back would assign again. If its version allows, it is told to skip that (KIP-814); otherwise it is told that
-    somebody else leads.
+    A leader that joins again would assign again. If its version allows, its reply skips the assignment (KIP-814); otherwise the
+    reply names the former leader's id.
     """
     group = draft.group
     assignments = {member.member_id: member.assignment for member in group.members.values()}
@@ -211,10 +211,10 @@ def protocols_of(body: JoinGroupRequest) -> Protocols:
 
 
 def rebalance_timeout_ms(ask: Ask) -> int:
-    """Version 0 has none: the session timeout serves."""
+    """Return the rebalance timeout; in version 0, which has none, the session timeout."""
     return ask.body.rebalance_timeout_ms if ask.version >= REBALANCE_TIMEOUT_FROM else ask.body.session_timeout_ms
 
 
 def _reason(ask: Ask, what: str) -> str:
-    """For the log: what happened, and the client's reason (KIP-800)."""
+    """Return the reason for the log: the event, and the client's reason (KIP-800)."""
     return f"{what}; client reason: {ask.body.reason or 'not provided'}"

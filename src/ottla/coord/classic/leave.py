@@ -16,7 +16,7 @@ Identity = LeaveGroupRequest.MemberIdentity
 
 
 def leave(draft: ClassicDraft, ask: Asked[LeaveGroupRequest], *, exists: bool) -> None:
-    """Decide a LeaveGroup. Each member has an error code; before version 3 there is one member, and its code is the reply's."""
+    """Decide a LeaveGroup. Each member gets an error code; before version 3 there is one, and its code is the response's."""
     body = ask.body
     if not body.group_id:
         draft.answer(LeaveGroupResponse(error_code=INVALID_GROUP_ID))
@@ -40,7 +40,7 @@ def _go_on(draft: ClassicDraft, reason: str) -> None:
 
 
 def _remove(draft: ClassicDraft, identity: Identity) -> LeaveGroupResponse.MemberResponse:
-    """An operator removes a static member by its instance id alone; the member id is empty then."""
+    """Remove a member. An operator removes a static one by its instance id alone, with an empty member id."""
     group = draft.group
     member_id = identity.member_id
     if not member_id:

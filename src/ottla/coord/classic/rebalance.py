@@ -1,6 +1,6 @@
-"""How a classic group gets from one generation to the next: starting a rebalance, completing it, losing members.
+"""The rebalance of a classic group: its start, its completion, and the removal of members.
 
-Knows no requests; every rule works on a draft.
+Requests are unknown here; every function works on a draft.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ottla.wire.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 log = logging.getLogger("ottla.coord")
 
 LEAST_AGAIN_MS = 1000
-"""A join phase for which nobody has come goes on for so long at least: members may name any time, also one that is over."""
+"""The shortest extension of a join phase that no member has joined, in ms: members may send any timeout, also one in the past."""
 
 
 def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
-    """Members have changed: start a rebalance, or see whether the one under way is complete."""
+    """Start a rebalance after a change of members, or complete the present one if all have joined."""
     if draft.group.state in REBALANCES_FROM:
         begin(draft, reason)
     else:
@@ -38,7 +38,7 @@ def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
 
 
 def begin(draft: ClassicDraft, reason: str) -> None:
-    """Have every member join again. The first rebalance of an empty group waits a while for more members."""
+    """Make every member join again. The first rebalance of an empty group waits a while for more members."""
     group = draft.group
     cause = {"cause": "group rebalance", "most": 3}
     log.info("group %s: rebalance after generation %d: %s", group.group_id, group.generation, reason, extra=cause)
@@ -64,7 +64,7 @@ def complete_if_all_joined(draft: ClassicDraft) -> None:
 
 
 def join_timed_out(draft: ClassicDraft) -> None:
-    """The time to join is over; an initial delay goes on while members keep joining."""
+    """End the join phase at its timeout; an initial delay is extended while members keep joining."""
     group = draft.group
     if group.state is not State.PREPARING_REBALANCE:
         return
@@ -82,7 +82,7 @@ def _delay(draft: ClassicDraft, delay: InitialDelay) -> None:
 
 
 def complete(draft: ClassicDraft) -> None:
-    """End the join phase. Members that have not joined are removed, except static ones, whose session alone counts (KIP-345)."""
+    """End the join phase. Members that have not joined are removed, except static ones, which have only a session (KIP-345)."""
     group_id = draft.group.group_id
     draft.cancel(JoinKey(group_id))
     absent = [m for m in draft.group.members.values() if m.member_id not in draft.group.joining and m.group_instance_id is None]
@@ -105,7 +105,7 @@ def _store_empty(draft: ClassicDraft) -> None:
 
 
 def _elect_leader(draft: ClassicDraft) -> bool:
-    """Keep the leader if it has joined, or else take the first member that has. False if nobody has."""
+    """Keep the leader if it has joined, or else elect the first member that has. Return False if no member has."""
     group = draft.group
     if group.leader not in group.joining:
         joined = next((member_id for member_id in group.members if member_id in group.joining), None)
@@ -128,7 +128,7 @@ def _begin_generation(draft: ClassicDraft) -> None:
 
 
 def joined_reply(draft: ClassicDraft, member_id: str) -> JoinGroupResponse:
-    """The reply that tells a member of the current generation, and the leader who the members are."""
+    """Return a member's reply for the current generation; the leader's has all members."""
     group = draft.group
     return JoinGroupResponse(
         generation_id=group.generation,
@@ -141,7 +141,7 @@ def joined_reply(draft: ClassicDraft, member_id: str) -> JoinGroupResponse:
 
 
 def join_error(error_code: int, member_id: str = "") -> JoinGroupResponse:
-    """The reply that tells of an error instead of a generation."""
+    """Return a reply with an error instead of a generation."""
     return JoinGroupResponse(error_code=error_code, member_id=member_id, protocol_name=None)
 
 
@@ -169,7 +169,7 @@ def sync_timed_out(draft: ClassicDraft) -> None:
 
 
 def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
-    """A member was silent for too long, unless it is waiting for a reply of ours."""
+    """Remove a member whose session has expired, unless it waits for a reply."""
     group = draft.group
     if member_id in group.invited:
         draft.happen(MemberGone(group.group_id, member_id))
@@ -185,13 +185,13 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
 
 
 def _is_owed(draft: ClassicDraft, member_id: str) -> bool:
-    """Whether a member waits for a reply. A new one times out all the same: nothing else would tell that it is gone."""
+    """Return whether a member waits for a reply. A new member does not count: only the timeout shows that it is gone."""
     group = draft.group
     return member_id not in group.new and (member_id in group.joining or member_id in group.syncing)
 
 
 def remove(draft: ClassicDraft, member_id: str) -> None:
-    """Remove a member; a reply that it still waits for says so."""
+    """Remove a member, and refuse a reply for which it still waits."""
     group = draft.group
     draft.answer_to(group.joining.get(member_id), join_error(UNKNOWN_MEMBER_ID))
     draft.answer_to(group.syncing.get(member_id), SyncGroupResponse(error_code=UNKNOWN_MEMBER_ID))
@@ -200,7 +200,7 @@ def remove(draft: ClassicDraft, member_id: str) -> None:
 
 
 def recall(draft: ClassicDraft) -> None:
-    """After a restart every member has its full session timeout again. A group that is larger than allowed shrinks.
+    """Restart all session timeouts after a restart of the broker. A group that exceeds the maximum size rebalances.
 
     A group without a leader was a consumer group until just before the restart, and its members have yet to rebalance.
     """

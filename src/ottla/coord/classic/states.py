@@ -1,6 +1,6 @@
-"""The state machine of a classic group as tables: its states, its transitions, and how each state answers each request.
+"""The state machine of a classic group as tables: states, transitions, and the answers of each state.
 
-Knows no group and no message. A pair that `NEXT` does not hold is a bug.
+Groups and messages are unknown here. A pair that is not in `NEXT` is a bug.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ottla.wire.errors import NONE, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 
 
 class State(Enum):
-    """As ListGroups and DescribeGroups spell them."""
+    """The states, as in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -21,7 +21,7 @@ class State(Enum):
 
 
 class Cause(Enum):
-    """Why a group leaves its state."""
+    """The causes of transitions."""
 
     MEMBERSHIP_CHANGED = auto()
     JOIN_COMPLETED = auto()
@@ -37,10 +37,10 @@ NEXT: dict[tuple[State, Cause], State] = {
     (State.COMPLETING_REBALANCE, Cause.ASSIGNED): State.STABLE,
     (State.PREPARING_REBALANCE, Cause.ABANDONED): State.EMPTY,
 }
-"""Where a group goes. DEAD is no state of a group that is kept: it is what a group that is not there is called."""
+"""(state, cause) -> next state. DEAD is no state of a stored group: it is the state of a missing group in responses."""
 
 REBALANCES_FROM = frozenset(state for state, cause in NEXT if cause is Cause.MEMBERSHIP_CHANGED)
-"""The states in which a change of the members begins a rebalance; in the remaining ones it belongs to the one under way."""
+"""The states in which a change of members begins a rebalance; in all others the change belongs to the present rebalance."""
 
 HEARTBEAT: dict[State, int] = {
     State.EMPTY: UNKNOWN_MEMBER_ID,
@@ -48,11 +48,11 @@ HEARTBEAT: dict[State, int] = {
     State.COMPLETING_REBALANCE: NONE,
     State.STABLE: NONE,
 }
-"""What a member's heartbeat is answered. While COMPLETING_REBALANCE it counts: clients send it as soon as they have joined."""
+"""The error code of a member's heartbeat. In COMPLETING_REBALANCE it is NONE: clients send one as soon as they have joined."""
 
 
 class Rejoin(Enum):
-    """How a JoinGroup of somebody who is a member already is treated."""
+    """The treatment of a JoinGroup by a present member."""
 
     REFUSE = auto()
     JOIN_ALWAYS = auto()
@@ -66,12 +66,13 @@ REJOIN: dict[State, Rejoin] = {
     State.COMPLETING_REBALANCE: Rejoin.JOIN_IF_CHANGED,
     State.STABLE: Rejoin.JOIN_IF_CHANGED_OR_LEADER,
 }
-"""Who has not changed only lost a reply, and is told again what he missed. A stable group's leader joins to be asked for a
-new assignment, for a reason that he alone sees (such as more partitions)."""
+"""The treatment by state. A member without changes has only lost a reply, and gets it again. A stable group's leader joins to
+make a new assignment, for a reason that only the leader sees (such as more partitions).
+"""
 
 
 class SyncGroupAnswer(Enum):
-    """How a member's SyncGroup is treated."""
+    """The treatment of a member's SyncGroup."""
 
     REBALANCE = auto()
     WAIT = auto()

@@ -1,4 +1,4 @@
-"""The one part of a consumer's own protocol that the coordinator reads: the topics it subscribes to."""
+"""The parser of the topics in a consumer's subscription, the only part of its own protocol that the coordinator reads."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _VERSION_AND_COUNT = Struct(">hi")
 _LENGTH = Struct(">h")
 
 MOST_NAMES: Final = 8_000
-"""Of all subscriptions together, as far as they differ: to read more would hold up others."""
+"""The most distinct names of all subscriptions together: reading more would delay other work."""
 FEW: Final = 8
-"""Sets of so many topics are shared by all groups that read the same."""
+"""The largest set of topics that groups with equal sets share."""
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that any of these subscriptions names; None if one of them can't be read, or if they name too many.
+    """Return all topics in these subscriptions; None if one of them cannot be parsed, or if there are too many names.
 
     Subscriptions of all versions begin with their topics. The rest differs and is not read.
     """
@@ -26,7 +26,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
     left = MOST_NAMES
     try:
         for subscription in subscriptions:
-            if read and subscription.startswith(read):  # as members that run the same program subscribe to the same
+            if read and subscription.startswith(read):  # members that run the same program have the same subscription
                 continue
             named, end = _topics(subscription, left)
             left -= len(named)
@@ -40,12 +40,12 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 @lru_cache(maxsize=256)
 def _shared(topics: frozenset[str]) -> frozenset[str]:
-    """Many groups read the same few topics: the first of equal sets serves all of them."""
+    """Return the first of equal sets: many groups read the same few topics."""
     return topics
 
 
 def _topics(subscription: bytes, most: int) -> tuple[list[str], int]:
-    """The topics that a subscription names, and where they end. Raises ValueError and `error`."""
+    """Return the topics of a subscription, and the position after them. Raises ValueError and `error`."""
     version, count = _VERSION_AND_COUNT.unpack_from(subscription)
     if version < 0 or not 0 <= count <= most:
         raise ValueError("a version or a number of topics below zero, or more topics than are read")

@@ -1,4 +1,4 @@
-"""SyncGroup, by which the leader's assignments reach the members, and Heartbeat."""
+"""SyncGroup, which distributes the leader's assignments to the members, and Heartbeat."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROTOCOL_NAMED_FROM = 5
 
 
 def sync_group(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
-    """Decide a SyncGroup: the leader's brings the assignments, the others' wait for them or are answered at once."""
+    """Decide a SyncGroup: the leader's has the assignments, the others' wait for them or are answered at once."""
     body = ask.body
     error_code = _error(draft.group, body, ask.version)
     if error_code:
@@ -42,7 +42,7 @@ def sync_group(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
 
 
 def request_error(body: SyncGroupRequest, version: int) -> int:
-    """What is wrong with the request itself, as an error code."""
+    """Return what is wrong with the request itself, as an error code."""
     if not body.group_id:
         return INVALID_GROUP_ID
     if version >= PROTOCOL_NAMED_FROM and (body.protocol_type is None or body.protocol_name is None):
@@ -92,7 +92,7 @@ def _wait(draft: ClassicDraft, ask: Asked[SyncGroupRequest]) -> None:
 
 
 def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
-    """Store what the leader assigned, and answer all who wait. Members that it left out are assigned nothing."""
+    """Store the leader's assignments, and answer all waiting members. Members that it left out get an empty assignment."""
     waiting = dict(draft.group.syncing)
     assignments = {assigned.member_id: bytes(assigned.assignment) for assigned in body.assignments}
     draft.happen(draft.group.at_rest(assignments, draft.now.wall_ms))
@@ -102,7 +102,7 @@ def _share_out(draft: ClassicDraft, body: SyncGroupRequest) -> None:
 
 
 def heartbeat(group: ClassicGroup | None, ask: Asked[HeartbeatRequest], now: Now) -> Outcome[Never]:
-    """Decide a Heartbeat: the most frequent request, so it makes no draft and changes nothing in the group."""
+    """Decide a Heartbeat. It is the most frequent request, so it makes no draft and changes nothing in the group."""
     body = ask.body
     error_code = _heartbeat_error(group, body)
     if group is None or error_code:

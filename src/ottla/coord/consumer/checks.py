@@ -1,4 +1,4 @@
-"""Checks of a ConsumerGroupHeartbeat: of the request itself, of the member's epoch, and of who may act as a static member."""
+"""Checks of a ConsumerGroupHeartbeat: the request itself, the member's epoch, and its instance id."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ottla.wire.errors import (
 from ottla.wire.schema import Uuid
 
 OWN_MEMBER_ID_FROM = 1
-"""Since this version clients choose their member id (KIP-1082)."""
+"""The first version in which clients choose their member id (KIP-1082)."""
 
 Owned = Mapping[Uuid, Collection[int]]
-"""The partitions that a member says it has."""
+"""The partitions that a member reports as its own, by topic id."""
 
 _BLANKS = "".join(map(chr, range(33)))
 
 
 def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: Collection[str]) -> Refusal | None:
-    """What is wrong with the request itself."""
+    """Return what is wrong with the request itself."""
     epoch = body.member_epoch
     needs_id = version >= OWN_MEMBER_ID_FROM or epoch > 0 or epoch == LEAVING_EPOCH
     for name, text in (
@@ -75,17 +75,17 @@ def _assignor_error(name: str | None, assignors: Collection[str]) -> Refusal | N
 
 
 def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> Refusal | None:
-    """Whether the group is full for somebody who is no member. A static member that comes back needs no room."""
+    """Return a refusal if the group is full. Members, and static members that join again, need no room."""
     if len(group.members) < max_size or member_id in group.members or instance_id in group.static:
         return None
     return Refusal(GROUP_MAX_SIZE_REACHED, f"The group has {len(group.members)} members and takes no more.")
 
 
 def epoch_error(member: ConsumerMember, epoch: int, owned: Owned | None) -> Refusal | None:
-    """A member must know its epoch, or join anew (0).
+    """Return a refusal unless a member sends its epoch, or 0 to join again.
 
-    One that names its previous epoch may have lost the reply that told it the new one, and is accepted if it owns nothing that it
-    was not given.
+    A member that sends its previous epoch may have lost the reply with the new one. It is accepted if it owns no partition that
+    is not assigned to it.
     """
     if epoch in (JOINING_EPOCH, member.epoch):
         return None
@@ -108,7 +108,7 @@ def unknown_member(group: ConsumerGroup, member_id: str) -> Refusal:
 
 
 def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refusal | None:
-    """Whether somebody may act as a static member: it exists, and nobody has joined with its instance id since."""
+    """Return a refusal unless the instance id exists and belongs to this member id."""
     holder = group.static.get(instance_id)
     if holder is None:
         return Refusal(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: let the member join.")
@@ -121,7 +121,7 @@ def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refu
 
 
 def release_error(holder: ConsumerMember, member_id: str) -> Refusal | None:
-    """A static member can be replaced once it has left for a while (-2)."""
+    """Return a refusal unless the static member has left temporarily (-2), and can be replaced."""
     if holder.epoch == STATIC_LEAVING_EPOCH:
         return None
     reason = f"because the instance id is owned by {holder.member_id} member, which has not left."

@@ -1,7 +1,8 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members of a consumer group that use the classic protocol.
 
-A group has such members while it migrates between the protocols. They reach their targets by the rules of the consumer protocol: a
-heartbeat tells them to rejoin, a join reports what they gave up and is answered at once, and SyncGroup hands out what they have.
+A group has both kinds of members while it migrates between the protocols. Classic members reach their targets by the rules of
+the consumer protocol. A heartbeat makes them rejoin; a join reports revoked partitions and is answered at once; SyncGroup
+returns the assignment.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
     if isinstance(member, Refusal):
         return member
     if subscription.owned and member.member_id not in draft.group.members and draft.replaced is None:
-        # It was out and does not know: what it still reads belongs to others, and it must hear of that before it is obeyed.
+        # The member was removed and does not know it: it must first learn that its partitions belong to others.
         return Refusal(UNKNOWN_MEMBER_ID, "The member owns partitions, but is not known here: let it give them up and join anew.")
     updated = _reported(member, ask, subscription)
     refused = crowd_error(draft, member, updated)
@@ -90,7 +91,7 @@ def _supports(group: ConsumerGroup, body: JoinGroupRequest) -> bool:
 
 
 def _joining_member(draft: ConsumerDraft, body: JoinGroupRequest) -> ConsumerMember | Refusal:
-    """The member that joins. Any member id is accepted: it was given out here."""
+    """Return the member that joins. Any member id is accepted, because the coordinator gave it out."""
     group, instance_id = draft.group, body.group_instance_id
     if instance_id is None:
         member_id = body.member_id or draft.context.new_id()
@@ -136,7 +137,7 @@ def _reconcile(
             return led
         downgrade_with(draft, led, settled=settled)
         if not settled:
-            return None  # it is answered when all have joined
+            return None  # the reply comes when all have joined
     else:
         led = lead(draft, looked, updated, target(draft, looked, member, updated), subscription.owned)
         if isinstance(led, Refusal):
@@ -149,7 +150,7 @@ def _reconcile(
 
 
 def _leaves_only_classic(draft: ConsumerDraft, holder: ConsumerMember) -> bool:
-    """Whether the group becomes classic when the member replaces this one."""
+    """Return whether the group becomes classic when the joining member replaces this one."""
     alone = len(draft.group.members) == 1
     return may_be_classic(draft, 1) if alone else can_downgrade(draft, [holder])
 
@@ -161,7 +162,7 @@ def _seen(draft: ConsumerDraft, member_id: str) -> None:
 
 
 def _joined(member: ConsumerMember) -> JoinGroupResponse:
-    """There is no leader: the coordinator assigns."""
+    """Return the reply to a join. It has no leader: the coordinator assigns."""
     return JoinGroupResponse(
         member_id=member.member_id, generation_id=member.epoch, protocol_type=PROTOCOL_TYPE, protocol_name=_protocol(member)
     )
@@ -173,7 +174,7 @@ def _protocol(member: ConsumerMember) -> str:
 
 
 def sync_group(draft: ConsumerDraft, ask: Asked[SyncGroupRequest]) -> Refusal | None:
-    """Decide a SyncGroup: the member is told what it has, unless it has to rejoin for a newer target."""
+    """Decide a SyncGroup: return the member's assignment, unless it has to rejoin for a newer target."""
     body = ask.body
     member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
     if isinstance(member, Refusal):
@@ -197,7 +198,7 @@ def _differs(said: str | None, known: str) -> bool:
 
 
 def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember | Refusal:
-    """The member that asks, if it is of the classic protocol and knows its generation."""
+    """Return the member of the request, if it uses the classic protocol and sends its generation."""
     group = draft.group
     if instance_id is not None:
         refused = static_error(group, member_id, instance_id)
@@ -212,7 +213,7 @@ def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, genera
 
 
 def heartbeat(draft: ConsumerDraft, ask: Asked[HeartbeatRequest]) -> Refusal | None:
-    """Decide a Heartbeat: the member is told to rejoin if it has to give partitions up or can get some."""
+    """Decide a Heartbeat: the member must rejoin if it has to revoke partitions or can get some."""
     body = ask.body
     member = _known(draft, body.member_id, body.group_instance_id, body.generation_id)
     if isinstance(member, Refusal):
@@ -232,7 +233,7 @@ def _must_join(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether another member still has a partition of its target."""
+    """Return whether another member still has a partition of its target."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.owner(topic_id, partition) is not None
         for topic_id, partitions in group.targets.get(member.member_id, NO_TARGET).items()
@@ -241,14 +242,14 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
 
 
 def _await_rejoin(draft: ConsumerDraft, member: ConsumerMember) -> None:
-    """Give a member its rebalance timeout to rejoin, counted from when it was first told to."""
+    """Give a member its rebalance timeout to rejoin, counted from the first reply that requests it."""
     if member.member_id not in draft.group.rejoining:
         draft.store(RejoinAwaited(draft.group_id, member.member_id))
         draft.after(RejoinKey(draft.group_id, member.member_id), member.rebalance_timeout_ms)
 
 
 def leave(draft: ConsumerDraft, ask: Asked[LeaveGroupRequest]) -> None:
-    """Decide a LeaveGroup. Each member has an error code of its own; members of both protocols can be removed by it."""
+    """Decide a LeaveGroup. Each member gets an error code of its own; members of both protocols can be removed by it."""
     leaving = ask.body.members if ask.version >= MANY_MEMBERS_FROM else [Identity(member_id=ask.body.member_id)]
     going: dict[str, ConsumerMember] = {}
     results = []
@@ -270,7 +271,7 @@ def leave(draft: ConsumerDraft, ask: Asked[LeaveGroupRequest]) -> None:
 
 
 def _leaving(group: ConsumerGroup, identity: Identity) -> ConsumerMember | Refusal:
-    """An operator removes a static member by its instance id alone; the member id is empty then."""
+    """Return the member that leaves. An operator removes a static one by its instance id alone, with an empty member id."""
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.members.get(identity.member_id) or unknown_member(group, identity.member_id)

@@ -1,4 +1,4 @@
-"""Who may commit and fetch offsets of a consumer group (KIP-848, KIP-1251). Answers are error codes."""
+"""The checks of offset commits and fetches of a consumer group (KIP-848, KIP-1251). They return error codes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ottla.wire.errors import (
 from ottla.wire.schema import Uuid
 
 MEMBER_EPOCH_FROM = 9
-"""Before this version of OffsetCommit its reply has no error that a member of the consumer protocol understands."""
+"""The first version of OffsetCommit whose response has an error for members of the consumer protocol."""
 
 Place = tuple[Uuid, int]
 
 
 def commit_error(group: ConsumerGroup, body: OffsetCommitRequest, version: int) -> int:
-    """A commit without an epoch comes from outside the group: it is allowed while the group has no members."""
+    """Return why a commit is refused. One without an epoch comes from outside the group, and needs a group without members."""
     epoch = body.generation_id_or_member_epoch
     if epoch < 0 and not group.members:
         return NONE
@@ -42,7 +42,7 @@ def commit_error(group: ConsumerGroup, body: OffsetCommitRequest, version: int) 
 
 
 def _had_all(member: ConsumerMember, epoch: int, places: Iterable[Place]) -> bool:
-    """Whether a member that has not heard of its epoch yet was given all these at the one it knows, or before."""
+    """Return whether a member with an old epoch had all these partitions at that epoch."""
     for topic_id, partition in places:
         given_at = member.given_at(topic_id, partition)
         if given_at is None or epoch < given_at:
@@ -55,7 +55,7 @@ def _stale(member: ConsumerMember) -> int:
 
 
 def fetch_error(group: ConsumerGroup, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
-    """A fetch that names no member and no epoch is allowed; a member must know its epoch."""
+    """Return why a fetch is refused. One without member and epoch is allowed; a member must send its epoch."""
     if wanted.member_id is None and wanted.member_epoch < 0:
         return NONE
     member = group.members.get(wanted.member_id or "")

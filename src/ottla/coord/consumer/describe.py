@@ -1,4 +1,4 @@
-"""How a consumer group looks from outside: ListGroups and ConsumerGroupDescribe. Reads only."""
+"""The descriptions of a consumer group in ListGroups and ConsumerGroupDescribe. They only read the group."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def not_found(group_id: str, message: str) -> Described:
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -> DescribedMember:
-    """What a member has includes what it has to give up: it reads that until it does."""
+    """Return a member. Its assignment includes the partitions to revoke, because it reads them until it has revoked them."""
     held: dict[Uuid, set[int]] = {}
     for part in (member.assigned, member.revoking):
         for topic_id, partitions in part.items():
@@ -65,7 +65,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: KnownTopics) -
 
 
 def _assignment(partitions: Mapping[Uuid, Iterable[int]], topics: KnownTopics) -> Assignment:
-    """Deleted topics are left out: they have no name."""
+    """Return partitions with topic names. Deleted topics are left out: they have none."""
     named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
     return Assignment(
         topic_partitions=[

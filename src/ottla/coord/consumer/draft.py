@@ -1,6 +1,6 @@
-"""A decision about one consumer group in the making: records, replies and timers are collected, nothing is changed.
+"""The draft of a decision about one consumer group: it collects records, replies and timers, and changes nothing.
 
-Knows no rules; rules work on it. Members and targets are values, so a rule passes on what they become and not a changed group.
+Rules are elsewhere, and work on the draft. Members and targets are values, so rules return new ones and do not change the group.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 GroupEvent = ConsumerStored | ConsumerEvent | GroupStored | GroupForgotten | ClassicEvent
 OfGroup = Callable[[str], Mapping[str, int]]
-"""Group id -> what was set for this group alone, by Kafka's names ("consumer.session.timeout.ms")."""
+"""Group id -> the settings of this group alone, by Kafka's names ("consumer.session.timeout.ms")."""
 
 
 class Refusal(NamedTuple):
-    """Why a request is refused, which voids what was decided so far. `message` is one sentence for the client's log."""
+    """The refusal of a request, which voids the draft. `message` is one sentence for the client's log."""
 
     error_code: int
     message: str
@@ -41,7 +41,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every decision can read besides its group. The first of the `assignors` serves groups that name none."""
+    """The inputs of every decision besides its group. The first of the `assignors` serves groups that name none."""
 
     settings: GroupSettings
     of_group: OfGroup
@@ -52,10 +52,10 @@ class Context:
 
 
 class ConsumerDraft:
-    """Collects what is decided.
+    """The collected records, replies and timers of a decision.
 
-    `group` is the group as it is, which must not be changed; `replaced` is the static member that another one replaces; `unsettled`
-    says that the group needs a new assignment in any case. `shown` tells which topics whoever asks may hear of.
+    `group` is the present group, which must not be changed. `replaced` is the static member that another one replaces.
+    `unsettled` is whether the group needs a new assignment in any case. `shown` keeps the topics that the sender may see.
     """
 
     __slots__ = (
@@ -93,18 +93,18 @@ class ConsumerDraft:
         self._records.append(record)
 
     def found(self, group: ConsumerGroup, records: Iterable[ConsumerStored]) -> None:
-        """Go on with a new group that begins with these records."""
+        """Replace the group by a new one that begins with these records."""
         for record in records:
             apply(group, record)
             self._records.append(record)
         self.group = group
 
     def answer(self, message: Message, token: int | None = None) -> None:
-        """Reply to the input that is being decided, or to the one that came in under `token`."""
+        """Reply to the present input, or to the one with this `token`."""
         self._replies.append(Reply(self.token if token is None else token, message))
 
     def take_over(self, outcome: Outcome[ClassicEvent | GroupStored]) -> None:
-        """Make another decision a part of this one."""
+        """Add another decision to this one."""
         self._records += outcome.records
         self._replies += outcome.replies
         self._timers |= {timer.key: timer.deadline_ms for timer in outcome.timers}
@@ -116,13 +116,13 @@ class ConsumerDraft:
         self._timers[key] = None
 
     def setting(self, name: str, otherwise: int) -> int:
-        """The value set for this group alone, or else `otherwise`."""
+        """Return the setting of this group alone, or else `otherwise`."""
         if self._of_group is None:
             self._of_group = self.context.of_group(self.group_id)
         return self._of_group.get(name, otherwise)
 
     def expect(self, member: ConsumerMember) -> None:
-        """Restart a member's session timeout. Members that use the classic protocol bring their own."""
+        """Restart a member's session timeout. Members that use the classic protocol send their own."""
         timeout_ms = self.context.settings.group_consumer_session_timeout_ms
         timeout_ms = self.setting(SESSION_TIMEOUT, timeout_ms) if member.classic is None else member.classic.session_timeout_ms
         self.after(SessionKey(self.group_id, member.member_id), timeout_ms)
@@ -138,7 +138,7 @@ class ConsumerDraft:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> MemberStored:
-    """The record of what a member reported about itself."""
+    """Return the record of a member's own report."""
     return MemberStored(
         group_id,
         member.member_id,
@@ -155,7 +155,7 @@ def member_record(group_id: str, member: ConsumerMember) -> MemberStored:
 
 
 def current_record(group_id: str, member: ConsumerMember) -> CurrentStored:
-    """The record of what a member has."""
+    """Return the record of a member's assignment and state."""
     return CurrentStored(
         group_id, member.member_id, member.epoch, member.previous_epoch, member.state, member.assigned, member.revoking
     )

@@ -17,7 +17,7 @@ NEWEST = 3
 
 
 class EmbeddedSubscription(NamedTuple):
-    """What a member wants and has. `owned`, by topic id, was assigned in `generation` (-1: unknown)."""
+    """A member's subscription. `owned`, by topic id, was assigned in `generation` (-1: unknown)."""
 
     topics: frozenset[str]
     rack_id: str | None
@@ -26,18 +26,18 @@ class EmbeddedSubscription(NamedTuple):
 
 
 class UnreadableAssignment(ValueError):
-    """An assignment of the classic protocol that the coordinator cannot take over: one sentence that says why."""
+    """An assignment of the classic protocol that the coordinator cannot use: one sentence that says why."""
 
 
 def read_subscription(metadata: bytes, topics: KnownTopics) -> EmbeddedSubscription:
-    """Raises `Malformed`."""
+    """Parse a subscription. Raises `Malformed`."""
     _, held = decode_from_member(ConsumerProtocolSubscription, metadata)
     owned = topics.by_id({each.topic: each.partitions for each in held.owned_partitions})
     return EmbeddedSubscription(frozenset(held.topics), held.rack_id or None, owned, held.generation_id)
 
 
 def read_assignment(assignment: bytes, topics: KnownTopics) -> Partitions:
-    """The partitions that a member was assigned; none if it never was. Raises `Malformed` and `UnreadableAssignment`."""
+    """Return the assigned partitions of a member; none before its first. Raises `Malformed` and `UnreadableAssignment`."""
     if not assignment:
         return {}
     _, held = decode_from_member(ConsumerProtocolAssignment, assignment)
@@ -47,7 +47,7 @@ def read_assignment(assignment: bytes, topics: KnownTopics) -> Partitions:
 
 
 def write_assignment(partitions: Mapping[Uuid, Iterable[int]], topics: KnownTopics, metadata: bytes) -> bytes:
-    """An assignment in the version of the member's own subscription, without deleted topics."""
+    """Return an assignment in the version of the member's own subscription, without deleted topics."""
     named = ((topics.with_id(topic_id), indexes) for topic_id, indexes in partitions.items())
     held = ConsumerProtocolAssignment.TopicPartition
     assigned = [held(topic=topic.name, partitions=sorted(indexes)) for topic, indexes in named if topic is not None]

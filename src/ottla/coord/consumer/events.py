@@ -1,4 +1,4 @@
-"""Volatile events of consumer groups: a restart of the coordinator forgets them. Values only."""
+"""Volatile events of consumer groups: a restart of the coordinator drops them. Values only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.coord.consumer.topics import KnownTopics
 
 
 class TopicsSeen(NamedTuple):
-    """These are the topics now; `names` are those that came, changed or went, and `new` says whether any came."""
+    """The present topics; `names` were created, changed or deleted, and `new` is whether any were created."""
 
     topics: KnownTopics
     names: frozenset[str]
@@ -16,45 +16,45 @@ class TopicsSeen(NamedTuple):
 
 
 class MetadataRefreshed(NamedTuple):
-    """A group has seen the current state of the topics it subscribes to."""
+    """A group has used the present state of its subscribed topics."""
 
     group_id: str
 
 
 class PatternsSought(NamedTuple):
-    """A group began to match its regular expressions against the current topics."""
+    """A group began to match its regular expressions against the present topics."""
 
     group_id: str
 
 
 class PatternsFound(NamedTuple):
-    """It has matched all of them."""
+    """A group has matched all its regular expressions."""
 
     group_id: str
 
 
 class AssignmentBegun(NamedTuple):
-    """A large group is being assigned anew, because of the input that came in under `token`."""
+    """The assignment of a large group began, because of the input with this `token`."""
 
     group_id: str
     token: int
 
 
 class AssignmentEnded(NamedTuple):
-    """It has been."""
+    """The assignment of a large group ended."""
 
     group_id: str
 
 
 class RejoinAwaited(NamedTuple):
-    """A member that uses the classic protocol was told to rejoin, and has a deadline for it."""
+    """A member that uses the classic protocol must rejoin, and has a deadline for it."""
 
     group_id: str
     member_id: str
 
 
 class RejoinSeen(NamedTuple):
-    """That member rejoined."""
+    """A member that had to rejoin did."""
 
     group_id: str
     member_id: str

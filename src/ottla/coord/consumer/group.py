@@ -1,4 +1,4 @@
-"""The state of one consumer group (KIP-848), and `apply`, which alone changes it. Knows no requests and decides nothing."""
+"""The state of one consumer group (KIP-848), and `apply`, which alone changes it. Requests and decisions are elsewhere."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ TARGET_TOPIC_BYTES: Final = 350
 TARGET_BYTES: Final = 30
 HELD_TOPIC_BYTES: Final = 700
 HELD_BYTES: Final = 50
-"""What topics and partitions take in memory: of a member's target, and of what it holds."""
+"""The memory in bytes of each topic and each partition: of a member's target, and of its assignment."""
 
 
 class Resolved(NamedTuple):
-    """The topics that a regular expression matches, and when they were looked up."""
+    """The topics that match a regular expression, and when they were matched."""
 
     topics: frozenset[str]
     wall_ms: int
@@ -62,12 +62,12 @@ class Resolved(NamedTuple):
 class ConsumerGroup:
     """One consumer group.
 
-    Members and targets are immutable values. `subscriptions` counts the members that name the same topics; `patterns` counts each
-    regular expression's members, `assignors` each assignor's, and `protocols` each classic protocol's. `owners` says who has a
-    partition or has yet to give it up. `stale` and `stale_patterns` say that topics may have changed since the group saw them,
-    `seeking` that patterns are being matched; `assigning` is the token of what called for the long assignment that is being made;
-    `rejoining` are members of the classic protocol that have to rejoin. `weight` is about what the members take in memory, without
-    the topics that they name, in bytes.
+    Members and targets are immutable values. `subscriptions` counts the members with the same topic names; `patterns` counts the
+    members of each regular expression, `assignors` of each assignor, and `protocols` of each classic protocol. `owners` is the
+    member that has a partition, or has yet to revoke it. `stale` and `stale_patterns`: topics may have changed since the group
+    used them. `seeking`: patterns are being matched. `assigning` is the token of the input that began the present long
+    assignment. `rejoining` are classic members that have to rejoin. `weight` is about the memory of the members in bytes,
+    without their topic names.
     """
 
     __slots__ = (
@@ -130,36 +130,36 @@ class ConsumerGroup:
         return GroupState.RECONCILING
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
-        """The member that has this instance id now."""
+        """Return the present member with this instance id."""
         member_id = self.static.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member may be reading this topic."""
+        """Return whether a member may be reading this topic."""
         return any(topic in names for names in self.subscribed())
 
     def subscribed(self) -> Iterator[frozenset[str]]:
-        """The topics that members name, and those that each regular expression matches."""
+        """Yield the topic names of members, and the topics that each regular expression matches."""
         yield from self.subscriptions
         for resolved in self.resolved.values():
             yield resolved.topics
 
     def owner(self, topic_id: Uuid, partition: int) -> str | None:
-        """The member that has a partition or has yet to give it up."""
+        """Return the member that has a partition or has yet to revoke it."""
         return self.owners.get(topic_id, {}).get(partition)
 
     def taken(self, topic_id: Uuid) -> AbstractSet[int]:
-        """The partitions of a topic that members have or have yet to give up."""
+        """Return the partitions of a topic that members have or have yet to revoke."""
         return self.owners.get(topic_id, NOBODYS).keys()
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """The topics that a member subscribes to, by name or by its regular expression; an unresolved one matches none."""
+        """Return the topics to which a member subscribes, by name or regular expression; an unmatched expression has none."""
         resolved = self.resolved.get(member.pattern) if member.pattern else None
         return member.topics if resolved is None else member.topics | resolved.topics
 
 
 def apply(group: ConsumerGroup, event: ConsumerStored | ConsumerEvent) -> None:
-    """Let one record or event change the group."""
+    """Apply one record or event to the group."""
     _APPLY[type(event)](group, event)  # type: ignore[arg-type]  # the table goes by the event's type
 
 
@@ -173,7 +173,7 @@ def _count(counts: dict[K, int], names: Iterable[K], by: int) -> None:
 
 
 def _count_member(group: ConsumerGroup, member: ConsumerMember, by: int) -> None:
-    """Count a member in, or out."""
+    """Add a member to the counts, or remove it."""
     group.weight += by * member.weight
     if member.topics:
         _count(group.subscriptions, (member.topics,), by)
@@ -206,7 +206,7 @@ def _own(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
 
 
 def _disown(group: ConsumerGroup, member_id: str, held: Epochs) -> None:
-    """Free what a member had, unless somebody else has it by now."""
+    """Remove a member as the owner of partitions, unless another member is the owner by now."""
     for topic_id, partitions in held.items():
         owners = group.owners.get(topic_id, {})
         for partition in partitions:
@@ -233,7 +233,7 @@ def _member_stored(group: ConsumerGroup, event: MemberStored) -> None:
 
 
 def described(member: ConsumerMember, stored: MemberStored) -> ConsumerMember:
-    """The member with what it reported, its assignment as it was."""
+    """Return the member with its stored report, and its assignment unchanged."""
     return replace(
         member,
         instance_id=stored.instance_id,
@@ -351,7 +351,7 @@ def _rejoin_seen(group: ConsumerGroup, event: RejoinSeen) -> None:
 
 
 def _gone(group: ConsumerGroup, event: EpochForgotten) -> None:
-    """Nothing to change in the group: its coordinator drops it."""
+    """Change nothing: the coordinator drops the group."""
 
 
 _APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {
@@ -378,7 +378,7 @@ _APPLY: dict[type, Callable[[ConsumerGroup, Never], None]] = {
     RejoinSeen: _rejoin_seen,
 }
 FOUNDING = frozenset((EpochStored, MemberStored, TargetEpochStored, TargetStored, CurrentStored, PatternStored, OldMetadataStored))
-"""The types of the records that tell of a group: it is there from the first of them on. The others take something away."""
+"""The types of the records that create a group. All others are tombstones."""
 
 EVENTS = frozenset((MetadataRefreshed, PatternsSought, PatternsFound, AssignmentBegun, AssignmentEnded, RejoinAwaited, RejoinSeen))
-"""The types of the events that are not stored."""
+"""The types of the events, which are not stored."""

@@ -1,4 +1,4 @@
-"""The consumer groups of one coordinator, beside its classic ones: which rule decides a request, and which group a record changes.
+"""The consumer groups of one coordinator: the rule that decides each request, and the group that each record changes.
 
 `decide` returns None if a request concerns no consumer group.
 """
@@ -60,12 +60,12 @@ ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveG
 
 
 def no_settings_of_its_own(group_id: str) -> Mapping[str, int]:
-    """Settings of single groups if there are none."""
+    """Return no settings of its own for any group."""
     return {}
 
 
 class ConsumerGroups:
-    """All consumer groups of one coordinator, and the topics that it knows."""
+    """All consumer groups of one coordinator, and its topics."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class ConsumerGroups:
         return None if decision is None else decision(self, asked, now, classic)  # type: ignore[arg-type]  # of the body's type
 
     def apply(self, record: ConsumerStored | ConsumerEvent) -> int:
-        """Apply one record or event. Tombstones of a group that does not exist change nothing.
+        """Apply one record or event, and return the growth of its group's weight in bytes.
 
-        The answer is by how much the weight of its group grows.
+        Tombstones of a group that does not exist change nothing.
         """
         group = self.groups.get(record.group_id)
         if group is None and type(record) in consumer.FOUNDING:
@@ -112,13 +112,13 @@ class ConsumerGroups:
         return group.weight - before
 
     def prepare(self, group_id: str, member_id: str, names: frozenset[str]) -> Pauses[None]:
-        """Work ahead, with pauses, for the decision about a heartbeat of a member that subscribes to thousands of names."""
+        """Compute in advance, with pauses, what the decision about a heartbeat with thousands of topic names needs."""
         group = self.groups.get(group_id) or ConsumerGroup(group_id)
         member = group.members.get(member_id) or ConsumerMember(member_id)
         yield from self.topics.hash_slowly(*subscribed_with(group, member, names, group.resolved))
 
     def recall(self, now: Now) -> list[GroupOutcome]:
-        """After a restart every member has its full time again, for its session and to give partitions up."""
+        """Restart all deadlines after a restart of the broker: of sessions, and of revocations."""
         outcomes: list[GroupOutcome] = []
         for group in self.groups.values():
             draft = self._draft(group, now)
@@ -130,16 +130,16 @@ class ConsumerGroups:
         return outcomes
 
     def is_empty(self, group_id: str) -> bool:
-        """Whether there is such a group, without members."""
+        """Return whether the group exists and has no members."""
         group = self.groups.get(group_id)
         return group is not None and not group.members
 
     def tombstones(self, group_id: str) -> list[ConsumerStored]:
-        """The records that delete a group."""
+        """Return the records that delete a group."""
         return migrate.tombstones(self.groups[group_id])
 
     def see(self, event: TopicsSeen) -> None:
-        """Know these topics from now on."""
+        """Use these topics from now on."""
         self.topics = event.topics
         for group in self.groups.values():
             group.stale_patterns = group.stale_patterns or event.new
@@ -161,7 +161,7 @@ class ConsumerGroups:
         return draft.outcome() if refused is None else _answered(asked, heartbeats.refusal(refused))
 
     def _begin(self, draft: ConsumerDraft, epoch: int, known: ClassicGroup | None) -> Refusal | None:
-        """A join creates a group, or turns a classic one into a consumer group."""
+        """Create a group by a join, or turn a classic one into a consumer group."""
         if epoch != JOINING_EPOCH:
             return Refusal(GROUP_ID_NOT_FOUND, f"There is no consumer group {draft.group_id}: let the member join it.")
         if known is None:
@@ -186,7 +186,10 @@ class ConsumerGroups:
         return describe.not_found(group_id, f"Group {group_id} not found.")
 
     def _classic(self, asked: Asked[ClassicRequest], now: Now, classic: ClassicGroups) -> GroupOutcome | None:
-        """A request of the classic protocol to a consumer group. A join to one without members creates a classic group instead."""
+        """Decide a classic request to a consumer group.
+
+        Return None for a join to a group without members, which creates a classic group instead.
+        """
         body = asked.body
         group = self.groups.get(body.group_id)
         if group is None or (type(body) is JoinGroupRequest and not group.members):

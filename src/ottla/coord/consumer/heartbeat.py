@@ -30,7 +30,7 @@ def refusal(refused: Refusal) -> ConsumerGroupHeartbeatResponse:
 
 
 def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
-    """Decide the heartbeat of a member, or of somebody who joins. The draft's group may be a new one."""
+    """Decide the heartbeat of a present or joining member. The draft's group may be a new one."""
     body = ask.body
     refused = room_error(draft.group, body.member_id, body.instance_id, draft.context.settings.group_consumer_max_size)
     if refused is not None:
@@ -62,12 +62,12 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
 
 
 def owned_of(body: ConsumerGroupHeartbeatRequest) -> Owned | None:
-    """What a member says that it has; None if it says nothing about it."""
+    """Return the partitions that a member reports; None if it reports none."""
     return None if body.topic_partitions is None else {bytes(held.topic_id): held.partitions for held in body.topic_partitions}
 
 
 def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Owned | None) -> ConsumerMember | Refusal:
-    """The member that asks: a known or a new one."""
+    """Return the member of the request: a present or a new one."""
     if body.instance_id is not None:
         return _static_member(draft, body, body.instance_id, owned)
     member_id = body.member_id or draft.context.new_id()
@@ -80,7 +80,7 @@ def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Ow
 def _static_member(
     draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, instance_id: str, owned: Owned | None
 ) -> ConsumerMember | Refusal:
-    """A static member is identified by its instance id; one that joins replaces the member that had it and left (KIP-345)."""
+    """Return a static member by its instance id. One that joins replaces the member that had the id and left (KIP-345)."""
     member_id = body.member_id or draft.context.new_id()
     holder = draft.group.static_member(instance_id)
     if body.member_epoch != JOINING_EPOCH:
@@ -115,7 +115,7 @@ def remove_member(draft: ConsumerDraft, member: ConsumerMember) -> None:
 
 
 def reported(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMember:
-    """The member with what it reports now; the rest stays. The same object if nothing changes."""
+    """Return the member with its present report, and the rest unchanged; the same object if nothing changes."""
     body = ask.body
     says: dict[str, object] = {
         "instance_id": body.instance_id,
@@ -134,11 +134,11 @@ def reported(member: ConsumerMember, ask: Ask, names: SharedNames) -> ConsumerMe
 
 
 def _differs(value: object, known: object) -> bool:
-    return value is not known and value != known  # sets of thousands of names are compared only if they are not one and the same
+    return value is not known and value != known  # sets of thousands of names are compared only if they are not the same object
 
 
 def crowd_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Refusal | None:
-    """Whether the broker has no memory left for a member, or for all that it subscribes to now."""
+    """Return a refusal if the broker has no memory left for a member, or for its new subscription."""
     is_new = member.member_id not in draft.group.members and draft.replaced is None
     growth = updated.weight + weight_of(updated.topics) - (0 if is_new else member.weight + weight_of(member.topics))
     if not draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
@@ -148,7 +148,7 @@ def crowd_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerM
 
 
 def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
-    """A member of the classic protocol has switched to the other one: it need no longer rejoin or send SyncGroup."""
+    """Cancel the rejoin and SyncGroup deadlines of a classic member that switched to the consumer protocol."""
     draft.cancel(RejoinKey(draft.group_id, member.member_id))
     draft.cancel(MemberSyncGroupKey(draft.group_id, member.member_id))
     if member.member_id in draft.group.rejoining:
@@ -158,7 +158,7 @@ def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
 def lead(
     draft: ConsumerDraft, looked: Outlook, member: ConsumerMember, aim: Target, owned: Owned | None
 ) -> ConsumerMember | Refusal:
-    """Bring a member as near to its target as possible now, and time its revocation."""
+    """Bring a member as close to its target as possible now, and set the timeout of its revocation."""
     if not looked.changed and member.is_reconciled_to(aim.epoch):
         return member
     wanted = looked.topics_of(member)
@@ -180,7 +180,7 @@ def lead(
 
 
 def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: ConsumerMember) -> None:
-    """A member has its rebalance timeout to give partitions up. JoinGroup and SyncGroup time members of the classic protocol."""
+    """Set the timeout of a revocation. Members of the classic protocol have timeouts of JoinGroup and SyncGroup instead."""
     key = RebalanceKey(draft.group_id, led.member_id)
     if led.state is MemberState.UNREVOKED_PARTITIONS:
         draft.after(key, led.rebalance_timeout_ms)
@@ -191,7 +191,7 @@ def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: Consumer
 def response_to(
     draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, before: Epochs, settled: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
-    """A member is told its assignment when it joins, when it sends a full request, and when it is another one than `before`."""
+    """Return the response. It has the assignment after a join, after a full request, and if it differs from `before`."""
     interval_ms = draft.context.settings.group_consumer_heartbeat_interval_ms
     subscribes = body.subscribed_topic_names is not None or body.subscribed_topic_regex is not None
     is_full = body.rebalance_timeout_ms != -1 and subscribes and body.topic_partitions is not None

@@ -1,4 +1,4 @@
-"""Members leave a consumer group: by request, by timeout, or for a while (KIP-848, KIP-345)."""
+"""Departures from a consumer group: by request, by timeout, or temporary (KIP-848, KIP-345)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ K = TypeVar("K")
 
 
 def leave(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
-    """Decide a heartbeat that leaves: for good (-1), or as a static member that will be back (-2)."""
+    """Decide a heartbeat that leaves: for good (-1), or as a static member that will join again (-2)."""
     body = ask.body
     group = draft.group
     refused = _leaving_error(group, body.member_id, body.instance_id)
@@ -48,7 +48,7 @@ def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None
 
 
 def _as_of_epoch_0(held: Epochs) -> Epochs:
-    """The partitions as assigned at epoch 0: when the static member is back its commits count whatever its epoch is."""
+    """Return the partitions as assigned at epoch 0: commits of the static member are then valid with any epoch."""
     nothing: Mapping[int, int]
     since = {}
     for topic_id, partitions in held.items():
@@ -58,7 +58,7 @@ def _as_of_epoch_0(held: Epochs) -> Epochs:
 
 
 def timed_out(draft: ConsumerDraft, key: SessionKey | RebalanceKey | RejoinKey | MemberSyncGroupKey) -> None:
-    """A member's deadline has passed. The deadline to revoke counts only while there is something to revoke."""
+    """Remove a member whose deadline has passed. The deadline of a revocation only applies while there is one."""
     member = draft.group.members.get(key.member_id)
     if member is None:
         return
@@ -76,7 +76,7 @@ _REASONS = {
 
 
 def fence(draft: ConsumerDraft, members: Sequence[ConsumerMember], reason: str) -> None:
-    """Remove members, which bumps the group's epoch; if only members of the classic protocol are left, it becomes classic."""
+    """Remove members, which raises the group's epoch; if only classic members are left, the group becomes classic."""
     if not members:
         return
     group = draft.group
@@ -101,7 +101,7 @@ def _counts(names: Iterable[K]) -> dict[K, int]:
 
 
 def _subscribed_without(group: ConsumerGroup, members: Sequence[ConsumerMember]) -> Iterator[frozenset[str]]:
-    """The topics that anybody subscribes to once these members are gone."""
+    """Yield the topics that still have subscribers without these members."""
     gone = _counts(member.topics for member in members)
     yield from (names for names, count in group.subscriptions.items() if count > gone.get(names, 0))
     gone_with = _counts(member.pattern for member in members if member.pattern)

@@ -1,5 +1,7 @@
-"""Live migration of a group (KIP-848): to the consumer protocol when its first member joins, and back to the classic one when the
-last one leaves. Members of the other protocol keep their partitions and their protocol.
+"""The live migration of a group (KIP-848) to the consumer protocol and back.
+
+A group changes to the consumer protocol when its first member of it joins, and back when the last one leaves. Members of the
+other protocol keep their partitions and their protocol.
 """
 
 from __future__ import annotations
@@ -52,9 +54,9 @@ UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrad
 
 
 def upgrade(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | None:
-    """Turn a classic group with members into a consumer group, in which all have what the classic group assigned.
+    """Turn a classic group with members into a consumer group, in which all keep their assigned partitions.
 
-    This ends a rebalance that is under way: the consumer group's first assignment takes its place.
+    This ends a rebalance in progress: the consumer group's first assignment replaces it.
     """
     refused = _upgrade_error(draft, classic)
     if refused is not None:
@@ -93,15 +95,15 @@ def _upgrade_error(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | Non
 
 
 def _not_a_consumer_group(classic: ClassicGroup, why: str) -> Refusal:
-    """Kafka's own tests match the beginning of the sentence."""
+    """Return a refusal. Kafka's own tests match the beginning of the sentence."""
     return Refusal(GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.")
 
 
 def _taken_over(classic: ClassicGroup, topics: KnownTopics) -> list[ConsumerMember]:
-    """The members as those of a consumer group, with what they were assigned and what else they still own.
+    """Return the members as consumer group members, with their assigned partitions and others that they still own.
 
-    During a rebalance there may be no assignments yet, while cooperative members read on. If two say that they own a partition, it
-    goes to the one that was assigned it later. Raises `Malformed` and `UnreadableAssignment`.
+    During a rebalance there may be no assignments yet, while cooperative members still read. If two members report the same
+    partition, it goes to the one with the later assignment. Raises `Malformed` and `UnreadableAssignment`.
     """
     subscriptions = {member_id: _subscription(member, classic, topics) for member_id, member in classic.members.items()}
     held = {member_id: read_assignment(member.assignment, topics) for member_id, member in classic.members.items()}
@@ -141,7 +143,7 @@ def _as_member(
 
 
 def _answer_waiting(draft: ConsumerDraft, classic: ClassicGroup) -> None:
-    """Members that wait in a rebalance of the classic group are told to rejoin."""
+    """Refuse the joins and syncs that wait in a rebalance of the classic group, so that their members rejoin."""
     waiting = ClassicDraft(classic, classic.group_id, draft.context.settings, draft.now, draft.token)
     for member_id, token in classic.joining.items():
         waiting.answer_to(token, rebalance.join_error(REBALANCE_IN_PROGRESS, member_id))
@@ -153,7 +155,7 @@ def _answer_waiting(draft: ConsumerDraft, classic: ClassicGroup) -> None:
 
 
 def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[ConsumerMember]) -> list[ConsumerStored]:
-    """The records with which a consumer group takes a classic one's place."""
+    """Return the records of the consumer group that replaces a classic one."""
     group_id, epoch = classic.group_id, classic.generation
     subscribed = {member.topics for member in members}
     records: list[ConsumerStored] = [member_record(group_id, member) for member in members]
@@ -167,14 +169,14 @@ def _beginning(draft: ConsumerDraft, classic: ClassicGroup, members: Sequence[Co
 
 
 def can_downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember]) -> bool:
-    """Whether only members of the classic protocol, and not too many, are left without these."""
+    """Return whether only members of the classic protocol, and not too many, are left without these."""
     left = len(draft.group.members) - len(leaving)
     classic_left = draft.group.classic_count - sum(member.classic is not None for member in leaving)
     return 0 < left == classic_left and may_be_classic(draft, left)
 
 
 def may_be_classic(draft: ConsumerDraft, members: int) -> bool:
-    """Whether a consumer group of so many members may become a classic one."""
+    """Return whether a consumer group of so many members may become a classic one."""
     settings = draft.context.settings
     return settings.group_consumer_migration_policy in DOWNGRADES and members <= settings.group_max_size
 
@@ -191,10 +193,10 @@ def downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember], reason: s
 
 
 def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: bool) -> None:
-    """Turn a consumer group into a classic one, as its last member of the consumer protocol is back with the classic one.
+    """Turn a consumer group into a classic one when its last consumer member joins again with the classic protocol.
 
-    The draft holds the records that put `joined` in its place already. If the assignment is `settled` nobody has to rejoin. If not,
-    the group rebalances, which `joined` has joined: it is answered with the generation that follows.
+    The draft already has the records that replace it by `joined`. If the assignment is `settled` no member has to rejoin. If
+    not, the group rebalances with `joined` as the first member to join: its reply has the following generation.
     """
     group = draft.group
     members = [joined if member_id == draft.replaced else member for member_id, member in group.members.items()]
@@ -208,7 +210,7 @@ def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: boo
 
 
 def tombstones(group: ConsumerGroup, replaced: str | None = None, newcomer: str = "") -> list[ConsumerStored]:
-    """The records that delete a consumer group, in which a newcomer may have replaced a member."""
+    """Return the records that delete a consumer group, in which a new member may have replaced another."""
     group_id = group.group_id
     member_ids = [newcomer if member_id == replaced else member_id for member_id in group.members]
     records: list[ConsumerStored] = [CurrentForgotten(group_id, member_id) for member_id in member_ids]
@@ -227,9 +229,10 @@ def _begin_classic(
     reason: str | None,
     joined: ConsumerMember | None = None,
 ) -> None:
-    """Store the classic group with its members' targets, or, with a `reason` to rebalance, with what they have.
+    """Store the classic group with its members' targets, or, with a `reason` to rebalance, with their present partitions.
 
-    What they have matters if the group becomes a consumer group again before they have rejoined. Whoever has `joined` is the first.
+    Present partitions matter if the group becomes a consumer group again before they have rejoined. A member that has `joined`
+    is the first in the rebalance.
     """
     if reason is not None:
         targets = {member.member_id: _held(member) for member in members}
@@ -246,14 +249,14 @@ def _begin_classic(
 
 
 def _rejoined(draft: ConsumerDraft, member: ConsumerMember) -> MemberRejoined:
-    """Return the event that the input at hand is this member's join."""
+    """Return the event that the present input is this member's join."""
     assert member.classic is not None, "it joined with the classic protocol"
     timeout_ms, session_timeout_ms = member.rebalance_timeout_ms, member.classic.session_timeout_ms
     return MemberRejoined(draft.group_id, member.member_id, member.classic.protocols, timeout_ms, session_timeout_ms, draft.token)
 
 
 def _held(member: ConsumerMember) -> Partitions:
-    """What a member reads or has yet to give up."""
+    """Return the partitions that a member reads or has yet to revoke."""
     held = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
     for topic_id, partitions in member.revoking.items():
         held[topic_id] = held.get(topic_id, frozenset()) | frozenset(partitions)
@@ -263,9 +266,9 @@ def _held(member: ConsumerMember) -> Partitions:
 def _at_rest(
     draft: ConsumerDraft, members: Sequence[ConsumerMember], targets: Mapping[str, Partitions], *, is_settled: bool
 ) -> GroupStored:
-    """The record of the classic group: the protocol that its members would choose, and their assignments as bytes.
+    """Return the record of the classic group: the protocol that its members elect, and their assignments as bytes.
 
-    A group that is not settled is stored without a leader: whoever reads it back sees that its members have to rejoin.
+    A group that is not settled is stored without a leader: a later coordinator sees that its members have to rejoin.
     """
     twin = ClassicGroup(draft.group_id)
     for member in members:

@@ -1,6 +1,6 @@
-"""The names of topics that members of groups subscribe to, kept once however many subscribe to the same ones.
+"""The topic names to which members of groups subscribe, stored once for equal subscriptions.
 
-Knows no group. What nobody subscribes to any more is gone by itself, and counts no more.
+Groups are unknown here. Names without a subscriber are freed by the garbage collector, and no longer count.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final
 from weakref import ref
 
 AT_ONCE: Final = 2_000
-"""Names that are put in order between two pauses."""
+"""Names sorted between two pauses."""
 
 
 TEXT_BYTES: Final = 56
-"""What a string takes beside its characters."""
+"""The memory of a string in bytes besides its characters."""
 
 
 class TopicNames(frozenset[str]):
-    """Names of topics, also as they are `ordered`. `weight` is what they take in memory, in bytes."""
+    """A set of topic names, also as a sorted tuple `ordered`. `weight` is their memory in bytes."""
 
     __slots__ = ("ordered", "weight")
 
@@ -32,7 +32,7 @@ class TopicNames(frozenset[str]):
 
     @classmethod
     def slowly(cls, names: Sequence[str]) -> Generator[None, object, TopicNames]:
-        """The same for very many names, with pauses in which others have their turn."""
+        """Return the names of a very long subscription, with pauses in which other work runs."""
         unique: set[str] = set()
         ordered: list[str] = []
         for at in range(0, len(names), AT_ONCE):
@@ -40,20 +40,20 @@ class TopicNames(frozenset[str]):
             unique |= part
             ordered += sorted(part)
             yield None
-        ordered.sort()  # which finds runs that are in order already, and merges them
+        ordered.sort()  # the sort merges runs that are in order already
         yield None
         return cls._made(unique, ordered)
 
     @classmethod
     def _made(cls, unique: dict[str, None] | set[str], ordered: list[str]) -> TopicNames:
-        made = super().__new__(cls, unique)  # whose size is known before
+        made = super().__new__(cls, unique)  # a set's size is known in advance
         made.ordered = tuple(ordered)
         made.weight = getsizeof(made) + getsizeof(made.ordered) + TEXT_BYTES * len(ordered) + getsizeof("".join(ordered))
         return made
 
 
 class SharedNames:
-    """All the names that somebody subscribes to now. `weight` is what they take in memory, in bytes."""
+    """All names with subscribers. `weight` is their memory in bytes."""
 
     __slots__ = ("__weakref__", "_known", "weight")
 
@@ -62,14 +62,14 @@ class SharedNames:
         self._known: dict[ref[TopicNames], tuple[ref[TopicNames], int]] = {}
 
     def shared(self, names: Iterable[str]) -> TopicNames:
-        """These names, as the one value that all who subscribe to them have."""
+        """Return these names as the one value that all their subscribers share."""
         made = names if isinstance(names, TopicNames) else TopicNames(names)
         known = self._known.get(ref(made))
         found = None if known is None else known[0]()
         return self._taken_in(made) if found is None else found
 
     def _taken_in(self, made: TopicNames) -> TopicNames:
-        own = ref(self)  # whoever holds names must not hold this
+        own = ref(self)  # names must not hold a reference to this table
 
         def gone(dead: ref[TopicNames]) -> None:
             table = own()
@@ -83,10 +83,10 @@ class SharedNames:
 
 
 def in_order(names: frozenset[str]) -> list[str]:
-    """The names in their order."""
+    """Return the names in their order."""
     return list(names.ordered) if isinstance(names, TopicNames) else sorted(names)
 
 
 def weight_of(names: frozenset[str]) -> int:
-    """What names take in memory, in bytes."""
+    """Return the memory of names in bytes."""
     return names.weight if isinstance(names, TopicNames) else getsizeof(names) + sum(map(getsizeof, names))

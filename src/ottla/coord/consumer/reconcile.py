@@ -1,4 +1,4 @@
-"""How a member gets from what it has to its target: it first gives partitions up, then takes those that are free (KIP-848).
+"""The reconciliation of a member with its target: it first revokes partitions, then gets those that are free (KIP-848).
 
 Pure functions of one member; its state machine is in `states`.
 """
@@ -20,17 +20,18 @@ NONE_OF_IT: Mapping[int, int] = {}
 
 
 class Target(NamedTuple):
-    """What a member is to have, and the epoch of that assignment."""
+    """A member's target assignment, and its epoch."""
 
     epoch: int
     partitions: Partitions
 
 
 class Surroundings(NamedTuple):
-    """What the reconciliation of a member depends on besides the member.
+    """The inputs of a member's reconciliation besides the member.
 
-    `taken` tells which partitions of a topic somebody has or has yet to give up; `subscribes` whether the member wants a topic;
-    `owned` is what the member says it has, or None if it says nothing; `changed` says that its subscription has just changed.
+    `taken` returns the partitions of a topic that members have or have yet to revoke. `subscribes` is whether the member
+    subscribes to a topic. `owned` is the member's report, or None without one. `changed` is whether its subscription has just
+    changed.
     """
 
     taken: Callable[[Uuid], AbstractSet[int]]
@@ -40,12 +41,12 @@ class Surroundings(NamedTuple):
 
 
 def must_begin_anew(member: ConsumerMember, around: Surroundings) -> bool:
-    """Whether a member in an unknown stored state owns, or may own, anything: it then has to rejoin."""
+    """Return whether a member in an unknown stored state owns, or may own, partitions: it then has to rejoin."""
     return MOVES[member.state] is Move.WHEN_NOTHING_IS_OWNED and (around.owned is None or bool(around.owned))
 
 
 def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> ConsumerMember:
-    """The member one step nearer to its target; the same object if it cannot move."""
+    """Return the member one step closer to its target; the same object if it cannot move."""
     move = MOVES[member.state]
     if move is Move.WHEN_THE_TARGET_IS_NEW and member.epoch == target.epoch:
         return _without_unwanted(member, around) if around.changed else member
@@ -55,14 +56,14 @@ def reconcile(member: ConsumerMember, target: Target, around: Surroundings) -> C
 
 
 def _still_owns(revoking: Epochs, owned: Owned | None) -> bool:
-    """Whether a member has yet to give something up; one that says nothing has."""
+    """Return whether a member has yet to revoke partitions; True without a report."""
     if owned is None:
         return True
     return any(not revoking.get(topic_id, {}).keys().isdisjoint(partitions) for topic_id, partitions in owned.items())
 
 
 def _without_unwanted(member: ConsumerMember, around: Surroundings) -> ConsumerMember:
-    """Revoke topics to which the member no longer subscribes, without waiting for a new target."""
+    """Revoke topics to which the member no longer subscribes, without a new target."""
     unwanted = {topic_id: held for topic_id, held in member.assigned.items() if not around.subscribes(topic_id)}
     if not unwanted:
         return member

@@ -1,6 +1,6 @@
-"""The records of a consumer group in `__consumer_offsets`, as values and as bytes in Kafka's own formats (KIP-848).
+"""The records of a consumer group in `__consumer_offsets`, as values and as bytes in Kafka's formats (KIP-848).
 
-Knows nothing of what they mean. The first field of each is the group; those named `…Forgotten` are tombstones.
+Their effects are elsewhere. The first field of each is the group id; those named `…Forgotten` are tombstones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ V = TypeVar("V", bound=Message)
 
 
 class EpochStored(NamedTuple):
-    """The group's epoch, and the hash of the topics it is based on."""
+    """The group's epoch, and the hash of its topics' metadata."""
 
     group_id: str
     epoch: int
@@ -37,7 +37,7 @@ class EpochStored(NamedTuple):
 
 
 class EpochForgotten(NamedTuple):
-    """The group was deleted."""
+    """A tombstone: the group was deleted."""
 
     group_id: str
 
@@ -53,7 +53,7 @@ class OldMetadataForgotten(NamedTuple):
 
 
 class MemberStored(NamedTuple):
-    """What a member reported about itself."""
+    """A member's report about itself."""
 
     group_id: str
     member_id: str
@@ -74,7 +74,7 @@ class MemberForgotten(NamedTuple):
 
 
 class TargetEpochStored(NamedTuple):
-    """The group epoch for which the target assignment was computed, and when (0: unknown)."""
+    """The group epoch of the target assignment, and when it was computed (0: unknown)."""
 
     group_id: str
     epoch: int
@@ -99,7 +99,7 @@ class TargetForgotten(NamedTuple):
 
 
 class CurrentStored(NamedTuple):
-    """What a member has, and its state on the way to its target."""
+    """A member's assignment, and its state of reconciliation."""
 
     group_id: str
     member_id: str
@@ -116,7 +116,7 @@ class CurrentForgotten(NamedTuple):
 
 
 class PatternStored(NamedTuple):
-    """The topics that a regular expression matches, when they were looked up, and in which version of the metadata."""
+    """The topics that match a regular expression, and the time and version of the metadata."""
 
     group_id: str
     pattern: str
@@ -149,15 +149,15 @@ ConsumerStored = (
 
 
 def encode_record(record: ConsumerStored) -> tuple[bytes, bytes | None]:
-    """Key and value as they are stored; a tombstone's value is None. Raises `Unencodable`."""
-    if type(record) is TargetStored and not record.partitions:  # as thousands of members may have it, who join one small topic
+    """Return key and value as they are stored; a tombstone's value is None. Raises `Unencodable`."""
+    if type(record) is TargetStored and not record.partitions:  # thousands of members of one small topic have an empty target
         return encode_key(_target_key(record)), _NOTHING
     key, value = _ENCODE[type(record)](record)  # type: ignore[arg-type]  # the table goes by the record's type
     return encode_key(key), None if value is None else encode_value(value, VERSION)
 
 
 def decode_record(kind: int, key: bytes, value: bytes | None) -> ConsumerStored:
-    """The record that these bytes hold; `kind` is one of `KINDS`. Raises `Malformed`."""
+    """Return the record in these bytes; `kind` is one of `KINDS`. Raises `Malformed`."""
     return _DECODE[kind](key, value)
 
 
@@ -293,7 +293,10 @@ def _read_target(
 def _read_current(
     key: current_data.ConsumerGroupCurrentMemberAssignmentKey, value: current_data.ConsumerGroupCurrentMemberAssignmentValue
 ) -> CurrentStored:
-    """An unknown state is kept as UNKNOWN. Before Kafka 4.3 partitions had no epochs: the member's epoch serves."""
+    """Return a member's assignment.
+
+    An unknown state is UNKNOWN. Before Kafka 4.3 partitions had no epochs: the member's is used.
+    """
     states = MemberState._value2member_map_
     state = MemberState(value.state) if value.state in states else MemberState.UNKNOWN
     epoch = max(value.member_epoch, 0)
@@ -351,7 +354,7 @@ STORED = frozenset(_ENCODE)
 
 
 def is_stored(record: object) -> TypeGuard[ConsumerStored]:
-    """Whether it is one of these records."""
+    """Return whether it is one of these records."""
     return type(record) in STORED
 
 
@@ -361,7 +364,7 @@ Decoder = Callable[[bytes, bytes | None], ConsumerStored]
 def _decoder(
     key_type: type[K], value_type: type[V], read: Callable[[K, V], ConsumerStored], forgotten: Callable[[K], ConsumerStored]
 ) -> Decoder:
-    """A decoder of one kind of record: `read` makes the record of key and value, `forgotten` the tombstone of the key."""
+    """Return a decoder of one kind of record: `read` builds the record of key and value, `forgotten` the tombstone of the key."""
 
     def decode(key: bytes, value: bytes | None) -> ConsumerStored:
         names = decode_key(key_type, key)
@@ -416,4 +419,4 @@ _DECODE: dict[int, Decoder] = {
 }
 
 KINDS = frozenset(_DECODE)
-"""The numbers with which the keys of these records begin."""
+"""The numbers of the kinds, with which their keys begin."""

@@ -1,8 +1,8 @@
-"""The rest of a long assignment, slice by slice: the work, then storing what came of it, then the answer to who called for it.
+"""The slices of a long assignment: the work, then the storing of the result, then the reply to the heartbeat that began it.
 
-The group may have changed since it began. What was found is stored all the same, for those who are still there: it keeps the group
-going however often members come and go, and as the group's epoch has grown by then, another assignment follows. Nobody gets a
-partition that somebody else has, whatever the targets say.
+The group may have changed since the assignment began. The result is stored all the same, for members that are still present:
+this keeps the group working however often members change. Its epoch has grown by then, so another assignment follows. No member
+gets a partition that another one has, whatever the targets are.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ottla.coord.consumer.target import PAUSE_MS
 from ottla.coord.outcome import AssignmentKey, AwaitedTarget, ChangedTarget
 
 STORED_AT_ONCE: Final = 100
-"""Targets, each of which takes about six microseconds until it is stored and applied."""
+"""The targets stored in one slice: each takes about six microseconds to store and apply."""
 
 
 def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
-    """Do the next slice. If the group is another one by now, whoever waits joins it anew."""
+    """Do the next slice. If the group has been replaced, a waiting member must join again."""
     if draft.group.assigning != key.token:
         give_up(draft, key)
     elif key.found is None:
@@ -44,7 +44,7 @@ def go_on(draft: ConsumerDraft, key: AssignmentKey) -> None:
 
 
 def give_up(draft: ConsumerDraft, key: AssignmentKey) -> None:
-    """There will be no such assignment."""
+    """Cancel an assignment, and refuse the waiting heartbeat."""
     if key.awaited is not None:
         draft.answer(refusal(unknown_member(draft.group, key.awaited.member_id)), key.token)
 
@@ -58,7 +58,7 @@ def _worked(key: AssignmentKey) -> AssignmentKey:
 
 
 def _holder(group: ConsumerGroup, changed: ChangedTarget) -> str | None:
-    """The member itself, or the static one that replaced it."""
+    """Return the member itself, or the static one that replaced it; None if both are gone."""
     member_id = changed.record.member_id
     if member_id in group.members or changed.instance_id is None:
         return member_id if member_id in group.members else None
@@ -73,7 +73,7 @@ def _end(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget, .
 
 
 def _answer(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget, ...], awaited: AwaitedTarget) -> None:
-    """Answer the heartbeat that called for the assignment, as if it had been made at once."""
+    """Answer the heartbeat that began the assignment, as if it had been made at once."""
     member = draft.group.members.get(awaited.member_id)
     if member is None:
         give_up(draft, key)

@@ -1,6 +1,6 @@
-"""The state machine of a consumer group's member as tables: its states, and what keeps it from its target (KIP-848).
+"""The state machine of a consumer group's member as tables: its states, and the obstacles to its target (KIP-848).
 
-Knows no group and no message.
+Groups and messages are unknown here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 
 class MemberState(Enum):
-    """Where a member is on its way to its target. The values are those of Kafka's records."""
+    """The state of a member's reconciliation. The values are those of Kafka's records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -18,7 +18,7 @@ class MemberState(Enum):
 
 
 class GroupState(Enum):
-    """As ListGroups and ConsumerGroupDescribe spell them."""
+    """The states, as in ListGroups and ConsumerGroupDescribe."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -27,7 +27,7 @@ class GroupState(Enum):
 
 
 class Move(Enum):
-    """When a member in a state looks for its next assignment."""
+    """The condition on which a member in a state gets its next assignment."""
 
     WHEN_THE_TARGET_IS_NEW = auto()
     WHEN_ALL_IS_REVOKED = auto()
@@ -41,11 +41,11 @@ MOVES: dict[MemberState, Move] = {
     MemberState.UNRELEASED_PARTITIONS: Move.ALWAYS,
     MemberState.UNKNOWN: Move.WHEN_NOTHING_IS_OWNED,
 }
-"""UNKNOWN is a state that a newer coordinator stored: the member must give up all it owns and begin anew."""
+"""The condition by state. UNKNOWN was stored by a newer coordinator: the member must revoke all its partitions and join again."""
 
 
 class Hindrance(Enum):
-    """What keeps a member from its target: partitions that it has to give up first, or partitions that others still have."""
+    """The obstacle to a member's target: partitions that it must revoke first, or partitions that others still have."""
 
     MUST_REVOKE = auto()
     MUST_WAIT = auto()
@@ -57,5 +57,6 @@ NEXT: dict[Hindrance, MemberState] = {
     Hindrance.MUST_WAIT: MemberState.UNRELEASED_PARTITIONS,
     Hindrance.NOTHING: MemberState.STABLE,
 }
-"""Where a member goes, whatever state it is in. With something to revoke it keeps its epoch; else it has the epoch of its target at
-once, and gets what others still have as they give it back."""
+"""The next state, from any state. With partitions to revoke a member keeps its epoch. Otherwise it gets the epoch of its target at
+once, and partitions of others when they are revoked.
+"""

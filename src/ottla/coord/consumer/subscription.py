@@ -1,6 +1,6 @@
-"""What the members of a group subscribe to: matching regular expressions, and whether the group needs a new epoch.
+"""The subscriptions of a group's members: matching of regular expressions, and whether the group needs a new epoch.
 
-Works on a draft. A group looks at the topics again when a member's subscription or the topics themselves have changed.
+The functions work on a draft. A group checks the topics again when a member's subscription or the topics have changed.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ottla.wire.errors import INVALID_REGULAR_EXPRESSION
 log = logging.getLogger("ottla.coord")
 
 PAUSE_MS = 10
-"""Between two parts of a long look-up, each of which takes some milliseconds: others have more of the time than it has."""
+"""The pause between two slices of matching in ms. A slice takes some milliseconds, so that other work gets more of the time."""
 
 MOST_JUDGED = 1_000
-"""Topics in one part of a look-up where it is asked of each that matches whether the member may hear of it."""
+"""The topics in one slice of matching, if each match is checked for whether the member may see it."""
 
 NOT_RESOLVED = Resolved(frozenset(), 0)
 
 SHORTEST_PATTERN_REFRESH_MS = 10_000
-"""However fast topics come, a group's regular expressions are not looked up more often than this."""
+"""The shortest time between two matches of a group's regular expressions, however often topics are created."""
 
 
 class Outlook(NamedTuple):
-    """The group's epoch and regular expressions as they will be, and whether the member's subscription has changed."""
+    """The group's coming epoch and regular expressions, and whether the member's subscription has changed."""
 
     epoch: int
     resolved: Mapping[str, Resolved]
@@ -47,7 +47,7 @@ class Outlook(NamedTuple):
 
 
 def look(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Outlook | Refusal:
-    """What becomes of the group once `member` is `updated`: nothing new if neither a subscription nor a topic has changed."""
+    """Return the group's outlook when `member` becomes `updated`: unchanged if no subscription and no topic has changed."""
     resolved = _resolve(draft, member, updated)
     if isinstance(resolved, Refusal):
         return resolved
@@ -64,10 +64,10 @@ def look(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) 
 def _needs_new_epoch(
     draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]
 ) -> bool:
-    """Whether somebody subscribes to other topics now, or a new assignment is needed anyway.
+    """Return whether the subscribed topics have changed, or a new assignment is needed anyway.
 
-    A regular expression that is new to the group and matches no topic changes nothing yet. Neither does another assignor: it makes
-    the next assignment, whenever that is.
+    A regular expression that is new to the group and matches no topic changes nothing yet. Another assignor does not either: it
+    makes the next assignment, whenever that is.
     """
     if draft.unsettled or member.topics != updated.topics:
         return True
@@ -78,7 +78,7 @@ def _needs_new_epoch(
 
 
 def bump_epoch(draft: ConsumerDraft, metadata_hash: int) -> int:
-    """Give the group its next epoch, which calls for a new target assignment."""
+    """Raise the group's epoch, which requires a new target assignment."""
     group = draft.group
     epoch = group.epoch + 1
     log.info("group %s: epoch %d", group.group_id, epoch, extra={"cause": "group epoch", "most": 3})
@@ -89,7 +89,7 @@ def bump_epoch(draft: ConsumerDraft, metadata_hash: int) -> int:
 
 
 def preferred(draft: ConsumerDraft, member: ConsumerMember | None = None, updated: ConsumerMember | None = None) -> str:
-    """The assignor that most members name. A tie goes to the earlier one in the settings, which also serves if none is named."""
+    """Return the assignor that most members name. The earliest in the settings wins a tie, and is the default."""
     votes = draft.group.assignors
     if member is not None and updated is not None and member.assignor != updated.assignor:
         votes = dict(votes)
@@ -100,7 +100,7 @@ def preferred(draft: ConsumerDraft, member: ConsumerMember | None = None, update
 
 
 def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Mapping[str, Resolved] | Refusal:
-    """The group's regular expressions with their topics, matched again where that is due."""
+    """Return the group's regular expressions with their topics, matched again if that is due."""
     group = draft.group
     resolved: Mapping[str, Resolved] = group.resolved
     if member.pattern != updated.pattern:
@@ -114,7 +114,7 @@ def _resolve(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMemb
 
 
 def _with_new(draft: ConsumerDraft, pattern: str, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved] | Refusal:
-    """The expressions with a new one if all topics can be matched at once; otherwise it matches none until they are."""
+    """Return the expressions with a new one, if all topics can be matched at once; otherwise it has none until a later slice."""
     try:
         matched, end = _seen(draft.shown, pattern, names := draft.context.topics.names, 0)
     except IllegalPattern as illegal:
@@ -133,10 +133,10 @@ def _found(draft: ConsumerDraft, pattern: str, matched: frozenset[str]) -> Resol
 
 
 def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
-    """New topics count after a while, and all topics now and then. The first expression waits longest.
+    """Return whether expressions are due for matching: soon after new topics, and periodically. The first expression is the oldest.
 
-    An expression that was never matched was about to be when the coordinator restarted. One matched in the future was matched
-    before the clock was turned back.
+    An expression that was never matched was waiting for it when the coordinator restarted. One matched in the future was matched
+    before the clock was set back.
     """
     if len(resolved) < len(draft.group.patterns) or not resolved:
         return any(pattern not in resolved for pattern in draft.group.patterns)
@@ -149,7 +149,7 @@ def _is_due(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> bool:
 
 
 def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mapping[str, Resolved]:
-    """All expressions matched again: a single one now if that is quick, others in slices."""
+    """Match all expressions again: a single one at once if that is quick, others in slices."""
     patterns, names = tuple(draft.group.patterns), draft.context.topics.names
     draft.store(PatternsSought(draft.group_id))
     matched, end = _part(draft, draft.shown, patterns[0], names, 0)
@@ -162,7 +162,7 @@ def _refreshed(draft: ConsumerDraft, resolved: Mapping[str, Resolved]) -> Mappin
 
 
 def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
-    """Some of the topics that an expression matches. One that another broker stored and this one cannot compile matches none."""
+    """Return some of the topics that match. An expression from another broker that cannot be compiled here matches none."""
     try:
         return _seen(shown, pattern, names, at)
     except IllegalPattern as illegal:
@@ -171,16 +171,16 @@ def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ..
 
 
 def _seen(shown: Shown, pattern: str, names: tuple[str, ...], at: int) -> tuple[frozenset[str], int]:
-    """Some of the topics that an expression matches, and that a member may hear of. Raises `IllegalPattern`.
+    """Return some of the topics that match, and that a member may see. Raises `IllegalPattern`.
 
-    An expression has one set of topics in its group, as in Kafka: what the member may hear of that had it looked up last.
+    An expression has one set of topics in its group, as in Kafka: those that the member which last matched it may see.
     """
     matched, end = matcher(pattern).part(names, at, None if shown is everything else MOST_JUDGED)
     return shown(matched), end
 
 
 def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
-    """Go on matching regular expressions; when all are done, let the group know their topics."""
+    """Continue matching regular expressions; when all are done, set the group's topics."""
     if not draft.group.seeking:
         return
     if key.at == len(key.names):
@@ -193,7 +193,7 @@ def seek(draft: ConsumerDraft, key: PatternsKey) -> None:
 
 
 def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
-    """Take over the topics of those regular expressions that somebody still uses."""
+    """Store the topics of the regular expressions that still have members."""
     group = draft.group
     draft.store(PatternsFound(group.group_id))
     taken = {pattern: _found(draft, pattern, topics) for pattern, topics in found.items() if pattern in group.patterns}
@@ -206,7 +206,7 @@ def _take(draft: ConsumerDraft, found: Mapping[str, frozenset[str]]) -> None:
 
 
 def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember, resolved: Mapping[str, Resolved]) -> int:
-    """The metadata hash, computed only if the subscribed topics, or their state, may have changed."""
+    """Return the metadata hash, computed only if the subscribed topics, or their state, may have changed."""
     group = draft.group
     if resolved is group.resolved and not group.stale and not _changes(group, member, updated):
         return group.metadata_hash
@@ -214,7 +214,7 @@ def _hash(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember,
 
 
 def _changes(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> bool:
-    """Whether other topics may be subscribed to once `member` is `updated`."""
+    """Return whether the subscribed topics may change when `member` becomes `updated`."""
     if member.topics is updated.topics or member.topics == updated.topics:
         return False
     came = bool(updated.topics) and updated.topics not in group.subscriptions
@@ -224,7 +224,7 @@ def _changes(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMemb
 def subscribed_with(
     group: ConsumerGroup, member: ConsumerMember, topics: frozenset[str], resolved: Mapping[str, Resolved]
 ) -> Iterator[frozenset[str]]:
-    """All topics that anybody subscribes to, once `member` subscribes to these."""
+    """Yield all subscribed topics, if `member` subscribes to these."""
     for names, count in group.subscriptions.items():
         if count > 1 or names != member.topics:
             yield names

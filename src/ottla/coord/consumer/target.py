@@ -1,7 +1,8 @@
-"""The target assignment of a group: computed once per group epoch, and stored only for the members for whom it changes.
+"""The target assignment of a group: computed once per group epoch, and stored only for members whose target changes.
 
-That of a small group is computed by the decision that calls for it. That of a large one is only begun by it, from the group as it
-is then; `ottla.coord.consumer.slow_target` goes on with it. The group lives on meanwhile: if its epoch grows, another one follows.
+The assignment of a small group is computed by the decision that needs it. That of a large group only begins with it, from the
+group as it is then; `ottla.coord.consumer.slow_target` continues it. The group keeps working meanwhile: if its epoch grows,
+another assignment follows.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from ottla.wire.schema import Uuid
 log = logging.getLogger("ottla.coord")
 
 MOST_AT_ONCE: Final = 500
-"""Members and partitions that are assigned at once: each takes about four microseconds. Ten names of topics take as long."""
+"""The most members and partitions assigned at once: each takes about four microseconds, as do ten topic names."""
 
 PAUSE_MS: Final = 2
-"""Between two parts of a long assignment, each of which takes about a millisecond."""
+"""The pause between two slices of a long assignment in ms; each slice takes about a millisecond."""
 
 _new_subscriber: Final = tuple.__new__  # the constructor of a NamedTuple is Python and takes three times as long
 
 
 def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
-    """The member's target: from the current assignment, or from a new one if the group's epoch calls for it and it is time.
+    """Return the member's target: from the current assignment, or from a new one if the group's epoch requires it and it is time.
 
-    If that is long to make it is only begun.
+    A long assignment only begins here.
     """
     group = draft.group
     if _is_due(draft, look):
@@ -56,14 +57,14 @@ def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated:
 
 
 def is_long(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> bool:
-    """Whether a new assignment is called for, and long to make."""
+    """Return whether a new assignment is required, and takes long."""
     return _is_due(draft, look) and _is_large(draft, look, updated)
 
 
 def begin(
     draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember, awaited: AwaitedTarget | None
 ) -> None:
-    """Begin a long assignment. The heartbeat that is `awaited` is answered at its end."""
+    """Begin a long assignment. The heartbeat in `awaited` is answered at its end."""
     members, targets = _as_they_become(draft, updated)
     snapshot = look._replace(resolved=dict(look.resolved))
     assignor = draft.context.assignors[preferred(draft, member, updated)]
@@ -78,7 +79,7 @@ def _is_due(draft: ConsumerDraft, look: Outlook) -> bool:
 
 
 def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> bool:
-    """Whether there are many members, names of topics, or partitions of these. Not all are looked at to know it."""
+    """Return whether there are many members, topic names, or partitions of these topics. It stops counting at the limit."""
     left = MOST_AT_ONCE - len(draft.group.members)
     seen: set[str] = set()
     for names in (look.topics_of(updated), *draft.group.subscribed()):
@@ -93,10 +94,10 @@ def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> b
 
 
 def _is_time(draft: ConsumerDraft) -> bool:
-    """Not too often: many members that join at once share one assignment (KIP-1263)."""
+    """Return whether the last assignment is old enough: many members that join at once share one assignment (KIP-1263)."""
     made_ms = draft.group.assignment_wall_ms
     interval_ms = draft.setting(ASSIGNMENT_INTERVAL, draft.context.settings.group_consumer_assignment_interval_ms)
-    # An assignment that seems to be yet to come was made before somebody turned the clock back.
+    # An assignment in the future was made before the clock was set back.
     return made_ms == 0 or interval_ms == 0 or not 0 <= draft.now.wall_ms - made_ms < interval_ms
 
 
@@ -113,9 +114,9 @@ def _computed(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updat
 
 
 def _as_they_become(draft: ConsumerDraft, updated: ConsumerMember) -> tuple[dict[str, ConsumerMember], Mapping[str, Partitions]]:
-    """Return the members and their targets once the decision is applied.
+    """Return the members and their targets after the decision is applied.
 
-    A static member that comes back may have the member id that it had before.
+    A static member that joins again may have the same member id as before.
     """
     group = draft.group
     members = {**group.members, updated.member_id: updated}

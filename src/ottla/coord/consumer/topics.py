@@ -1,4 +1,4 @@
-"""The topics as a coordinator of groups knows them: names, ids, partitions and racks. A value."""
+"""The topics in a group coordinator: names, ids, partitions and racks. A value."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SIGN, _RANGE = 1 << 63, 1 << 64
 NAMES_BETWEEN_PAUSES: Final = 2_000
 TOPICS_BETWEEN_PAUSES: Final = 100
 MOST_KEPT: Final = 16
-"""Metadata hashes that are remembered."""
+"""The most metadata hashes that are cached."""
 
 
 class KnownTopic(NamedTuple):
-    """One topic as it is now."""
+    """One present topic."""
 
     name: str
     topic_id: Uuid
@@ -31,7 +31,7 @@ class KnownTopic(NamedTuple):
 
 
 class KnownTopics:
-    """All topics, by name and by id. Immutable: `changed` returns another one. `version` grows with every change."""
+    """All topics, by name and by id. Immutable: `changed` returns another value. `version` grows with every change."""
 
     __slots__ = ("_by_id", "_by_name", "_hashes", "_metadata_hashes", "_names", "version")
 
@@ -45,7 +45,7 @@ class KnownTopics:
         self._names: tuple[str, ...] | None = None
 
     def changed(self, topics: Iterable[KnownTopic], gone: Collection[str] = ()) -> KnownTopics:
-        """The topics with these added or replaced, and those gone: work in proportion to these, however many there are."""
+        """Return the topics with these added or replaced, and those in `gone` removed."""
         news = {topic.name: topic for topic in topics}
         former = [known for name in (*gone, *news) if (known := self._by_name.get(name)) is not None]
         after = KnownTopics.__new__(KnownTopics)
@@ -62,7 +62,7 @@ class KnownTopics:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them, in no particular order."""
+        """Return all names, in no particular order."""
         if self._names is None:
             self._names = tuple(self._by_name)
         return self._names
@@ -78,17 +78,17 @@ class KnownTopics:
         return {topic.topic_id: topic.shape for topic in self._by_name.among(names)}
 
     def by_id(self, partitions: Mapping[str, Iterable[int]]) -> dict[Uuid, frozenset[int]]:
-        """Partitions by topic id instead of name; unknown topics are left out."""
+        """Return partitions by topic id instead of name; unknown topics are left out."""
         found = ((self._by_name.get(name), indexes) for name, indexes in partitions.items())
         return {topic.topic_id: frozenset(indexes) for topic, indexes in found if topic is not None}
 
     def hash_of(self, *subscriptions: frozenset[str]) -> int:
-        """The metadata hash of a group that subscribes to these topics, as Kafka computes it: signed; 0 for no topics at all."""
+        """Return the metadata hash of a group's subscribed topics, as Kafka computes it: signed; 0 without topics."""
         known = self._metadata_hashes.get(frozenset(map(ref, subscriptions)))
         return finish(self.hash_slowly(*subscriptions)) if known is None else known
 
     def hash_slowly(self, *subscriptions: frozenset[str]) -> Pauses[int]:
-        """The same with pauses. `hash_of` remembers it as long as the subscriptions are there."""
+        """Return `hash_of`, computed with pauses. It is cached as long as the subscriptions exist."""
         names: set[str] = set()
         ordered: list[str] = []
         for subscription in subscriptions:
@@ -113,7 +113,7 @@ class KnownTopics:
         return hashed
 
     def _perhaps_wanted(self, subscription: frozenset[str]) -> list[str]:
-        """The names of a subscription, or those among all topics: whichever is less to look at."""
+        """Return the names of a subscription, or those of all topics that are in it, whichever takes fewer comparisons."""
         if len(subscription) <= len(self._by_name):
             return in_order(subscription)
         return [name for name in self._by_name if name in subscription]
@@ -130,7 +130,7 @@ class KnownTopics:
 
 
 def _described(topic: KnownTopic) -> bytes:
-    """A topic as the bytes that are hashed: numbers little-endian, text in UTF-16 followed by its length."""
+    """Return a topic as the bytes that are hashed: numbers little-endian, text in UTF-16 followed by its length."""
     racks = topic.shape.racks
     parts = [_HASH_VERSION, topic.topic_id[7::-1], topic.topic_id[:7:-1], _text(topic.name), pack("<i", topic.shape.partitions)]
     for index in range(topic.shape.partitions):

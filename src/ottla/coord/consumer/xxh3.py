@@ -1,6 +1,7 @@
-"""XXH3 of 64 bits (seed 0): the hash by which Kafka notices that the topics of a group have changed (KIP-1101).
+"""The 64-bit hash XXH3 (seed 0), by which Kafka detects changes of a group's topics (KIP-1101).
 
-Meant for inputs of a few kilobytes that are hashed when topics change, not for bulk data: long ones can be hashed with pauses.
+It is meant for inputs of a few kilobytes that are hashed when topics change, not for bulk data: long ones can be hashed with
+pauses.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ _MIX_1: Final = 0x165667919E3779F9
 _MIX_2: Final = 0x9FB21C651E98DF25
 _STRIPE, _SECRET_STEP = 64, 8
 _BETWEEN_PAUSES: Final = 100
-"""Stripes."""
+"""Stripes of 64 bytes hashed between two pauses."""
 _STRIPES_PER_BLOCK: Final = (len(_SECRET) - _STRIPE) // _SECRET_STEP
 _START: Final = (_PRIME32[2], *_PRIME64[:4], _PRIME32[1], _PRIME64[4], _PRIME32[0])
 
 
 def xxh3_64(data: bytes) -> int:
-    """The hash, from 0 to 2**64 - 1."""
+    """Return the hash, from 0 to 2**64 - 1."""
     return finish(xxh3_64_slowly(data))
 
 
 def xxh3_64_slowly(data: bytes) -> Pauses[int]:
-    """The same with pauses."""
+    """Return the hash, computed with pauses."""
     size = len(data)
     if size <= 16:
         return _upto_16(data)
@@ -52,7 +53,7 @@ def _u64(data: bytes, at: int) -> int:
 
 
 def _fold(left: int, right: int) -> int:
-    """The product of 128 bits, its upper half XORed with its lower half."""
+    """Return the 128-bit product, its upper half XORed with its lower half."""
     product = left * right
     return (product & _MASK) ^ (product >> 64)
 

@@ -1,4 +1,4 @@
-"""What every coordinator shares: the contract of a machine, and the shard that runs one over a partition of its topic.
+"""The parts shared by all coordinators: the contract of a machine, and the shard that runs one over a partition of its topic.
 
-Knows no coordinator, no log and no broker. A new coordinator brings a machine, its records and its settings.
+Coordinators, logs and brokers are unknown here. A new coordinator brings a machine, its records and its settings.
 """

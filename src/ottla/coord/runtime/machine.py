@@ -1,4 +1,4 @@
-"""The contract of a coordinator's machine: what goes in, what comes out, and what a shard asks of it. Values only."""
+"""The contract between a coordinator's machine and its shard: inputs, outcomes and the machine's methods. Values only."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Record = TypeVar("Record")
 Decided = TypeVar("Decided", covariant=True)
 
 NOBODY = -1
-"""The token of an input whose reply nobody waits for."""
+"""The token of an input without a reply."""
 
 KeyAndValue = tuple[bytes, bytes | None]
 """A record as it is stored; a tombstone's value is None."""
 
 
 Shown = Callable[[frozenset[str]], frozenset[str]]
-"""Leaves of topics' names those that somebody may be told of."""
+"""Returns those of the topics' names that a client may see."""
 
 
 def everything(names: frozenset[str]) -> frozenset[str]:
-    """What those are shown from whom nothing is hidden."""
+    """Return all names, for a sender that may see every topic."""
     return names
 
 
 class WrittenBy(NamedTuple):
-    """In whose transaction records are written."""
+    """The producer in whose transaction records are written."""
 
     producer_id: int
     producer_epoch: int
@@ -43,9 +43,9 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked(Generic[Body]):
-    """One input: a request, or something that no client sent; who sent it, and the `token` under which its reply is expected.
+    """One input: a request, or an input that no client sent; its sender, and the `token` of its reply.
 
-    `shown` tells which topics the sender may hear of.
+    `shown` keeps the topics that the sender may see.
     """
 
     body: Body
@@ -57,7 +57,7 @@ class Asked(Generic[Body]):
 
 
 class Reply(NamedTuple):
-    """The answer to the input that came in under `token`."""
+    """The answer to the input with this `token`."""
 
     token: int
     message: object
@@ -74,9 +74,9 @@ class Timer(NamedTuple):
 class Outcome(Generic[Decided]):
     """A decision: `records` to append and apply, in order, then `replies` to release, `timers` to set and `orders` to carry out.
 
-    Records are stored ones and volatile events, which a restart forgets. The reply to the input at hand may be missing: it comes
-    with a later outcome, under the same token. Orders are what others are to do once the records are durable; after a restart
-    `recall` gives those again that may not have been carried out. Records of a `producer` are written in its transaction.
+    Records are stored ones, and volatile events, which a restart drops. The reply to the present input may be missing: a later
+    outcome has it, under the same token. Orders are work for the shard's owner once the records are durable; after a restart
+    `recall` repeats orders that may not have been carried out. Records of a `producer` are written in its transaction.
     """
 
     records: tuple[Decided, ...] = ()
@@ -90,11 +90,11 @@ NOTHING: Final[Outcome[Never]] = Outcome()
 
 
 class Machine(Protocol[Record]):
-    """A coordinator: a state that `apply` alone changes, and decisions that only read it."""
+    """A coordinator: a state that only `apply` changes, and decisions that only read it."""
 
     @property
     def weight(self) -> int:
-        """What takes memory for which there is a bound over all machines of its kind, in bytes."""
+        """Return the memory in bytes that counts for the limit over all machines of one kind."""
         ...
 
     def decide(self, asked: Asked[object], now: Now, /) -> Outcome[Record]:
@@ -102,39 +102,39 @@ class Machine(Protocol[Record]):
         ...
 
     def apply(self, record: Record, /) -> None:
-        """Let a record take effect: one that was just decided, or one read back at start-up."""
+        """Apply a record that was just decided, or read back at start-up."""
         ...
 
     def recall(self, now: Now, /) -> Outcome[Record]:
-        """What to do once all stored records were read back."""
+        """Return the outcome that continues the machine's work after all stored records were read back."""
         ...
 
     def encode(self, record: Record, /) -> KeyAndValue | None:
-        """The record as it is stored; None for a volatile event. Raises `Unencodable`."""
+        """Return the record as it is stored; None for a volatile event. Raises `Unencodable`."""
         ...
 
     def is_independent(self, body: object, /) -> bool:
-        """Whether no other independent input's decision can rest on what comes of this one.
+        """Return whether no other independent input's decision can depend on the outcome of this one.
 
-        Outcomes of independent inputs may be appended together, in their order, if nothing else is decided in between.
+        Outcomes of independent inputs may be appended together, in their order, if nothing else is decided between them.
         """
         ...
 
     def leaves_at_once(self, body: object, /) -> bool:
-        """Whether the reply to this request shows nothing that could still be lost, and need not wait for stable storage."""
+        """Return whether the reply to this request depends on nothing that could be lost, and need not wait for stable storage."""
         ...
 
     def dissolve(self) -> Generator[None, object, None]:
-        """Forget everything, with pauses: nobody asks it any more, and to free all that a large one holds takes long."""
+        """Release all entries, with pauses: the machine is out of use, and freeing a large one takes long."""
         ...
 
 
 DISSOLVED_AT_ONCE: Final = 1000
-"""Entries that are forgotten between two pauses: less than a millisecond's work."""
+"""Entries released between two pauses: less than a millisecond's work."""
 
 
 def dissolved(entries: dict[Any, Any]) -> Generator[None, object, None]:
-    """Empty a dictionary, and those within it, with pauses."""
+    """Empty a dictionary, and the dictionaries in it, with pauses."""
     opened, forgotten = [entries], 0
     while opened:
         if not opened[-1]:

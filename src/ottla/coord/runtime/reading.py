@@ -1,6 +1,6 @@
-"""How a machine's stored records are read back: rows of keys and values become records, in order.
+"""The reading back of a machine's stored records: rows of keys and values become records, in order.
 
-Knows no log. A coordinator with few records says how one is decoded; one with millions may read many rows at once.
+Logs are unknown here. A coordinator with few records passes a decoder; one with millions may read many rows at once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ Decode = Callable[[bytes, bytes | None], Record | None]
 
 
 class UnreadableRecord(ValueError):
-    """A stored record is not what its kind says: one sentence that tells why."""
+    """A stored record does not have the format of its kind: one sentence that says why."""
 
 
 class RecordRows(NamedTuple):
-    """Records by where their keys and values lie in `data`; a size of -1 is null."""
+    """Records by the positions of their keys and values in `data`; a size of -1 is null."""
 
     data: bytes
     keys_at: list[int]
@@ -26,7 +26,7 @@ class RecordRows(NamedTuple):
     value_sizes: list[int]
 
     def record(self, row: int) -> tuple[bytes | None, bytes | None]:
-        """The key and the value of one of them."""
+        """Return the key and the value of a row."""
         return self._bytes(self.keys_at[row], self.key_sizes[row]), self._bytes(self.values_at[row], self.value_sizes[row])
 
     def key(self, row: int) -> bytes | None:
@@ -37,7 +37,7 @@ class RecordRows(NamedTuple):
 
 
 class RecordReader(Generic[Record]):
-    """Reads the records of one partition, one by one."""
+    """The reader of the records of one partition, one by one."""
 
     __slots__ = ("_decode",)
 
@@ -45,18 +45,18 @@ class RecordReader(Generic[Record]):
         self._decode = decode
 
     def read(self, key: bytes | None, value: bytes | None) -> Record | None:
-        """One record; None for a kind that only a newer release knows. Raises `UnreadableRecord`."""
+        """Return one record; None for a kind of a newer release. Raises `UnreadableRecord`."""
         return self._decode(key or b"", value)
 
     def read_all(self, rows: RecordRows, read_row: Callable[[int], Record | None]) -> Iterator[Record]:
-        """The records of all rows, in order. `read_row` is `read` for a row, and answers None for one that is passed over."""
+        """Return the records of all rows, in order. `read_row` is `read` for a row, and returns None for a row to skip."""
         found = (read_row(row) for row in range(len(rows.keys_at)))
         return (record for record in found if record is not None)
 
     def of_transaction(self, producer_id: int, records: Iterable[Record]) -> Iterable[Record]:
-        """What records that were written in a producer's transaction amount to, whose end comes later."""
+        """Return the effects of records written in a producer's transaction, which ends later."""
         return records
 
     def transaction_ended(self, producer_id: int, *, committed: bool) -> Iterable[Record]:
-        """What the end of a producer's transaction amounts to."""
+        """Return the effects of the end of a producer's transaction."""
         return ()

@@ -1,7 +1,7 @@
-"""One machine over one partition of its topic: what it decides is appended, applied, timed, and answered once it is durable.
+"""One machine over one partition of its topic: its records are appended and applied, its replies released when they are durable.
 
-Knows the log and the timers as protocols. Whoever asks gives a callback, which is called exactly once: with the machine's reply, or
-with a refusal if the log refused the records, a sync failed, or the shard was unloaded.
+The log and the timers are protocols. Each input has a callback that is called exactly once: with the machine's reply, or with a
+refusal if the log refused the records, a sync failed, or the shard was unloaded.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ from ottla.wire.errors import (
 log = logging.getLogger("ottla.coord")
 
 M = TypeVar("M", bound=Machine[Any])
-"""A machine. Its shard hands it back its own records, whatever they are."""
+"""A machine. Its shard passes it only its own records."""
 
 Refuse = Callable[[object, int], object]
-"""The reply to an input, or to a part of a request, that says this error code."""
+"""Returns the reply to an input, or to a part of a request, with this error code."""
 
 PATIENCE = "patience"
 RETRY_MS = 1_000
-"""How soon something is decided again whose records the log refused."""
+"""The delay before a decision is repeated whose records the log refused, in milliseconds."""
 MOST_GATHERED = 500
-"""How many outcomes are appended as one batch."""
+"""The most outcomes appended as one batch."""
 
 
 class RecordLog(Protocol):
-    """The partition that keeps a machine's records."""
+    """The partition that stores a machine's records."""
 
     @property
     def is_usable(self) -> bool:
-        """Whether it can be read and written."""
+        """Return whether the partition can be read and written."""
         ...
 
     def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None, /) -> int:
-        """Append these as one batch, in the transaction of `producer` if there is one. An error code: nothing was written."""
+        """Append records as one batch, in the transaction of `producer` if given. After an error code nothing was written."""
         ...
 
     def when_durable(self, told: Callable[[int], None], /) -> None:
-        """Call `told(error_code)` once all that was appended so far is durable, or is known never to be: perhaps at once."""
+        """Call `told(error_code)` when all records appended so far are durable, or can never be: perhaps at once."""
         ...
 
 
 class Deadlines(Protocol):
-    """Where a shard sets its machine's timers: at most one deadline per key."""
+    """The timers of a shard's machine: at most one deadline per key."""
 
     def at(self, key: Hashable, mono_ms: int, due: Callable[[Now], None], /) -> None: ...
 
@@ -76,18 +76,18 @@ class Deadlines(Protocol):
 
 
 def _no_orders(shard: object, order: object) -> None:
-    """Of machines that give none."""
+    """Raise an error, for machines that give no orders."""
     raise AssertionError(f"nobody carries out {order}")
 
 
 class ChangeMark(Protocol):
-    """Whether the request at hand has changed anything; until then an unexpected failure costs that request alone."""
+    """Whether the present request has changed anything; until then an unexpected exception fails only that request."""
 
     made: bool
 
 
 class Shard(Generic[M]):
-    """One coordinator of one partition, whose `name` goes into the log."""
+    """One coordinator of one partition; `name` is used in log lines."""
 
     __slots__ = (
         "_catch_up",
@@ -118,9 +118,9 @@ class Shard(Generic[M]):
         catch_up: Callable[[Now], None],
         order: Callable[[Shard[M], object], None] = _no_orders,
     ) -> None:
-        """`catch_up(now)` is called before each decision, to tell the machine what it rests on.
+        """Create the shard. `catch_up(now)` is called before each decision, and brings the machine's inputs up to date.
 
-        `order(shard, order)` carries out what the machine orders, once that is durable.
+        `order(shard, order)` carries out an order of the machine when its records are durable.
         """
         self.name = name
         self.machine = machine
@@ -134,26 +134,26 @@ class Shard(Generic[M]):
         self._tokens = count()
         self._owed: dict[int, tuple[object, Callable[[Never], None]]] = {}
         self.gathered: list[Outcome[object]] = []
-        """What `settle` has yet to append."""
+        """Outcomes that `settle` has yet to append."""
         self.patience_ms: Callable[[], int] | None = None
-        """How long replies wait until what they tell of is durable; None sets no end. What was decided stays decided."""
+        """Returns how long replies wait for their records to be durable; None sets no limit. After it the decision still stands."""
         self._waits: dict[int, tuple[int, Sequence[Reply]]] = {}
-        """When the time of replies is over, in order; each under a number of its own."""
+        """The deadlines of waiting replies, in order; each has a number of its own."""
         self._is_timed = False
 
     @property
     def is_present(self) -> bool:
-        """Whether it still coordinates its partition, and that can be used."""
+        """Return whether the shard still coordinates its partition, and the partition is usable."""
         return self.is_loaded and self.log.is_usable
 
     def load(self, records: Iterable[object], now: Now) -> None:
-        """Bring the machine to where the stored records leave it. Whatever reading them raises leaves it half-way: drop it then."""
+        """Load the machine from the stored records. If reading them raises, the machine is incomplete and must be dropped."""
         for record in records:
             self.machine.apply(record)
         self._insist("recall", self.machine.recall, now)
 
     def unload(self) -> None:
-        """End this coordinator. Whoever waits for it is refused with NOT_COORDINATOR."""
+        """End this coordinator, and refuse all unanswered inputs with NOT_COORDINATOR."""
         self.is_loaded = False
         self.gathered.clear()
         self._waits.clear()
@@ -171,12 +171,12 @@ class Shard(Generic[M]):
         client_host: str = "",
         shown: Shown = everything,
     ) -> None:
-        """Have the machine decide a request, or the part of one that concerns it.
+        """Let the machine decide a request, or the part of one that concerns it.
 
-        What is independent is gathered until `settle`, or until something else is decided.
+        Outcomes of independent requests are gathered until `settle`, or until something else is decided.
         """
         changes = self._changes
-        made, changes.made = changes.made, True  # what takes effect now was owed to others, and is no change of this request's
+        made, changes.made = changes.made, True  # effects of earlier requests are no change by this one
         self._catch_up(now)
         gathers = self.machine.is_independent(body)
         if not gathers:
@@ -195,7 +195,7 @@ class Shard(Generic[M]):
             self._refuse_one(token, error_code)
 
     def tell(self, body: Hashable, now: Now, answer: Callable[[Never], None] | None = None) -> None:
-        """Have the machine decide what no client sent; again and again, until the log takes the records."""
+        """Let the machine decide an input that no client sent, and repeat it until the log accepts the records."""
         if not self.is_present:
             if answer is not None:
                 answer(self._refuse(body, NOT_COORDINATOR))  # type: ignore[arg-type]  # an input's refusal is a reply to it
@@ -207,7 +207,7 @@ class Shard(Generic[M]):
         self._go_on(body, partial(self.machine.decide, Asked(body, token=token)), now)
 
     def settle(self, now: Now) -> None:
-        """Append what was gathered as one batch. If that is refused, each by itself: one must not spoil the others."""
+        """Append the gathered outcomes as one batch. If the log refuses it, append each alone: one must not fail the others."""
         outcomes, self.gathered = self.gathered, []
         if not outcomes or (len(outcomes) > 1 and not self._carry_out(outcomes, now)):
             return
@@ -218,7 +218,7 @@ class Shard(Generic[M]):
                     self._refuse_one(token, error_code)
 
     def _go_on(self, key: Hashable, decide: Callable[[Now], Outcome[object]], now: Now) -> None:
-        """Decide what no client waits for, unless this coordinator is gone."""
+        """Decide an input for which no client waits, unless this coordinator is unloaded."""
         if self.is_present:
             self._catch_up(now)
             self.settle(now)
@@ -229,9 +229,9 @@ class Shard(Generic[M]):
             self._deadlines.at((self.name, key), now.mono_ms + RETRY_MS, partial(self._go_on, key, decide))
 
     def _carry_out(self, outcomes: Sequence[Outcome[object]], now: Now, *, at_once: bool = False) -> int:
-        """Append, apply, set timers, and release the replies when they may leave.
+        """Append, apply, set timers, and release the replies when allowed.
 
-        An error code means that nothing has changed, neither in the log nor in the machine: the outcomes are void.
+        After an error code nothing has changed, neither in the log nor in the machine, and the outcomes are void.
         """
         if any(outcome.records or outcome.timers or outcome.orders for outcome in outcomes):
             self._changes.made = True
@@ -264,7 +264,7 @@ class Shard(Generic[M]):
         return NONE
 
     def _in_time(self, replies: Sequence[Reply], release: Callable[[int], None], now: Now) -> Callable[[int], None]:
-        """The same release of these replies, which are refused if it does not come in time."""
+        """Return `release` with a deadline: replies that it does not release in time are refused."""
         assert self.patience_ms is not None, "others wait without an end"
         number, until_ms = next(self._tokens), now.mono_ms + self.patience_ms()
         self._waits[number] = until_ms, replies
@@ -279,7 +279,7 @@ class Shard(Generic[M]):
         return released
 
     def _lose_patience(self, now: Now) -> None:
-        """Refuse those whose time is over: they may ask again. What was decided holds all the same, once all replicas have it."""
+        """Refuse the replies whose deadline has passed: clients may retry. The decisions stand when all replicas have them."""
         self._is_timed = False
         for number, (until_ms, replies) in list(self._waits.items()):
             if until_ms > now.mono_ms:
@@ -291,7 +291,7 @@ class Shard(Generic[M]):
                 self._refuse_one(token, COORDINATOR_NOT_AVAILABLE)
 
     def _release(self, replies: Sequence[Reply], is_written: bool, error_code: int) -> None:
-        """Records on fewer replicas than are demanded stay, as all that are in sync have them; but nobody is told of them."""
+        """Release replies. Records on fewer replicas than required stay in the log, but their replies are refused."""
         if error_code and error_code != NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             self.unload()
             return
@@ -312,7 +312,7 @@ class Shard(Generic[M]):
                 self._order(self, order)
 
     def _refuse_one(self, token: int, error_code: int) -> None:
-        """Refuse the input that came in under `token`, if its reply is still owed."""
+        """Refuse the input with this `token`, if it has no reply yet."""
         owed = self._owed.pop(token, None)
         if owed is not None:
             body, answer = owed

@@ -1,1 +1,1 @@
-"""The coordinator of transactions (KIP-98, KIP-360, KIP-890): who writes under a transactional id, into what, and how it ends."""
+"""The coordinator of transactions (KIP-98, KIP-360, KIP-890): the producer of each transactional id, and its transaction."""

@@ -1,4 +1,4 @@
-"""Whether a client may end a transaction, and whether it has been ended before (KIP-98, KIP-890). Reads only."""
+"""The checks of EndTxn: whether a client may end a transaction, and whether it has already ended (KIP-98, KIP-890)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.wire.errors import (
 
 
 class Verdict(NamedTuple):
-    """An error code; or NONE, and whether there is anything left to do."""
+    """An error code; or NONE, and whether nothing is left to do."""
 
     error_code: int
     is_done: bool = False
@@ -28,7 +28,7 @@ DONE: Final = Verdict(NONE, is_done=True)
 
 
 def judge_end(known: Transaction | None, body: EndTransaction) -> Verdict:
-    """Return whether the transaction may be ended so."""
+    """Return whether the transaction may end as requested."""
     if not body.transactional_id:
         return Verdict(INVALID_REQUEST)
     if known is None:
@@ -39,7 +39,7 @@ def judge_end(known: Transaction | None, body: EndTransaction) -> Verdict:
 
 
 def _judge_without_epochs(known: Transaction, body: EndTransaction) -> Verdict:
-    """Judge an end below transaction version 2, where one with the epoch of the last end is its retry."""
+    """Judge an end without epochs of its own: an end with the same epoch as the last one is its retry."""
     if known.producer_id != body.producer_id:
         return Verdict(INVALID_PRODUCER_ID_MAPPING)
     if known.producer_epoch != body.producer_epoch:
@@ -52,10 +52,10 @@ def _judge_without_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 
 
 def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
-    """Judge an end that raises the epoch: one with the epoch before is a retry, one with the present epoch is new.
+    """Judge an end that raises the epoch: one with the epoch before is a retry, one with the same epoch is new.
 
-    A new end without any partition can only be an abort, by which a producer moves on to its next epoch. While markers of the last
-    end are written, its id and epoch are not looked at yet: the next end may come with the new ones already.
+    A new end without partitions can only be an abort, by which a producer moves on to its next epoch. While the markers of the
+    last end are written, producer id and epoch are not checked yet: the next end may already have the new ones.
     """
     if known.status in PREPARED:
         return Verdict(CONCURRENT_TRANSACTIONS)
@@ -75,5 +75,5 @@ def _judge_with_epochs(known: Transaction, body: EndTransaction) -> Verdict:
 
 
 def _judge_again(known: Transaction, body: EndTransaction) -> Verdict:
-    """Judge an end of a transaction that has ended: it can only be ended in the same way again."""
+    """Judge a repeated end: the transaction has ended, and a different end is invalid."""
     return DONE if body.committed == (known.status is Status.COMPLETE_COMMIT) else Verdict(INVALID_TXN_STATE)

@@ -1,4 +1,4 @@
-"""Inputs, orders, timers and settings of the machine of transactions, besides those that every coordinator has. Values only."""
+"""Inputs, orders, timers and settings of the transaction machine, besides those of every coordinator. Values only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """Settings of a transaction coordinator, with the names and defaults of the broker's."""
+    """Settings of a transaction coordinator, with the names and defaults of the broker's settings."""
 
     transaction_max_timeout_ms: int = 900_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
@@ -21,14 +21,14 @@ class TransactionSettings:
     transactional_id_expiration_ms: int = 7 * DAY_MS
     ottla_max_transactional_id_bytes: int = 64 << 20
     transaction_version: int = 2
-    """The finalised feature: what the coordinator ends by itself, and how it stores states, goes by it."""
+    """The finalized level of the feature: it decides how the coordinator aborts transactions and stores states."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
-    """Make partitions part of a producer's transaction; with `verify_only` tell which of them are.
+    """An input: add partitions to a producer's transaction; with `verify_only`, return which of them are missing.
 
-    The reply is an `Added`. With `leaves_early` it does not wait until that is durable: whoever asks sees to it.
+    The reply is an `Added`. With `leaves_early` it does not wait until the change is durable: the sender ensures that.
     """
 
     transactional_id: str
@@ -41,7 +41,7 @@ class AddPartitions:
 
 
 class Added(NamedTuple):
-    """An error of them all, or of those partitions alone that are not part of the transaction."""
+    """An error of all partitions, or the partitions that are not part of the transaction."""
 
     error_code: int
     absent: Partitions = frozenset()
@@ -52,7 +52,7 @@ class Added(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EndTransaction:
-    """A client ends its transaction. The reply is an `Ended`."""
+    """An input: a client ends its transaction. The reply is an `Ended`."""
 
     transactional_id: str
     producer_id: int
@@ -62,7 +62,7 @@ class EndTransaction:
 
 
 class Ended(NamedTuple):
-    """How an end went, and what the producer goes on with."""
+    """The result of an end, and the producer id and epoch with which the producer continues."""
 
     error_code: int
     producer_id: int = -1
@@ -71,7 +71,7 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MarkersWritten:
-    """The markers of a transaction stand in all its partitions, or those partitions are no more."""
+    """An input: the transaction markers are written in all partitions that still exist."""
 
     transactional_id: str
     producer_id: int
@@ -79,7 +79,7 @@ class MarkersWritten:
 
 
 class WriteMarkers(NamedTuple):
-    """An order: write the end of a transaction into its partitions, then say `MarkersWritten`. It may come twice."""
+    """An order: write transaction markers into the partitions, then send `MarkersWritten`. It may come twice."""
 
     transactional_id: str
     producer_id: int
@@ -91,9 +91,9 @@ class WriteMarkers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListSome:
-    """Tell of some ids, from number `at` of `names` on; without names, of the first of all there are.
+    """An input: list some ids, from number `at` of `names` on; without names, the first of all ids.
 
-    The filters of `body` are legal. The reply is a `ListedSome`.
+    The filters of `body` are valid. The reply is a `ListedSome`.
     """
 
     body: ListTransactionsRequest
@@ -102,7 +102,7 @@ class ListSome:
 
 
 class ListedSome(NamedTuple):
-    """What the filters let through, and how to ask for more; None after the last."""
+    """The ids that match the filters, and the input that lists more; None after the last."""
 
     response: ListTransactionsResponse
     following: ListSome | None = None
@@ -110,7 +110,7 @@ class ListedSome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TimeoutsKey:
-    """The next look for transactions that are open for too long; one that is under way goes on with number `at` of `names`."""
+    """The next check for transactions that exceed their timeout; a check in slices continues with number `at` of `names`."""
 
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
     at: int = field(default=0, compare=False)
@@ -118,9 +118,9 @@ class TimeoutsKey:
 
 @dataclass(frozen=True, slots=True)
 class IdExpiryKey:
-    """The next look for transactional ids that nobody has used for long.
+    """The next check for transactional ids that have expired.
 
-    One that is under way goes on with number `at` of `names`.
+    A check in slices continues with number `at` of `names`.
     """
 
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)

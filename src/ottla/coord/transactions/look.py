@@ -1,4 +1,4 @@
-"""What DescribeTransactions and ListTransactions tell of transactional ids (KIP-664, KIP-994, KIP-1152). Reads only."""
+"""The responses to DescribeTransactions and ListTransactions (KIP-664, KIP-994, KIP-1152). They only read the state."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Listed = ListTransactionsResponse.TransactionState
 LABELS = {status.label for status in Status}
 
 MOST_LISTED: Final = 500
-"""So many ids are looked at in one step, or fewer where the pattern is dear to match."""
+"""The most ids checked in one step; fewer if the pattern is expensive to match."""
 
 
 def described(by_id: Mapping[str, Transaction], body: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
-    """The state of each of these ids."""
+    """Return the state of each of these ids."""
     return DescribeTransactionsResponse(transaction_states=[_described(by_id, name) for name in body.transactional_ids])
 
 
@@ -47,7 +47,7 @@ def _described(by_id: Mapping[str, Transaction], transactional_id: str) -> Descr
 
 
 def without_ids(body: ListTransactionsRequest) -> ListTransactionsResponse:
-    """What is told of the filters alone; its error code says whether ids may be listed by them."""
+    """Return the response about the filters alone; its error code is whether ids may be listed by them."""
     if body.transactional_id_pattern:
         try:
             matcher(body.transactional_id_pattern)
@@ -57,7 +57,7 @@ def without_ids(body: ListTransactionsRequest) -> ListTransactionsResponse:
 
 
 def listed(by_id: Mapping[str, Transaction], part: ListSome, now_ms: int) -> ListedSome:
-    """Those of some ids that all filters let through; a filter that names nothing lets all through."""
+    """Return those of some ids that match all filters; an empty filter matches all."""
     body = part.body
     names = part.names or tuple(by_id)
     following = part.at + MOST_LISTED

@@ -1,6 +1,6 @@
-"""The coordinator of transactions as a machine: the transactional ids of one partition of `__transaction_state`.
+"""The transaction coordinator as a machine: the transactional ids of one partition of `__transaction_state`.
 
-Knows no logs, and no partitions but by name: `ottla.coord.runtime` runs it, and whoever runs it carries out its orders.
+Logs are unknown here, and partitions are only names: `ottla.coord.runtime` runs the machine, and its owner carries out the orders.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ log = logging.getLogger("ottla.coord")
 TransactionOutcome = Outcome[Stored]
 
 MOST_AT_ONCE: Final = 200
-"""So many open transactions are looked at, and aborted if need be, in one step; the rest a moment later."""
+"""The most open transactions checked, and aborted if necessary, in one step; the rest follows a moment later."""
 MOST_LOOKED_AT: Final = 5_000
-"""So many ids are looked at in one step of expiry, which takes one to two milliseconds."""
+"""The most ids checked in one step of expiry, which takes one to two milliseconds."""
 PAUSE_MS: Final = 2
-"""Between two such steps, for others to have their turn."""
+"""The pause between two steps in milliseconds, in which other work runs."""
 
 
 class TransactionMachine:
-    """See `ottla.coord.transactions.inputs` for what goes in and comes out.
+    """The machine of transaction coordinators. Inputs and orders are in `ottla.coord.transactions.inputs`.
 
-    `new_producer_id` gives an id that no producer ever had, or None if none can be had now. `taken_bytes` tells what all machines
-    take together in memory, this one too.
+    `new_producer_id` returns an id that no producer ever had, or None if there is none now. `taken_bytes` returns the memory of all
+    machines together, including this one.
     """
 
     def __init__(
@@ -83,49 +83,49 @@ class TransactionMachine:
     ) -> None:
         self.settings = settings
         self.weight = 0
-        """What the ids and the partitions of their transactions take in memory, in bytes: about as much."""
+        """About the memory of the ids and the partitions of their transactions, in bytes."""
         self._taken_bytes = taken_bytes
         self.by_id: dict[str, Transaction] = {}
         self.ongoing: dict[str, None] = {}
-        """Whose transactions are open, and may time out."""
+        """The ids with open transactions, which may time out."""
         self._new_producer_id = new_producer_id
         self._told_overdue: dict[str, int] = {}
-        """When each open transaction began that was logged as overdue: while its end cannot be stored, it is looked at again."""
+        """The start of each open transaction that was logged as overdue: it is checked again while its end cannot be stored."""
 
     def configure(self, settings: TransactionSettings) -> None:
         """Use these settings from now on."""
         self.settings = settings
 
     def is_ending(self, transactional_id: str) -> bool:
-        """Whether markers of a transaction are being written."""
+        """Return whether markers of a transaction are being written."""
         known = self.by_id.get(transactional_id)
         return known is not None and known.status in PREPARED
 
     def lacks(self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition) -> bool:
-        """Whether a partition is no part of this producer's transaction, and could become one."""
+        """Return whether a partition is not part of this producer's transaction, and could be added."""
         known = self.by_id.get(transactional_id)
         if known is None or (known.producer_id, known.producer_epoch) != (producer_id, producer_epoch):
             return False
         return place not in known.partitions and known.status not in PREPARED
 
     def encode(self, record: Stored) -> KeyAndValue:
-        """The record as `__transaction_state` stores it. Raises `Unencodable`.
+        """Return the record as `__transaction_state` stores it. Raises `Unencodable`.
 
-        The oldest format has no room for epochs; a client that uses them goes on after a downgrade, and so does its format.
+        The oldest format cannot store epochs. A client that uses epochs continues after a downgrade, and so does the newer format.
         """
         has_epochs = isinstance(record, Transaction) and record.has_epochs
         return encode_record(record, version=FLEXIBLE if has_epochs or self.settings.transaction_version else OLDEST_READ)
 
     def is_independent(self, body: object) -> bool:
-        """No: what is decided about an id rests on all that was decided before."""
+        """Return False: a decision about an id depends on all earlier ones."""
         return False
 
     def leaves_at_once(self, body: object) -> bool:
-        """Only where it is asked for: even a look may show what could still be lost."""
+        """Return whether the request asks for it: even a read may show state that could be lost."""
         return isinstance(body, AddPartitions) and body.leaves_early
 
     def dissolve(self) -> Generator[None, object, None]:
-        """As of `Machine`."""
+        """Release all entries, as `Machine.dissolve`."""
         return dissolved(self.by_id)
 
     def apply(self, record: Stored) -> None:
@@ -145,7 +145,7 @@ class TransactionMachine:
             self.ongoing.pop(transactional_id, None)
 
     def recall(self, now: Now) -> TransactionOutcome:
-        """Have the markers written of all that was about to end, and begin to look for what is overdue."""
+        """Order the markers of all transactions that were ending, and start the checks for timeouts and expiry."""
         orders = tuple(_markers(known) for known in self.by_id.values() if known.status in PREPARED)
         return Outcome(timers=(self._next_timeouts(now), self._next_expiry(now)), orders=orders)
 
@@ -166,7 +166,7 @@ class TransactionMachine:
             if producer_id is None:
                 return _answer(asked, init_refused(COORDINATOR_LOAD_IN_PROGRESS))
             known = founded(body, producer_id, now.wall_ms)
-        elif known.status in PREPARED:  # before its id and epoch are looked at, as in Kafka: both may change with the end
+        elif known.status in PREPARED:  # before its id and epoch are checked, as in Kafka: both may change with the end
             return _answer(asked, init_refused(CONCURRENT_TRANSACTIONS))
         elif error_code := expectation_error(known.as_held(), body):
             return _answer(asked, init_refused(error_code))
@@ -191,10 +191,10 @@ class TransactionMachine:
         return NONE
 
     def _aborted(self, known: Transaction, now: Now, *replies: Reply) -> TransactionOutcome | None:
-        """End an open transaction whose producer is fenced; None if that takes a producer id and none can be had now.
+        """Abort an open transaction whose producer is fenced; None if that needs a producer id and there is none now.
 
         Its epoch is raised once, for the fence, and not for the end. A producer that may recover from it (KIP-890) gets another id
-        where the epochs of its own have run out.
+        if the epochs of its own are exhausted.
         """
         version = self.settings.transaction_version
         next_producer_id = NO_PRODUCER_ID
@@ -226,7 +226,7 @@ class TransactionMachine:
         return Outcome((record,), (Reply(asked.token, Added(NONE)),))
 
     def _lacks_room(self, growth_bytes: int) -> bool:
-        """Whether all ids together would take more memory than is allowed if they grew by so much."""
+        """Return whether all ids together would exceed their memory limit if they grew by so many bytes."""
         most_bytes = self.settings.ottla_max_transactional_id_bytes
         taken_bytes = self._taken_bytes()
         if taken_bytes + growth_bytes <= most_bytes:
@@ -282,7 +282,7 @@ class TransactionMachine:
         return self._time_out(key, now)
 
     def _time_out(self, key: TimeoutsKey, now: Now) -> TransactionOutcome:
-        """Abort what is open for longer than its producer wanted it to be, some of it at a time."""
+        """Abort transactions that exceed their timeout, in slices."""
         names = key.names or tuple(self.ongoing)
         following = key.at + MOST_AT_ONCE
         records: list[Stored] = []
@@ -293,7 +293,7 @@ class TransactionMachine:
                 continue
             outcome = self._aborted(known, now)
             if outcome is None:
-                continue  # the next look finds it again
+                continue  # the next check finds it again
             records += outcome.records
             orders += outcome.orders
             self._tell_overdue(known)
@@ -302,7 +302,7 @@ class TransactionMachine:
         return Outcome(tuple(records), timers=(timer,), orders=tuple(orders))
 
     def _tell_overdue(self, known: Transaction) -> None:
-        """Log once that a transaction is aborted for its age."""
+        """Log once that a transaction is aborted because of its timeout."""
         if self._told_overdue.get(known.transactional_id) == known.started_ms:
             return
         if len(self._told_overdue) > 2 * len(self.ongoing):
@@ -313,7 +313,7 @@ class TransactionMachine:
         log.info(sentence, known.transactional_id, known.producer_id, known.timeout_ms, extra=cause)
 
     def _expire(self, key: IdExpiryKey, now: Now) -> TransactionOutcome:
-        """Forget ids that nobody has used for long, some of them at a time."""
+        """Remove expired ids, in slices."""
         names = key.names or tuple(self.by_id)
         before_ms = now.wall_ms - self.settings.transactional_id_expiration_ms
         gone = tuple(
@@ -334,10 +334,11 @@ class TransactionMachine:
 
 
 def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
-    """Return why a producer cannot have partitions added or verified now, all of them.
+    """Return why a producer cannot have all these partitions added or verified now.
 
-    While markers are written that is CONCURRENT_TRANSACTIONS, as in Kafka: before id and epoch are judged where partitions are to
-    be added, since both may change with the end, and after that where they are only verified: a fenced producer gets neither back.
+    While markers are written the error is CONCURRENT_TRANSACTIONS, as in Kafka. Before an addition it is checked before id and
+    epoch, since both may change with the end. Before a verification it is checked after them: a fenced producer gets neither
+    back.
     """
     if not body.transactional_id:
         return INVALID_REQUEST
@@ -355,7 +356,7 @@ def _membership_error(known: Transaction | None, body: AddPartitions) -> int:
 
 
 def _is_overdue(known: Transaction, now: Now) -> bool:
-    """Whether an open transaction is open for too long. One that an outside coordinator decides about never is."""
+    """Return whether a transaction exceeds its timeout. With an outside coordinator (two-phase commit) it never does."""
     return known.timeout_ms != ENDLESS_MS and known.started_ms + known.timeout_ms < now.wall_ms
 
 

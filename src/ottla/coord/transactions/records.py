@@ -1,4 +1,4 @@
-"""The records of `__transaction_state` as values and as bytes, in Kafka's own formats. Knows nothing of what they mean.
+"""The records of `__transaction_state` as values and as bytes, in Kafka's formats. Their effects are elsewhere.
 
 A key begins with its kind (0: a transactional id), a value with its version (0 and 1), both int16.
 """
@@ -19,25 +19,25 @@ from ottla.wire.data.transaction_log import TransactionLogKey, TransactionLogVal
 KIND: Final = 0
 OLDEST_READ, NEWEST_READ = 0, 1
 FLEXIBLE: Final = 1
-"""The version of values whose tags hold what raising epochs (KIP-890) and keeping transactions (KIP-939) need."""
+"""The first version of values with tags for raised epochs (KIP-890) and kept transactions (KIP-939)."""
 
 _SHORT: Final = Struct(">h")
 _INT: Final = Struct(">i")
 _KEY: Final = Struct(">hh")
 _HEAD: Final = Struct(">hqhib")
-"""Version, producer id and epoch, timeout, status."""
+"""Version, producer id, producer epoch, timeout, status."""
 _TAIL: Final = Struct(">qqBBBqBBh")
-"""Both times; then two tags, each with its number and size: 0 the producer id before, 2 the version of transactions."""
+"""Both timestamps; then two tags, each with its number and size: 0 the previous producer id, 2 the transaction version."""
 MOST_PACKED: Final = 126
-"""Counts and sizes up to this one take one byte each."""
+"""The largest count or size that takes one byte."""
 LONGEST_NAME_BYTES: Final = 32_767
 _Partitions = TransactionLogValue.PartitionsSchema
 
 
 def encode_record(record: Stored, version: int) -> KeyAndValue:
-    """Key and value as they are stored; a tombstone's value is None. Raises `Unencodable`.
+    """Return key and value as they are stored; a tombstone's value is None. Raises `Unencodable`.
 
-    The value is stored in this version, or in a later one that has room for a producer that keeps the transaction of another.
+    The value has this version, or a later one if a producer has kept another's transaction.
     """
     name = record.transactional_id
     key = _key(name.encode()) if name.isascii() else None
@@ -66,14 +66,14 @@ def encode_record(record: Stored, version: int) -> KeyAndValue:
 
 
 def _key(name: bytes) -> bytes | None:
-    """The key of an id; None where the declared message has to say why there is none."""
+    """Return the key of an id; None if it is too long, so that the declared message raises the error."""
     return _KEY.pack(KIND, len(name)) + name if len(name) <= LONGEST_NAME_BYTES else None
 
 
 def _packed(record: Transaction) -> bytes | None:
-    """The value in version 1, as the declared message writes it, in a quarter of the time: each transaction has three.
+    """Return the value in version 1, with the bytes of the declared message in a quarter of the time: each transaction has three.
 
-    None for one of the few with more in their tags than the producer id before and the version, or with long names.
+    None for long names, and for the few states with other tags than the previous producer id and the version.
     """
     if record.next_producer_id != NO_PRODUCER_ID or record.is_kept or record.previous_producer_id == NO_PRODUCER_ID:
         return None
@@ -99,7 +99,7 @@ def _packed(record: Transaction) -> bytes | None:
 
 
 def decode_record(key: bytes, value: bytes | None) -> Stored | None:
-    """The record that these bytes hold; None for kinds that are not known here. Raises `UnreadableRecord`."""
+    """Return the record in these bytes; None for unknown kinds. Raises `UnreadableRecord`."""
     if _prefix(key) != KIND:
         return None
     try:
@@ -110,7 +110,7 @@ def decode_record(key: bytes, value: bytes | None) -> Stored | None:
 
 
 class TransactionReader(RecordReader[Stored]):
-    """Reads the records of one partition of `__transaction_state`. Each has all of an id's state: the last one counts."""
+    """The reader of one partition of `__transaction_state`. Each record has the whole state of an id: the last one is valid."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class TransactionReader(RecordReader[Stored]):
         super().__init__(decode_record)
 
     def read_all(self, rows: RecordRows, read_row: Callable[[int], Stored | None]) -> Iterator[Stored]:
-        """See `RecordReader`. Records that a later one of these replaces are not read, unless that can't be."""
+        """Yield the newest readable record of each id, like `RecordReader.read_all`. Older records are not decoded."""
         rows_of: dict[bytes | None, list[int]] = {}
         for row in range(len(rows.keys_at)):
             rows_of.setdefault(rows.key(row), []).append(row)

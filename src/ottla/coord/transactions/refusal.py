@@ -1,4 +1,4 @@
-"""How inputs to transactional ids are refused if their coordinator cannot decide them. Knows messages only."""
+"""Error responses for inputs to transactional ids that the coordinator cannot decide. Only messages are known here."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ottla.wire.api.list_transactions import ListTransactionsResponse
 
 
 def refused(body: object, error_code: int) -> object:
-    """The reply to this input that says `error_code`."""
+    """Return the reply to this input with `error_code`."""
     return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table goes by the body's type
 
 
 def init_refused(error_code: int) -> InitProducerIdResponse:
-    """The reply to an InitProducerId without an id."""
+    """Return a response to InitProducerId without a producer id."""
     return InitProducerIdResponse(error_code=error_code, producer_id=-1, producer_epoch=-1)
 
 

@@ -1,6 +1,6 @@
-"""One transactional id: its producer, and the transaction that it has under way. Values, and the changes that they allow.
+"""One transactional id: its producer, and its open transaction. Values, and the changes that they allow.
 
-Knows no requests and no error codes. A change returns the next value; nothing here changes in place.
+Requests and error codes are unknown here. A change returns the next value; nothing changes in place.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ NO_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
 ENDLESS_MS: Final = 2**31 - 1
-"""The timeout of a transaction that an outside coordinator decides about (KIP-939): it is never over."""
+"""The timeout of a transaction with an outside coordinator (KIP-939): it never expires."""
 
 LAST_EPOCH: Final = 2**15 - 2
-"""The last epoch that a producer gets with its id. One is kept back, so that this producer too can be fenced."""
+"""The last epoch that a producer gets with its id. One more is reserved to fence this producer."""
 
 LARGEST_EPOCH: Final = 2**15 - 1
-"""The largest epoch that a marker can have. No producer gets it: it fences the last one."""
+"""The largest epoch of a marker. No producer gets it: it fences the last one."""
 
 VERSION_WITH_EPOCHS: Final = 2
-"""Since this version of transactions (`transaction.version`) each transaction has an epoch of its own (KIP-890)."""
+"""The first `transaction.version` in which each transaction has an epoch of its own (KIP-890)."""
 
 TopicPartition = tuple[str, int]
 Partitions = frozenset[TopicPartition]
@@ -32,11 +32,11 @@ NO_PARTITIONS: Final[Partitions] = frozenset()
 
 ID_BYTES: Final = 700
 PARTITION_BYTES: Final = 150
-"""What a transactional id takes in memory beside its text, and what each partition of its transaction takes."""
+"""The memory of a transactional id besides its text, and of each partition of its transaction, in bytes."""
 
 
 class Status(Enum):
-    """Where a transaction stands. The value is what is stored, the label what DescribeTransactions tells."""
+    """The state of a transaction. The value is stored, the label is the one in DescribeTransactions."""
 
     EMPTY = 0
     ONGOING = 1
@@ -49,23 +49,24 @@ class Status(Enum):
 
     @property
     def label(self) -> str:
-        """Kafka's name of it, such as `PrepareCommit`."""
+        """Return Kafka's name of the state, such as `PrepareCommit`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 PREPARED: Final = frozenset((Status.PREPARE_COMMIT, Status.PREPARE_ABORT))
-"""Its end is decided, and its markers are being written."""
+"""The end is decided, and the markers are being written."""
 IDLE: Final = frozenset((Status.EMPTY, Status.COMPLETE_COMMIT, Status.COMPLETE_ABORT))
-"""No transaction is under way."""
+"""No transaction is open."""
 
 
 class Transaction(NamedTuple):
-    """The state of a transactional id, as `__transaction_state` keeps it; but `last_producer_epoch` is forgotten by a restart.
+    """The state of a transactional id, as `__transaction_state` stores it, except `last_producer_epoch`, which a restart drops.
 
-    `previous_producer_id` and `last_producer_epoch` are what the producer may still use in a retry, because it has not heard of its
-    new ones. `next_producer_id` takes over once the transaction is complete, where epochs ran out. With `next_producer_epoch` a
-    later producer has kept the transaction of an earlier one (KIP-939): the records and markers of the transaction have
-    `producer_id` and `producer_epoch`, and whoever ends it has the next ones. Times are in milliseconds of the wall clock.
+    `previous_producer_id` and `last_producer_epoch` are those that the producer may still use in a retry, because it has missed
+    the new ones. `next_producer_id` becomes the producer id when the transaction is complete, if epochs are exhausted. With
+    `next_producer_epoch` a later producer has kept the transaction of an earlier one (KIP-939): the records and markers of the
+    transaction have `producer_id` and `producer_epoch`, and the producer that ends it has the next ones. Times are in
+    milliseconds of the wall clock.
     """
 
     transactional_id: str
@@ -84,29 +85,29 @@ class Transaction(NamedTuple):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a later producer has kept the transaction of an earlier one."""
+        """Return whether a later producer has kept the transaction of an earlier one."""
         return self.next_producer_epoch != NO_EPOCH
 
     def as_held(self) -> Transaction:
-        """The same with the id and epoch that its latest producer has, or has been promised."""
+        """Return the state with the id and epoch that its latest producer has or will get."""
         if not self.is_kept:
             return self
         return self._replace(producer_id=self.next_producer_id, producer_epoch=self.next_producer_epoch)
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether its producer id has no further epoch to give."""
+        """Return whether its producer id has no epoch left."""
         return self.producer_epoch >= LAST_EPOCH
 
     @property
     def has_epochs(self) -> bool:
-        """Whether each transaction has an epoch of its own."""
+        """Return whether each transaction has an epoch of its own."""
         return self.transaction_version >= VERSION_WITH_EPOCHS
 
     def begun_anew(
         self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, now_ms: int
     ) -> Transaction:
-        """A producer was initialised: it has this id and epoch, and no transaction."""
+        """Return the state of an initialized producer, with this id and epoch and no transaction."""
         return self._replace(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -123,7 +124,7 @@ class Transaction(NamedTuple):
         )
 
     def with_partitions(self, partitions: Partitions, transaction_version: int, now_ms: int) -> Transaction:
-        """Partitions became part of the transaction, which begins with the first."""
+        """Return the state with more partitions in its transaction; the first ones open it."""
         return self._replace(
             status=Status.ONGOING,
             partitions=self.partitions | partitions,
@@ -134,7 +135,7 @@ class Transaction(NamedTuple):
         )
 
     def kept(self, held: Transaction, timeout_ms: int, now_ms: int) -> Transaction:
-        """A later producer has this open transaction to end, and the id and epoch that `held` has."""
+        """Return the state with this open transaction kept by a later producer, which has the id and epoch of `held`."""
         return self._replace(
             next_producer_id=held.producer_id,
             next_producer_epoch=held.producer_epoch,
@@ -144,9 +145,9 @@ class Transaction(NamedTuple):
         )
 
     def fenced(self, transaction_version: int) -> Transaction:
-        """Its producer may write no more: whatever it sends from now on has an epoch of the past.
+        """Return the state with its producer fenced: its writes from now on have an old epoch.
 
-        Since each transaction has its epoch, it may recover (KIP-360).
+        If each transaction has an epoch of its own, the producer may recover (KIP-360).
         """
         recovers = transaction_version >= VERSION_WITH_EPOCHS
         held = self.as_held().producer_epoch
@@ -157,7 +158,7 @@ class Transaction(NamedTuple):
         )
 
     def prepared(self, *, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> Transaction:
-        """Its end is decided. `next_producer_id` is one that its producer goes on with, if it needs another one."""
+        """Return the state with its end decided. `next_producer_id` is the producer's next id, if it needs another one."""
         with_epochs = transaction_version >= VERSION_WITH_EPOCHS
         held = self.as_held()
         record = self._replace(
@@ -180,7 +181,7 @@ class Transaction(NamedTuple):
         )
 
     def completed(self, now_ms: int) -> Transaction:
-        """All its markers are written."""
+        """Return the state with all its markers written."""
         rotated = not self.is_kept and self.has_epochs and self.next_producer_id != NO_PRODUCER_ID
         held = self._replace(producer_id=self.next_producer_id, producer_epoch=0) if rotated else self.as_held()
         return held._replace(
@@ -199,7 +200,7 @@ def raised(producer_epoch: int) -> int:
 
 
 def weight_of(known: Transaction) -> int:
-    """What an id takes in memory, in bytes: about as much."""
+    """Return about how many bytes of memory an id takes."""
     return ID_BYTES + getsizeof(known.transactional_id) + PARTITION_BYTES * len(known.partitions)
 
 

@@ -1,7 +1,7 @@
-"""Transactions that partitions have open and the log of their coordinator lacks: a power cut takes the end of each file by itself.
+"""Transactions that partitions have open and the coordinator's log lacks: a power cut shortens each file independently.
 
-Under KIP-890 the records themselves make their partition part of the transaction. Both are synced at the same time, and so the
-records may be all that is left. Values only.
+Under KIP-890 the records themselves add their partition to the transaction. Both logs are synced at the same time, so that only the
+records may be left. Values only.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ottla.coord.transactions.transaction import (
 )
 
 Opened = dict[tuple[int, int], Partitions]
-"""Where a transaction is open, by producer id and epoch."""
+"""The partitions of open transactions, by producer id and epoch."""
 
 
 def with_opened(known: Transaction, opened: Opened, now_ms: int) -> Transaction:
-    """The state of an id with all partitions in which its transaction is open; the same object if it has them.
+    """Return the state of an id with all partitions in which its transaction is open; the same object if none is missing.
 
-    Where each transaction has an epoch of its own, records with that of the next one show that the last one is complete: they are
-    taken only when all its markers are durable. To write those again would end the next one.
+    If each transaction has an epoch of its own, records with the next epoch show that the last transaction is complete: partitions
+    accept them only after all its markers are durable. Writing the markers again would end the next transaction.
     """
     goes_on = known.completed(now_ms) if known.status in PREPARED and known.has_epochs else known
     if goes_on.is_kept or goes_on.status in PREPARED:

@@ -1,6 +1,6 @@
-"""Assignors: who of a group's members reads which partitions (KIP-848). Pure functions of subscriptions; they know no groups.
+"""Assignors, which assign partitions to a group's members (KIP-848). They are pure functions of subscriptions.
 
-An assignor is any object with a `name` and an `assign`; `uniform` and `range` are built in, and can pause in the midst of it.
+An assignor is any object with a `name` and an `assign`; `uniform` and `range` are built in, and can pause during the assignment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_chec
 from ottla.wire.schema import Uuid
 
 Partitions = Mapping[Uuid, frozenset[int]]
-"""Partitions by the id of their topic; no topic stands there with an empty set."""
+"""Partition numbers by topic id; a topic without partitions is missing."""
 
 
 NO_PARTITIONS: Partitions = MappingProxyType({})
@@ -21,14 +21,14 @@ NO_PARTITIONS: Partitions = MappingProxyType({})
 T = TypeVar("T")
 
 Pauses: TypeAlias = Generator[None, object, T]
-"""Work that pauses now and then, so that others have their turn, and what comes of it."""
+"""A generator of work that pauses, so that other work may run, and returns the result."""
 
 BETWEEN_PAUSES: Final = 250
-"""Members or partitions."""
+"""Members or partitions processed between two pauses."""
 
 
 class Subscriber(NamedTuple):
-    """A member as an assignor sees it. `owned` is its current target assignment, which it should keep where possible."""
+    """A member as the assignor's input. `owned` is its current target assignment, which it should keep where possible."""
 
     topic_ids: frozenset[Uuid]
     instance_id: str | None = None
@@ -37,26 +37,26 @@ class Subscriber(NamedTuple):
 
 
 class TopicShape(NamedTuple):
-    """How many partitions a topic has, and the racks of each one's replicas (empty: unknown)."""
+    """A topic's number of partitions, and the racks of each one's replicas (empty: unknown)."""
 
     partitions: int
     racks: tuple[frozenset[str], ...] = ()
 
 
 class Assignor(Protocol):
-    """What a group's coordinator asks of an assignor, built in or a user's own."""
+    """The interface of an assignor, built in or a user's own."""
 
     @property
     def name(self) -> str:
-        """The name by which members ask for it."""
+        """Return the name by which members select the assignor."""
         ...
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
-        """The target assignment of every member, by its id.
+        """Return the target assignment of every member, by its id.
 
-        Every partition of a topic to which somebody subscribes goes to one of its subscribers. A topic without a shape is not
-        there and is passed over. The same arguments give the same answer. A member that keeps just what it owned has the very
-        mapping that was passed in as `owned`, so that who keeps what is seen without a comparison.
+        Every partition of a subscribed topic is assigned to one of its subscribers. A topic without a shape does not exist and
+        is skipped. The same arguments give the same result. A member that keeps exactly its partitions has the same mapping as
+        in `owned`, so that a caller needs no comparison.
         """
         ...
 
@@ -68,12 +68,12 @@ class PatientAssignor(Assignor, Protocol):
     def assign_slowly(
         self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
     ) -> Pauses[Mapping[str, Partitions]]:
-        """As `assign`, with pauses."""
+        """Return the target assignment like `assign`, with pauses."""
         ...
 
 
 def finish(work: Pauses[T]) -> T:
-    """What comes of some work without its pauses."""
+    """Run work without its pauses, and return its result."""
     while True:
         try:
             next(work)

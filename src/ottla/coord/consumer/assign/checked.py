@@ -1,4 +1,4 @@
-"""A user's own assignor, whose results are checked: the worst that a mistake in it does to a group is that nothing changes."""
+"""A user's own assignor with checked results: a mistake in it leaves the group as it is, at worst."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ log = logging.getLogger("ottla.coord")
 
 
 class Checked:
-    """An assignor whose results are checked. If it fails, or its result is invalid, members keep what they can of their partitions.
+    """An assignor with checked results. If it raises, or its result is invalid, members keep their valid partitions.
 
-    Partitions that nobody has then stay unread until the next change of the group, when it is asked again. The log says each time
-    what was wrong.
+    Partitions without a member then stay unread until the next change of the group, which calls the assignor again. Each fault
+    is logged.
     """
 
     def __init__(self, assignor: Assignor) -> None:
@@ -24,7 +24,7 @@ class Checked:
         self.name = assignor.name
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
-        """See `Assignor`. Partitions may come in any collection, and members without any may be missing."""
+        """Return the checked assignment. Partitions may be in any collection, and members without any may be missing."""
         try:
             found = self._assignor.assign(subscribers, topics)
             assigned = {member_id: _frozen(found.get(member_id, {}), subscribers[member_id].owned) for member_id in subscribers}
@@ -49,7 +49,7 @@ def _frozen(found: Mapping[Uuid, frozenset[int]], owned: Partitions) -> Partitio
 def _fault(
     subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape], assigned: Mapping[str, Partitions]
 ) -> str | None:
-    """Why this is no valid assignment; None if it is one."""
+    """Return why this assignment is invalid; None if it is valid."""
     free = {
         topic_id: set(range(topics[topic_id].partitions))
         for subscriber in subscribers.values()

@@ -1,4 +1,4 @@
-"""An assignment in the making: what each member has so far, and which partitions nobody has."""
+"""A draft of an assignment: the partitions of each member so far, and the free ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class AssignablePartition(NamedTuple):
 
 
 class AssignmentDraft:
-    """Who has what.
+    """The partitions of each member, and the free partitions.
 
-    Members first `keep` what they own, if they subscribe to it, it exists, and nobody else owns it.
+    Members first `keep` the partitions that they own, if they subscribe to the topic, it exists, and no other member owns them.
     """
 
     def __init__(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> None:
@@ -33,7 +33,7 @@ class AssignmentDraft:
         self._changed: dict[str, dict[Uuid, set[int]]] = {}
 
     def keep(self) -> Pauses[None]:
-        """Let members have what they own; the rest is free."""
+        """Assign members the partitions that they own; all others are free."""
         wanted: set[Uuid] = set()
         for topic_ids in {subscriber.topic_ids for subscriber in self.subscribers.values()}:
             wanted |= topic_ids
@@ -48,34 +48,34 @@ class AssignmentDraft:
                 yield None
 
     def held(self, member_id: str) -> Mapping[Uuid, frozenset[int] | set[int]]:
-        """The partitions that a member has now; not to be changed."""
+        """Return a member's present partitions; callers must not change them."""
         changed = self._changed.get(member_id)
         return self._assigned[member_id] if changed is None else changed
 
     def owned(self, member_id: str, partition: AssignablePartition) -> bool:
-        """Whether a member owned the partition before."""
+        """Return whether a member owned the partition before the assignment."""
         return partition.number in self.subscribers[member_id].owned.get(partition.topic_id, ())
 
     def give(self, member_id: str, partition: AssignablePartition) -> None:
-        """Let a member have a partition that is free, or that was taken."""
+        """Assign a free partition to a member."""
         self._own(member_id).setdefault(partition.topic_id, set()).add(partition.number)
         self.free[partition.topic_id].discard(partition.number)
         self.sizes[member_id] += 1
 
     def take(self, member_id: str, partition: AssignablePartition) -> None:
-        """Take a partition from the member that has it; it is free then."""
+        """Take a partition from its member; it is free then."""
         self._own(member_id)[partition.topic_id].remove(partition.number)
         self.free[partition.topic_id].add(partition.number)
         self.sizes[member_id] -= 1
 
     def unassigned(self) -> Iterator[AssignablePartition]:
-        """The partitions that nobody has, by topic and number."""
+        """Yield the free partitions, by topic and number."""
         for topic_id, indexes in self.free.items():
             for index in sorted(indexes):
                 yield AssignablePartition(topic_id, index)
 
     def assigned(self) -> Pauses[dict[str, Partitions]]:
-        """The assignment, as `Assignor.assign` gives it."""
+        """Return the assignment, in the format of `Assignor.assign`."""
         while self._changed:
             member_id, changed = self._changed.popitem()
             if len(self._changed) % BETWEEN_PAUSES == 0:
@@ -86,7 +86,7 @@ class AssignmentDraft:
         return self._assigned
 
     def _kept(self, member_id: str, before: Partitions) -> Partitions:
-        """What a member keeps of what it owned, which is free no more: the same mapping if it keeps everything."""
+        """Return the owned partitions that a member keeps, which are no longer free: the same mapping if it keeps all."""
         topic_ids = self.subscribers[member_id].topic_ids
         kept: dict[Uuid, frozenset[int]] = {}
         whole = True
@@ -101,7 +101,7 @@ class AssignmentDraft:
         return before if whole else kept
 
     def _own(self, member_id: str) -> dict[Uuid, set[int]]:
-        """A member's partitions, to be changed."""
+        """Return a member's partitions, for changes."""
         changed = self._changed.get(member_id)
         if changed is None:
             before = self._assigned[member_id]
@@ -110,7 +110,7 @@ class AssignmentDraft:
 
 
 def spread(held: Mapping[Uuid, Collection[int]]) -> Iterator[AssignablePartition]:
-    """These partitions in an order in which every prefix has about as many of each topic."""
+    """Yield these partitions in an order in which every prefix has about as many of each topic."""
     topics = [(topic_id, sorted(numbers)) for topic_id, numbers in sorted(held.items())]
     rank = 0
     while topics := [(topic_id, numbers) for topic_id, numbers in topics if rank < len(numbers)]:

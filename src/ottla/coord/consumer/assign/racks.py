@@ -1,4 +1,4 @@
-"""Racks: partitions that change members anyway should go to one in the rack of a replica, where reading is cheaper."""
+"""Preferences of racks: partitions that change members should go to the rack of a replica, where fetching is cheaper."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ottla.coord.consumer.assign import BETWEEN_PAUSES, Pauses
 from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft
 
 MOST_LOOKS = 64
-"""Partitions that one is compared with, where members subscribe to different topics, before it stays where it is."""
+"""The most partitions compared with one partition, if members subscribe to different topics, before it stays with its member."""
 
 BETWEEN_EXCHANGES = 10
-"""Between two pauses: each is sought among many."""
+"""Partitions processed between two pauses: each is compared with many."""
 
 
 class RackPlace(NamedTuple):
-    """What makes partitions interchangeable: the rack of the member that has them, and the racks of their replicas."""
+    """The key of interchangeable partitions: the rack of their member, and the racks of their replicas."""
 
     rack: str
     replicas: frozenset[str]
@@ -30,7 +30,7 @@ Moved = tuple[str, AssignablePartition]
 
 
 def prefer_racks(draft: AssignmentDraft) -> Pauses[None]:
-    """Let members swap partitions that are new to them, if more of the two then fit their member's rack."""
+    """Let members swap partitions that are new to them, if more of the two then match their member's rack."""
     places: dict[RackPlace, list[Moved]] = {}
     for count, (member_id, partition, place) in enumerate(_moved(draft)):
         places.setdefault(place, []).append((member_id, partition))
@@ -49,7 +49,7 @@ def prefer_racks(draft: AssignmentDraft) -> Pauses[None]:
 
 
 def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, RackPlace]]:
-    """Every partition that is new to its member, if the racks of both are known."""
+    """Yield every partition that is new to its member, if the racks of both are known."""
     known = [topic_id for topic_id in draft.free if draft.topics[topic_id].racks]
     for member_id in draft.members if known else ():
         rack = draft.subscribers[member_id].rack_id
@@ -67,7 +67,7 @@ def _moved(draft: AssignmentDraft) -> Iterator[tuple[str, AssignablePartition, R
 
 
 def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], place: RackPlace, moved: Moved) -> bool:
-    """Swap a partition with a better partner. Whether there was one."""
+    """Swap a partition with a better partner; return whether there was one."""
     for other in sorted(places, key=_order):
         if other.rack not in place.replicas or (other.fits and place.rack not in other.replicas):
             continue
@@ -82,7 +82,7 @@ def _exchanged(draft: AssignmentDraft, places: dict[RackPlace, list[Moved]], pla
 
 
 def _partner(draft: AssignmentDraft, candidates: list[Moved], moved: Moved) -> int | None:
-    """The last candidate that can swap with the other, by its position."""
+    """Return the position of the last candidate that can swap with the partition; None if there is none."""
     member_id, partition = moved
     for position in range(len(candidates) - 1, max(-1, len(candidates) - 1 - MOST_LOOKS), -1):
         other_id, other = candidates[position]

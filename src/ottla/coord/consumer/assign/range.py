@@ -1,7 +1,7 @@
-"""The assignor `range`: a run of neighbouring partitions of each topic for each subscriber, in the order of their ids.
+"""The assignor `range`: each subscriber gets neighbouring partitions of each topic, in the order of member ids.
 
-Topics with equally many partitions and the same subscribers are co-partitioned: a member has the same numbers of each. What
-members owned before plays no part. Static members come first, ordered by instance id, so that their restart changes nothing.
+Topics with the same number of partitions and the same subscribers are co-partitioned: a member has the same numbers of each.
+Owned partitions are ignored. Static members come first, ordered by instance id, so that their restart changes nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from ottla.wire.schema import Uuid
 
 
 class RangeAssignor:
-    """See the module."""
+    """The assignor `range`."""
 
     name = "range"
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
-        """See `Assignor`. The first members get the partitions that are left over, one each."""
+        """Return the assignment. The first members get the remaining partitions, one each."""
         return finish(self.assign_slowly(subscribers, topics))
 
     def assign_slowly(
         self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
     ) -> Pauses[Mapping[str, Partitions]]:
-        """See `PatientAssignor`."""
+        """Return the assignment, with pauses."""
         ranks: dict[str, tuple[bool, bytes, bytes]] = {}
         for member_id, subscriber in subscribers.items():
             ranks[member_id] = _rank(member_id, subscriber)
@@ -50,7 +50,7 @@ class RangeAssignor:
 
 
 def _rank(member_id: str, subscriber: Subscriber) -> tuple[bool, bytes, bytes]:
-    """Static members first. Java, and so Kafka, orders strings by UTF-16 units."""
+    """Return a member's sort key: static members first. Java, and so Kafka, orders strings by UTF-16 units."""
     static = subscriber.instance_id is not None
     return not static, _utf16(subscriber.instance_id or ""), _utf16(member_id)
 

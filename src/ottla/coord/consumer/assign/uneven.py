@@ -1,7 +1,7 @@
-"""The even shares of `uniform` if members subscribe to different topics: as level as the subscriptions allow.
+"""The balanced shares of `uniform` if members subscribe to different topics: as even as the subscriptions allow.
 
-Free partitions go to the member with fewest. Then members are relieved by chains, in which each member passes on one partition and
-the last one has at least two fewer than the first. When no such chain is left, no assignment is more level: it is an optimal
+Free partitions go to the member with the fewest. Then members are relieved by chains, in which each member passes on one
+partition and the last has at least two fewer than the first. When no chain is left, no assignment is more even: it is an optimal
 semi-matching of partitions and members.
 """
 
@@ -16,13 +16,13 @@ from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDra
 from ottla.wire.schema import Uuid
 
 BETWEEN_STEPS = 20
-"""Between two pauses: a step looks at many members."""
+"""Steps between two pauses: a step compares many members."""
 
 
 class SubscriptionClass:
-    """The members of one subscription; `holders` says which of them have partitions of a topic, in a stable order.
+    """The members with one subscription; `holders` are those with partitions of a topic, in a stable order.
 
-    If it is `closed`, none of its members can be relieved, or take what would relieve others.
+    If it is `closed`, none of its members can be relieved, or accept a partition that would relieve others.
     """
 
     def __init__(self, number: int, topic_ids: list[Uuid]) -> None:
@@ -34,7 +34,7 @@ class SubscriptionClass:
         self._heap: list[tuple[int, str]] = []
 
     def fill(self, draft: AssignmentDraft) -> Pauses[None]:
-        """Index what the members have."""
+        """Index the partitions of the members."""
         self._heap = [(draft.sizes[member_id], member_id) for member_id in self.members]
         heapify(self._heap)
         yield None
@@ -45,13 +45,13 @@ class SubscriptionClass:
                 yield None
 
     def least(self, sizes: dict[str, int]) -> tuple[int, str]:
-        """The fewest partitions that one of its members has, and that member."""
+        """Return the fewest partitions of any of its members, and that member."""
         while (size := sizes[self._heap[0][1]]) != self._heap[0][0]:
             heapreplace(self._heap, (size, self._heap[0][1]))
         return self._heap[0]
 
     def shrank(self, size: int, member_id: str) -> None:
-        """A member has fewer than before."""
+        """Record that a member has fewer partitions than before."""
         heappush(self._heap, (size, member_id))
 
 
@@ -65,7 +65,7 @@ class SharedTopic:
         self._heap = [(0, each.number) for each in classes]
 
     def least(self, sizes: dict[str, int]) -> tuple[int, SubscriptionClass]:
-        """The fewest partitions that a subscriber has, and its class."""
+        """Return the fewest partitions of any subscriber, and its class."""
         while True:
             size, number = self._heap[0]
             now = self._numbered[number].least(sizes)[0]
@@ -74,12 +74,12 @@ class SharedTopic:
             heapreplace(self._heap, (now, number))
 
     def shrank(self, size: int, number: int) -> None:
-        """A class has a member with fewer than before."""
+        """Record that a class has a member with fewer partitions than before."""
         heappush(self._heap, (size, number))
 
 
 class Leveller:
-    """The draft, indexed so that the next step is found quickly."""
+    """The draft, with an index that finds the next step quickly."""
 
     def __init__(self, draft: AssignmentDraft) -> None:
         self.draft = draft
@@ -106,7 +106,7 @@ class Leveller:
         self.topics = {topic_id: SharedTopic(topic_id, classes) for topic_id, classes in subscribed.items()}
 
     def hand_out(self) -> Pauses[None]:
-        """Give free partitions to the members with fewest, beginning with the topics that have least choice."""
+        """Assign free partitions to the members with the fewest, beginning with the topics that have the fewest candidates."""
         for topic in sorted(self.topics.values(), key=self._choice):
             for index in sorted(self.draft.free[topic.topic_id]):
                 self._give(topic, AssignablePartition(topic.topic_id, index))
@@ -114,7 +114,7 @@ class Leveller:
                     yield None
 
     def relieve(self) -> Pauses[None]:
-        """Take from the members with most, as long as that makes the shares more level."""
+        """Move partitions from the members with the most, while that makes the shares more even."""
         sizes = self.draft.sizes
         most = [(-size, member_id) for member_id, size in sizes.items()]
         heapify(most)
@@ -139,14 +139,14 @@ class Leveller:
         return -self.draft.topics[topic.topic_id].partitions / subscribers, subscribers, topic.topic_id
 
     def _give(self, topic: SharedTopic, partition: AssignablePartition) -> str:
-        """Give a partition to the subscriber with fewest; returns its id."""
+        """Assign a partition to the subscriber with the fewest; return its id."""
         taker = topic.least(self.draft.sizes)[1]
         member_id = taker.least(self.draft.sizes)[1]
         self._enter(member_id, partition)
         return member_id
 
     def _chain(self, member_id: str) -> list[SharedTopic]:
-        """The topics of which one partition each is to be passed on, the first by this member; empty if there is no chain."""
+        """Return the topics of which one partition each is passed on, the first by this member; empty if there is no chain."""
         sizes = self.draft.sizes
         enough = sizes[member_id] - 2
         begins = [self.topics[topic_id] for topic_id, indexes in sorted(self.draft.held(member_id).items()) if indexes]
@@ -176,7 +176,7 @@ class Leveller:
         return chain[::-1]
 
     def _pass_on(self, member_id: str, chain: list[SharedTopic]) -> str:
-        """Pass one partition on along the chain; returns the member that ends up with one more."""
+        """Pass one partition on along the chain; return the member that ends up with one more."""
         giver = member_id
         for topic, following in pairwise(chain):
             partition = self._withdraw(giver, topic)
@@ -185,11 +185,11 @@ class Leveller:
         return self._give(chain[-1], self._withdraw(giver, chain[-1]))
 
     def _holder(self, topic: SharedTopic, following: SharedTopic) -> str:
-        """Who takes a partition of one topic, and has one of the following to pass on."""
+        """Return a subscriber of one topic that has a partition of the following one to pass on."""
         return next(member_id for each in topic.classes for member_id in each.holders.get(following.topic_id, ()))
 
     def _withdraw(self, member_id: str, topic: SharedTopic) -> AssignablePartition:
-        """Take a partition of a topic from a member: rather one that it has not had for long."""
+        """Take a partition of a topic from a member, preferably one that it did not own before."""
         held = self.draft.held(member_id)[topic.topic_id]
         owned: Iterable[int] = self.draft.subscribers[member_id].owned.get(topic.topic_id, frozenset())
         partition = AssignablePartition(topic.topic_id, max(held - frozenset(owned) or held))

@@ -1,7 +1,7 @@
-"""The assignor `uniform`: every member has as many partitions as every other, give or take one; then nothing moves without need.
+"""The assignor `uniform`: all members have equally many partitions, give or take one; beyond that, nothing moves without need.
 
-Where members subscribe to different topics (`ottla.coord.consumer.assign.uneven`) it comes as near to that as can be. Members read
-from replicas in their own rack as far as neither rule suffers.
+If members subscribe to different topics (`ottla.coord.consumer.assign.uneven`), shares are as even as possible. Members get
+partitions with replicas in their own rack if neither rule suffers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ottla.wire.schema import Uuid
 
 
 class UniformAssignor:
-    """See the module."""
+    """The assignor `uniform`."""
 
     name = "uniform"
 
     def assign(self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]) -> Mapping[str, Partitions]:
-        """See `Assignor`."""
+        """Return the assignment."""
         return finish(self.assign_slowly(subscribers, topics))
 
     def assign_slowly(
         self, subscribers: Mapping[str, Subscriber], topics: Mapping[Uuid, TopicShape]
     ) -> Pauses[Mapping[str, Partitions]]:
-        """See `PatientAssignor`."""
+        """Return the assignment, with pauses."""
         if not subscribers:
             return {}
         draft = AssignmentDraft(subscribers, topics)
@@ -42,9 +42,9 @@ class UniformAssignor:
 
 
 def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
-    """How many partitions each member may still get, once those that had too many have given the rest back.
+    """Return how many more partitions each member gets, after members with too many have given back theirs.
 
-    The ones that are left over, when all have the same, stay with members that have one more already.
+    Partitions that remain after an even division stay with members that have one more already.
     """
     least, extra = divmod(draft.total, len(draft.members))
     sizes = draft.sizes
@@ -65,7 +65,7 @@ def _claims(draft: AssignmentDraft) -> Pauses[dict[str, int]]:
 
 
 def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> Pauses[None]:
-    """Of the topics that it has most of."""
+    """Free a number of a member's partitions, of the topics of which it has the most."""
     if count:
         stays = draft.sizes[member_id] - count
         for position, partition in enumerate(spread(draft.held(member_id))):
@@ -76,7 +76,7 @@ def _give_back(draft: AssignmentDraft, member_id: str, count: int) -> Pauses[Non
 
 
 def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> Pauses[None]:
-    """Deal the free partitions in turns, so that each topic is spread over many members."""
+    """Assign the free partitions in turns, so that each topic is spread over many members."""
     for given, (member_id, partition) in enumerate(zip(_turns(claims), draft.unassigned(), strict=True)):
         draft.give(member_id, partition)
         if given % BETWEEN_PAUSES == 0:
@@ -84,7 +84,7 @@ def _fill(draft: AssignmentDraft, claims: dict[str, int]) -> Pauses[None]:
 
 
 def _turns(claims: dict[str, int]) -> Iterator[str]:
-    """Everybody who may get one more, then everybody who may get another, and so on."""
+    """Yield every member that gets at least one, then every member that gets at least two, and so on."""
     members = list(claims)
     turn = 0
     while members:
