@@ -1,6 +1,6 @@
-"""The side that commits a batch: finds its transactions open, decides, ends them, and clears away what others left open.
+"""The committer of a batch: it finds the transactions open, decides, ends them, and aborts those left open by others.
 
-Steps of `ottla.once.steps`; see the package for why this is safe. Knows no brokers; the clock comes in as an argument.
+It yields steps of `ottla.once.steps`; the package says why it is safe. Brokers are unknown here; the clock is an argument.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ottla.once.steps import (
 )
 
 MOST_MARGIN_MS: Final = 60_000
-"""So much of the timeouts is to be left when a batch is decided, or a quarter of them: who decided may need to start again."""
+"""The most time before the timeouts, in ms, that a decision needs; a quarter of them if less. A committer may need to restart."""
 
 Clock = Callable[[], int]
-"""The wall clock in ms of whoever commits, which need not be that of the brokers."""
+"""The committer's wall clock in ms, which may differ from the brokers'."""
 
 
 class CommitOutcome(Enum):
-    """How a batch came to be committed."""
+    """How a batch was committed."""
 
     WRITTEN = "written"
     WRITTEN_BEFORE = "an earlier attempt had written it"
@@ -45,19 +45,19 @@ class CommitOutcome(Enum):
 
 
 class NotCommitted(KafkaError):
-    """Nothing of the batch is visible: it can be written again."""
+    """No record of the batch is visible: it can be written again."""
 
 
 class SetBack(KafkaError):
-    """The batch is older than what was decided: writing it would repeat rows, leaving it out could lose some."""
+    """The batch is older than the last decision: writing it would repeat rows, and skipping it could lose some."""
 
 
 class Torn(KafkaError):
-    """Parts of a decided batch were committed, and parts aborted by their timeouts, or nobody knows it any more."""
+    """A decided batch is partly aborted by timeouts, or its ids are forgotten."""
 
 
 class Overtaken(KafkaError):
-    """Another run goes on with what this one still has to finish: both can't be right."""
+    """Another run continues what this one has to finish: both cannot be right."""
 
 
 def committing(
@@ -65,9 +65,9 @@ def committing(
 ) -> Steps[CommitOutcome]:
     """Commit a batch. `found_decided`: a task found it decided.
 
-    `has_decided`: this process has decided about an earlier batch of the run; if another run has done so since, that one goes on.
+    `has_decided`: this process has decided an earlier batch of the run; if another run has decided since, that run continues.
 
-    Raises `NotCommitted`, `SetBack`, `Torn`, `Overtaken`, and what its steps raise: then nobody knows whether it is decided.
+    Raises `NotCommitted`, `SetBack`, `Torn`, `Overtaken`, and exceptions of its steps, after which the decision is unknown.
     """
     if not handed and not found_decided:
         return CommitOutcome.EMPTY
@@ -79,7 +79,7 @@ def committing(
     if decided is not None and decided.covers(work.batch_id):
         yield from _dropped(_undecided(handed, decided))
         yield from _finished(work, decided, clock)
-        # What began before the decision and is none of it was of a dead run, or lost a race.
+        # Transactions from before the decision that are not part of it are of a dead run, or lost a race.
         yield from _cleared(work, decided.transactions, decided.decided_ms)
         return CommitOutcome.WRITTEN_BEFORE
     if found_decided:
@@ -99,7 +99,7 @@ def committing(
 
 
 def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) -> Steps[CommitOutcome]:
-    """Commit what no later attempt can ask about: a job without a name. Raises `NotCommitted`, `Torn`."""
+    """Commit a batch of a job without a name, which no later attempt can look up. Raises `NotCommitted`, `Torn`."""
     if not handed:
         return CommitOutcome.EMPTY
     seen = yield from _all_open(work, handed)
@@ -110,7 +110,7 @@ def committing_unrecorded(work: Work, handed: Sequence[Handed], clock: Clock) ->
 
 
 def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bool) -> Steps[None]:
-    """Abort what was handed over of a batch that failed; but what was decided meanwhile is committed. Raises `Torn`."""
+    """Abort the transactions of a failed batch; but commit them if they were decided meanwhile. Raises `Torn`."""
     decided: BatchDecision | None = (yield TakeLead()) if recorded and handed else None
     if decided is not None and decided.batch_id == work.batch_id and decided.covers(work.batch_id):
         yield from _dropped(_undecided(handed, decided))
@@ -125,13 +125,13 @@ def giving_up(work: Work) -> Steps[None]:
 
 
 def _undecided(handed: Sequence[Handed], decided: BatchDecision) -> tuple[Handed, ...]:
-    """What is no part of the decision. Within a batch, each attempt has another transactional id."""
+    """Return the transactions that are not in the decision. Within a batch, each attempt has another transactional id."""
     parts = {each.transactional_id for each in decided.transactions}
     return tuple(each for each in handed if each.transactional_id not in parts)
 
 
 def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
-    """Abort what is no part of a batch. What is refused was ended by somebody else, or prepared by one who failed then."""
+    """Abort transactions that are not part of a batch. A refused one was ended elsewhere, or prepared by a failed committer."""
     if transactions:
         ended: list[bool] = yield EndHanded(transactions, committed=False)
         for each, is_ended in zip(transactions, ended, strict=True):
@@ -140,7 +140,7 @@ def _dropped(transactions: tuple[Handed, ...]) -> Steps[None]:
 
 
 def _all_open(work: Work, handed: Sequence[Handed]) -> Steps[list[SeenId]]:
-    """What is told of these transactions. Raises `NotCommitted` unless all are open."""
+    """Return the descriptions of these transactions. Raises `NotCommitted` unless all are open."""
     seen: list[SeenId | None] = yield DescribeIds(tuple(each.transactional_id for each in handed))
     for each, found in zip(handed, seen, strict=True):
         if (fate := fate_of(each, found)) is not Fate.OPEN:
@@ -149,9 +149,9 @@ def _all_open(work: Work, handed: Sequence[Handed]) -> Steps[list[SeenId]]:
 
 
 def _prepared(work: Work, handed: Sequence[Handed]) -> Steps[tuple[Handed, ...]]:
-    """These without timeouts, where brokers allow that (KIP-939). Raises `NotCommitted` unless all are still open.
+    """Return these transactions without timeouts, if brokers allow that (KIP-939). Raises `NotCommitted` unless all are open.
 
-    From now on their writers are fenced. Until they are prepared, timeouts end what nobody decides about.
+    From now on their writers are fenced. Until they are prepared, timeouts end transactions without a decision.
     """
     answers: list[Handed | None] = yield PrepareHanded(tuple(handed))
     for each, answer in zip(handed, answers, strict=True):
@@ -168,14 +168,14 @@ def _not_open(work: Work, handed: Handed, fate: Fate) -> NotCommitted:
 
 
 def _begun_ms(seen: Sequence[SeenId], now_ms: int) -> int:
-    """When the first of these transactions began."""
+    """Return when the first of these transactions began."""
     return min((each.started_ms for each in seen if each.started_ms is not None), default=now_ms)
 
 
 def _in_time(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], clock: Clock) -> Steps[int]:
-    """Return the time by which no transaction is too near to its timeout. Raises `NotCommitted` if one is.
+    """Return the time at which no transaction is too close to its timeout. Raises `NotCommitted` if one is.
 
-    Brokers count by their own clock, which is read where this one cannot be right or would stop the batch.
+    Timeouts run by the brokers' clock, which is read if this one must be wrong or would stop the batch.
     """
     now_ms = clock()
     if _begun_ms(seen, now_ms) <= now_ms:
@@ -191,7 +191,7 @@ def _in_time(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], clock
 
 
 def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId], now_ms: int) -> None:
-    """Raise `NotCommitted` if one with a timeout is too near to it."""
+    """Raise `NotCommitted` if a transaction with a timeout is too close to it."""
     for each, found in zip(handed, seen, strict=True):
         began_ms = now_ms if found.started_ms is None else found.started_ms
         margin_ms = min(MOST_MARGIN_MS, found.timeout_ms // 4)
@@ -205,7 +205,7 @@ def _check_margins(work: Work, handed: Sequence[Handed], seen: Sequence[SeenId],
 
 
 def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
-    """Commit the transactions of a decision, whoever decided it, unless that was noted: coordinators forget them in time.
+    """Commit the transactions of any committer's decision, unless it is noted as finished: coordinators forget ids in time.
 
     Raises `Torn`, `Overtaken`, `NotCommitted`.
     """
@@ -219,7 +219,7 @@ def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
         yield NoteFinished(decision._replace(is_finished=True))
         return
     if still_open and set(fates) == {Fate.OPEN, Fate.ABORTED}:
-        # Nobody has seen anything of it: without the rest, too, the batch can be written again.
+        # No record of it was ever visible: after an abort of the rest, too, the batch can be written again.
         yield EndHanded(still_open, committed=False)
         fates = yield from _fates(transactions)
     if set(fates) != {Fate.ABORTED}:
@@ -232,9 +232,9 @@ def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
 
 
 def _committed(work: Work, transactions: tuple[Handed, ...]) -> Steps[None]:
-    """Commit these. Raises `Torn` where one of them cannot be committed any more."""
+    """Commit these. Raises `Torn` if one of them cannot be committed any more."""
     if transactions and not all((yield EndHanded(transactions, committed=True))):
-        # Somebody else may have ended what refused to end.
+        # Another process may have ended the transactions that refused to end.
         fates = yield from _fates(transactions)
         if set(fates) != {Fate.COMMITTED}:
             raise _torn(work, transactions, fates)
@@ -276,7 +276,7 @@ def _set_back(work: Work, decided: BatchDecision) -> SetBack:
 
 
 def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: bool = True) -> Steps[None]:
-    """Abort what losers of this run left open and, if `others`, dead runs: what began before anything of this batch did."""
+    """Abort open transactions of this run's lost attempts and, if `others`, of dead runs, if they began before this batch."""
     own = {each.transactional_id for each in handed}
     prefix = run_prefix_of(work)
     listed: list[str] = yield ListOpen(prefix_of(work.name) if others else prefix)
@@ -292,8 +292,8 @@ def _cleared(work: Work, handed: Sequence[Handed], started_ms: int, *, others: b
         if found is not None and found.state == "Ongoing" and found.started_ms is not None and found.started_ms < started_ms:
             decided: BatchDecision | None = yield LookUp()
             if decided is not None and decided.batch_id > work.batch_id:
-                return  # another run has gone on: what is open may be its own by now
-            # This transaction and no later one of the id, which a run that goes on beside this one may decide about.
+                return  # another run has continued: open transactions may be its own by now
+            # End this transaction and no later one of the id, about which a concurrent run may decide.
             is_ended: list[bool] = yield EndHanded((Handed(name, found.producer_id, found.producer_epoch, 0, ()),), committed=False)
             if is_ended == [False] and found.timeout_ms == ENDLESS_MS:
-                yield FenceWriter(name)  # it was prepared, so it is the last one
+                yield FenceWriter(name)  # it was prepared, so it is the last one of its id

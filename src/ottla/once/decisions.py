@@ -1,6 +1,6 @@
-"""The decision about a batch, and the record that keeps it: which transactions are the batch, whatever happens afterwards.
+"""The decision about a batch, and its record: the list of transactions that are the batch, whatever happens afterwards.
 
-The last decision of each query or job is what counts.
+Only the last decision of each query or job is in force.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ VERSION: Final = 1
 
 
 class Handed(NamedTuple):
-    """An open transaction that its writer has handed over: nothing more is written in it. `rows` were.
+    """An open transaction that its writer has handed over with `rows` rows: nothing more is written in it.
 
-    One that is `prepared` has no timeout, and is ended under that producer id and epoch in place of its own (KIP-939).
+    One that is `prepared` has no timeout, and ends under that producer id and epoch in place of its own (KIP-939).
     """
 
     transactional_id: str
@@ -30,12 +30,12 @@ class Handed(NamedTuple):
 
     @property
     def ends_as(self) -> tuple[int, int]:
-        """The producer id and epoch under which it is ended."""
+        """Return the producer id and epoch under which it ends."""
         return self.prepared or (self.producer_id, self.producer_epoch)
 
 
 class BatchVerdict(Enum):
-    """What was decided about a batch."""
+    """The content of a decision."""
 
     WRITTEN = "written"
     VOID = "void"
@@ -43,9 +43,9 @@ class BatchVerdict(Enum):
 
 
 class BatchDecision(NamedTuple):
-    """The last batch that was decided. `decided_ms` is for people who look at it (Unix epoch).
+    """The last decided batch. `decided_ms` is the time of the decision, for people (ms since 1970).
 
-    `is_finished`: its transactions were seen committed, so coordinators may forget them.
+    `is_finished`: all its transactions are committed, so coordinators may forget them.
     """
 
     run_id: str
@@ -61,16 +61,16 @@ class BatchDecision(NamedTuple):
         return sum(each.rows for each in self.transactions)
 
     def covers(self, batch_id: int) -> bool:
-        """Whether this batch is written, or an earlier one than was."""
+        """Return whether this batch, or a later one, is written."""
         return self.batch_id > batch_id or (self.batch_id == batch_id and self.verdict is BatchVerdict.WRITTEN)
 
 
 class UnreadableDecision(KafkaError):
-    """A record among the decisions that this version of Ottla does not understand."""
+    """A decision's record that this version of Ottla cannot read."""
 
 
 def encode(name: str, decision: BatchDecision) -> tuple[bytes, bytes]:
-    """Key and value of the record."""
+    """Return key and value of the record."""
     transactions = [
         {
             "transactionalId": each.transactional_id,
@@ -95,7 +95,7 @@ def encode(name: str, decision: BatchDecision) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes, value: bytes) -> BatchDecision:
-    """The decision in a record. Raises `UnreadableDecision`."""
+    """Return the decision in a record. Raises `UnreadableDecision`."""
     try:
         found = json.loads(value)
         if found["version"] > VERSION:

@@ -1,4 +1,4 @@
-"""What is written once, and the transactional ids that belong to it. Values only."""
+"""The batch that is written once, and its transactional ids. Values only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ROOT: Final = "ottla-once/"
 
 
 class Work(NamedTuple):
-    """Batch `batch_id` of what is called `name` (a query or a job), as run `run_id` writes it."""
+    """Batch `batch_id` of the query or job `name`, written by run `run_id`."""
 
     name: str
     run_id: str
@@ -16,25 +16,25 @@ class Work(NamedTuple):
 
 
 def quote(text: str) -> str:
-    """The text without slashes, and no two texts alike."""
+    """Return the text without slashes; different texts stay different."""
     return text.replace("%", "%25").replace("/", "%2F")
 
 
 def prefix_of(name: str) -> str:
-    """What the transactional ids of a query or job begin with, and those of no other."""
+    """Return the prefix of the transactional ids of a query or job, and of no other."""
     return f"{ROOT}{quote(name)}/"
 
 
 def run_prefix_of(work: Work) -> str:
-    """What the transactional ids of one run begin with."""
+    """Return the prefix of the transactional ids of one run."""
     return f"{prefix_of(work.name)}{quote(work.run_id)}/"
 
 
 def transactional_id_of(work: Work, process: str, number: int) -> str:
-    """The transactional id number `number` of a process that writes for this run."""
+    """Return transactional id number `number` of a process that writes for this run."""
     return f"{run_prefix_of(work)}{process}/{number}"
 
 
 def decider_id_of(name: str) -> str:
-    """The transactional id under which decisions are written: the newest one who decides fences those before."""
+    """Return the transactional id under which decisions are written: the newest committer fences the earlier ones."""
     return f"{prefix_of(name)}decider"

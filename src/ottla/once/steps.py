@@ -1,6 +1,6 @@
-"""What the two machines of a write ask for, and what they are handed. Values only; whoever runs them carries it out.
+"""The steps that writers and committers yield, and their results. Values only; the caller carries them out.
 
-A step that fails is raised where it was asked for; those that brokers may do at another try were tried again before.
+A step that fails raises its exception at the yield; errors that a retry may cure were retried before.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Steps = Generator[Any, Any, Result]
 
 
 ENDLESS_MS: Final = 2**31 - 1
-"""The timeout of transactions that have none (KIP-939)."""
+"""The timeout in ms of transactions that have none (KIP-939)."""
 
 
 class SeenId(NamedTuple):
-    """A transactional id as its coordinator describes it. `started_ms` is None while no transaction is under way."""
+    """A transactional id as its coordinator describes it. `started_ms` is None without an open transaction."""
 
     state: str
     producer_id: int
@@ -30,7 +30,7 @@ class SeenId(NamedTuple):
 
 
 class Identified(NamedTuple):
-    """The producer id and epoch that a transactional id goes on with."""
+    """The producer id and epoch with which a transactional id continues."""
 
     producer_id: int
     producer_epoch: int
@@ -41,35 +41,35 @@ class LookUp(NamedTuple):
 
 
 class TakeLead(NamedTuple):
-    """Fence all others who may decide, then read the last decision. The answer is a `BatchDecision` or None."""
+    """Fence all other committers, then read the last decision. The answer is a `BatchDecision` or None."""
 
 
 class Decide(NamedTuple):
-    """Keep a decision for good. Fails if another one leads by now."""
+    """Store a decision durably. Fails if another committer has taken the lead."""
 
     decision: BatchDecision
 
 
 class NoteFinished(NamedTuple):
-    """Keep that all transactions of a decision are committed. A note that fails is left out: it saves a question alone."""
+    """Store that all transactions of a decision are committed. If it fails, it is skipped: it only saves a later lookup."""
 
     decision: BatchDecision
 
 
 class ReadBrokerClock(NamedTuple):
-    """Read the clock by which brokers tell when transactions began. The answer is in ms since 1970."""
+    """Read the clock by which brokers report when transactions began. The answer is in ms since 1970."""
 
 
 class DescribeIds(NamedTuple):
-    """Ask coordinators about transactional ids. The answer has a `SeenId` for each; None for one that is not known."""
+    """Query coordinators for transactional ids. The answer has a `SeenId` for each; None for an unknown id."""
 
     transactional_ids: tuple[str, ...]
 
 
 class PrepareHanded(NamedTuple):
-    """Take the timeouts from transactions that were handed over. The answer has each as it is to be ended from now on.
+    """Remove the timeouts of transactions that were handed over. The answer has each as it must be ended from now on.
 
-    That is unchanged where brokers allow no two-phase commit, and None for one that is open no more.
+    An answer is unchanged if brokers allow no two-phase commit, and None for a transaction that is no longer open.
     """
 
     transactions: tuple[Handed, ...]
@@ -89,19 +89,19 @@ class ListOpen(NamedTuple):
 
 
 class FenceWriter(NamedTuple):
-    """Abort what is open under a transactional id, and fence its producer."""
+    """Abort the open transaction of a transactional id, and fence its producer."""
 
     transactional_id: str
 
 
 class BeginId(NamedTuple):
-    """Get an id and epoch for a transactional id of this process that was never used, or not for long."""
+    """Get a producer id and epoch for a transactional id of this process that is new, or has its producer renewed."""
 
     transactional_id: str
 
 
 class TakeBack(NamedTuple):
-    """Go on with a transactional id whose transaction somebody else has ended."""
+    """Continue with a transactional id whose transaction another process has ended."""
 
     transactional_id: str
     identity: Identified
@@ -120,6 +120,6 @@ class WriteOn(NamedTuple):
 
 
 class GiveUp(NamedTuple):
-    """Abort one's own transaction."""
+    """Abort the task's own transaction."""
 
     transactional_id: str

@@ -1,7 +1,7 @@
-"""The side that writes: a task opens a transaction, makes sure that its batch is still undecided, writes, and hands it over open.
+"""The writer of a batch: a task opens a transaction, checks that its batch is undecided, writes, and hands it over open.
 
-Transactional ids belong to one process and one run, and are used again once their transaction has ended: a process needs as many as
-it writes tasks of one batch. Steps of `ottla.once.steps`. Knows no brokers.
+Transactional ids belong to one process and one run, and are reused when their transaction has ended: a process needs as many as it
+writes tasks of one batch. The module yields steps of `ottla.once.steps`; brokers are unknown here.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _MAY_STILL_COMMIT = ("Ongoing", "PrepareCommit")
 
 
 class TaskResult(NamedTuple):
-    """What a task tells whoever commits. `transaction` is None if it wrote nothing: no row, or it `found_decided`."""
+    """A task's report to the committer. `transaction` is None if it wrote nothing: no row, or it `found_decided`."""
 
     transaction: Handed | None
     found_decided: bool = False
 
 
 class OwnIds:
-    """The transactional ids of one process in one run: those that are `free`, and those `handed` over, with their batches."""
+    """The transactional ids of one process in one run: the `free` ones, and those `handed` over, with their batches."""
 
     def __init__(self, process: str) -> None:
         self._process = process
@@ -44,15 +44,15 @@ class OwnIds:
         self._count = 0
 
     def new(self, work: Work) -> str:
-        """One that was never used."""
+        """Return an id that was never used."""
         self._count += 1
         return transactional_id_of(work, self._process, self._count)
 
 
 def writing(work: Work, ids: OwnIds, *, recorded: bool = True, looks_first: bool = True) -> Steps[TaskResult]:
-    """Write a task's rows. `looks_first`: nothing is known of the batch, which may have been decided by an earlier run.
+    """Write a task's rows. `looks_first`: the batch may have been decided by an earlier run, so the decision is read first.
 
-    Not `recorded` is what nobody decides. Raises what its steps raise: then its transactional id is not used again.
+    A batch that is not `recorded` has no decision. Raises exceptions of its steps: its transactional id is then not used again.
     """
     if recorded and looks_first and (yield from _is_decided(work)):
         return TaskResult(None, found_decided=True)
@@ -61,7 +61,7 @@ def writing(work: Work, ids: OwnIds, *, recorded: bool = True, looks_first: bool
         ids.free.append(own)
         return TaskResult(None)
     if recorded and (yield from _is_decided(work)):
-        yield GiveUp(own)  # where an abort keeps the epoch, whoever clears away could not tell its next transaction from this one
+        yield GiveUp(own)  # where an abort keeps the epoch, a committer could not distinguish its next transaction from this one
         return TaskResult(None, found_decided=True)
     handed: Handed = yield WriteOn(own)
     ids.handed[own] = work.batch_id, handed
@@ -74,9 +74,9 @@ def _is_decided(work: Work) -> Steps[bool]:
 
 
 def _taken(work: Work, ids: OwnIds) -> Steps[str]:
-    """A transactional id that is free: one whose batch is committed, as a later one is being written, or another one.
+    """Return a free transactional id: one whose batch is committed, when a later batch is written, or a new one.
 
-    Until then, how the last transaction of the id ended is what tells whoever starts again that it was committed.
+    Until then, the end of the id's last transaction shows a restarted committer that the batch was committed.
     """
     if ids.free:
         return ids.free.pop()
@@ -89,8 +89,8 @@ def _taken(work: Work, ids: OwnIds) -> Steps[str]:
             if not keeps_epoch:
                 yield TakeBack(name, Identified(each.producer_id, each.producer_epoch))
             if keeps_epoch or each.timeout_ms == ENDLESS_MS:
-                # Where an end keeps the epoch, the next transaction would look like this one to whoever is to end it. And what was
-                # prepared is to have its timeout again.
+                # If an end keeps the epoch, a committer could not distinguish the next transaction from this one.
+                # A prepared transaction has lost its timeout, which the id needs again.
                 yield BeginId(name)
             return name
         if each is None or each.state not in _MAY_STILL_COMMIT:
