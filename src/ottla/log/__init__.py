@@ -1,1 +1,1 @@
-"""One partition on disk, in Apache Kafka's file formats. Knows no other partition, no client and no network."""
+"""One partition on disk, in Apache Kafka's file formats. Other partitions, clients and networks are unknown here."""

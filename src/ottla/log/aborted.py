@@ -1,7 +1,8 @@
-"""What each index of aborted transactions was when it was noted last: how many entries it had, and their CRC-32C.
+"""The notes about indexes of aborted transactions: for each index, its number of entries and their CRC-32C when last noted.
 
-The indexes have Kafka's form, which has no checksum: an entry that was changed or lost would show aborted records to readers of
-committed ones. Knows one small file in a partition's directory, and indexes; what is wrong is built anew from the batches.
+The indexes have Kafka's format without a checksum: an entry that was changed or lost would show aborted records to
+read_committed consumers. The module uses one small file in a partition's directory, and the indexes; a wrong index is rebuilt
+from the batches.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ log = logging.getLogger("ottla.log")
 
 NOTHING = Summed(0, 0)
 NO_SEGMENTS: frozenset[Segment] = frozenset()
-"""All partitions without aborted transactions share it: an empty set takes 216 bytes."""
+"""Shared by all partitions without aborted transactions: an empty set takes 216 bytes."""
 
 
 class AbortedNotes:
@@ -64,17 +65,17 @@ class AbortedNotes:
                 self.changed(segment)
 
     def changed(self, segment: Segment) -> None:
-        """Note that the index of a segment holds something else now."""
+        """Record that the index of a segment has changed."""
         self._changed |= {segment}
 
     def replaced(self, segments: Iterable[Segment]) -> None:
-        """Note that these segments are gone, and their indexes with them."""
+        """Record that these segments are gone, and their indexes with them."""
         for segment in segments:
             self._changed -= {segment}
             self._is_stale |= self._noted.pop(segment.base_offset, None) is not None
 
     def write(self, segments: Iterable[Segment]) -> list[Syncable]:
-        """Bring the file up to date; returns what is to be synced for it. Raises `StorageFailed`."""
+        """Write the file if it is out of date; return the files to sync for it. Raises `StorageFailed`."""
         if not self._changed and not self._is_stale:
             return []
         bases = {segment.base_offset for segment in segments}
@@ -89,7 +90,7 @@ class AbortedNotes:
         return [self._disk.open(self._name), self._disk.directory(self._path)] if is_new else []
 
     def _load(self, names: Iterable[str]) -> bool:
-        """Read the file, if it is one of `names`; False if nothing is known. Raises `StorageFailed`."""
+        """Read the file, if it is one of `names`; return False if it is missing or invalid. Raises `StorageFailed`."""
         if ABORTED_TRANSACTIONS not in names or not self._disk.size(self._name):
             return False
         lines = parse_checkpoint(self._disk.read_file(self._name))

@@ -1,4 +1,4 @@
-"""What comes of an append. Knows offsets, error codes and what producers had written before."""
+"""The outcome of an append: offsets, an error code, or a batch that the producer had written before."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Batches whose leader epoch is not the one they were written with; no CRC covers it. Knows headers and a checkpoint.
+"""Batches with another leader epoch than they were written with, which no CRC covers: found by headers and a checkpoint.
 
-Only a checkpoint with the right seal is believed, and only of offsets that it covers. A power cut may leave it older than the log:
-nothing is said of newer batches at the log's end then. Nor is it of lower epochs there, but after a kill: a start and every read
-accept them, and a broker that took over another's log once wrote some.
+A checkpoint is only trusted if its seal is right, and only for offsets that it covers. After a power cut it may be older than
+the log: newer batches at the log's end are then not reported. Lower epochs there are reported only after a kill: a start and
+every read accept them, and a broker that took over another's log once wrote some.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ottla.ports import Disk
 from ottla.records.batch import MAGIC, BatchHeader
 
 EPOCH_FROM = 12
-"""Where the leader epoch is in a batch, in 4 bytes."""
+"""The position of the leader epoch in a batch; it has 4 bytes."""
 
 
 class ChangedEpoch(NamedTuple):
-    """A sound batch at `position` of the segment `segment_offset` that says `leader_epoch`; the checkpoint says `noted_epoch`."""
+    """A whole batch at `position` of the segment `segment_offset` with `leader_epoch`; the checkpoint has `noted_epoch`."""
 
     segment_offset: int
     position: int
@@ -36,9 +36,10 @@ class ChangedEpoch(NamedTuple):
 def find_changed_epochs(
     disk: Disk, path: str, bases: Sequence[int], recovery_point: int, *, was_killed: bool
 ) -> list[ChangedEpoch]:
-    """Hold the segments that begin at `bases` against the checkpoint of epochs, which is synced as far as the recovery point.
+    """Compare the segments that begin at `bases` with the checkpoint of epochs, which is synced as far as the recovery point.
 
-    `was_killed`: the machine ran on when the broker ended, so that the checkpoint is as new as the log. Raises `StorageFailed`.
+    `was_killed`: only the process ended, and not the machine, so that the checkpoint is as new as the log. Raises
+    `StorageFailed`.
     """
     epochs = _trusted(disk, path)
     if epochs is None:
@@ -49,7 +50,7 @@ def find_changed_epochs(
         for position, header in _batches(disk, path, base_offset):
             noted = epochs.at(header.base_offset, header.leader_epoch)
             if noted == header.leader_epoch:
-                settled = len(found)  # epochs only grow: what is older than this one is not newer than the checkpoint
+                settled = len(found)  # epochs only grow: batches before this one are not newer than the checkpoint
             elif _is_whole(disk, path, base_offset, position, header):
                 place = base_offset, position, header.size, header.base_offset
                 found.append(ChangedEpoch(*place, header.leader_epoch, noted))
@@ -86,7 +87,7 @@ def _batches(disk: Disk, path: str, segment_offset: int) -> Iterator[tuple[int, 
 
 
 def _is_whole(disk: Disk, path: str, segment_offset: int, position: int, header: BatchHeader) -> bool:
-    """Whether the CRC of the batch is right: only its epoch is wrong then."""
+    """Return whether the CRC of the batch is right: only its epoch is wrong then."""
     file = disk.open(f"{path}/{file_name(segment_offset, LOG)}")
     is_whole = next(good_batches(file, position, position + header.size, header.base_offset), None) is not None
     file.close()

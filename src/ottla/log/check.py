@@ -1,8 +1,8 @@
-"""Checks partitions' directories without changing them, and repairs what can be repaired. Knows Kafka's files; asks nobody.
+"""The check of partitions' directories, which changes nothing, and their repair. It uses Kafka's files only.
 
-Derived files (indexes, snapshots, epochs) are rebuilt. Bytes that cannot be read are given up, but never deleted: they are kept
-beside the log as `*.damaged`, and what is sound behind them stays. A batch of which only the leader epoch is wrong gets the right
-one. The caller holds the data directory, so that no broker writes to it.
+Derived files (indexes, snapshots, epochs) are rebuilt. Unreadable bytes are removed from the log, but never deleted: they are
+kept beside it as `*.damaged`, and valid batches behind them stay. A batch with a wrong leader epoch only gets the right one. The
+caller holds the lock of the data directory, so that no broker writes to it.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ from ottla.ports import Disk, File, Now
 from ottla.records.batch import HEADER_BYTES
 
 DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", "leftover", "note", "refused"
-"""Records are lost; a tail was never synced; a file can be rebuilt; a file is about to go; worth knowing; not for us."""
+"""Records are lost; a tail was never synced; a file can be rebuilt; a file is about to be removed; information; a newer format."""
 
 UNSERVED = "unserved"
-"""Records are there, but some clients are not served."""
+"""The records are complete, but some clients are not served."""
 
 NEVER_SYNCED = "As far as is known it was never synced: after a crash, the next start of a broker cuts it off."
 FAULTS = (DAMAGED, TORN, DERIVED, REFUSED, UNSERVED)
 KEPT = ".damaged"
 COPY_BYTES = 1 << 20
 ANY_GAPS = LogConfig(cleanup_policy="compact,delete")
-"""Compaction and former repairs leave gaps between offsets: a gap is not the end."""
+"""Compaction and former repairs leave gaps between offsets: a gap does not end the log."""
 
 OF_A_LOG = (
     ABORTED_TRANSACTIONS,
@@ -71,14 +71,14 @@ OF_A_LOG = (
     LEADER_EPOCHS,
     PARTITION_METADATA,
 )
-"""Files that are no segment's."""
+"""Files that belong to no segment."""
 
 ABORTED_BYTES = 34
 _PARTITION = re.compile(r"(.+)-(\d+)")
 
 
 class Finding(NamedTuple):
-    """Something found: `kind` is one of those above, `path` the file or directory, `position` a byte in it or -1."""
+    """One finding: `kind` is one of those above, `path` the file or directory, `position` a byte in it or -1."""
 
     kind: str
     path: str
@@ -87,10 +87,7 @@ class Finding(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the checkpoints say of a partition; `was_killed`: the machine ran on when its broker ended without a stop.
-
-    `topic_id` is its topic's in the registry, where there is one.
-    """
+    """A partition's checkpoints. `was_killed`: only the broker's process ended, and not the machine."""
 
     recovery_point: int = 0
     log_start_offset: int = 0
@@ -102,9 +99,9 @@ NOTHING_KNOWN = Known()
 
 
 class Scanned(NamedTuple):
-    """How far a partition's batches are good; if `bad`, the first bad byte is at `position` of the segment `base_offset`.
+    """The extent of a partition's valid batches; if `bad`, the first bad byte is at `position` of the segment `base_offset`.
 
-    `resume` is where sound batches follow in that segment, or -1.
+    `resume` is the position of the next valid batch in that segment, or -1.
     """
 
     end_offset: int
@@ -115,7 +112,7 @@ class Scanned(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A batch that says it begins with `base_offset`, behind what was synced, though the log goes on from `next_offset` there."""
+    """A batch with the base offset `base_offset`, beyond the synced part, at a place where `next_offset` is expected."""
 
     segment_offset: int
     position: int
@@ -131,7 +128,7 @@ def partitions(disk: Disk) -> list[str]:
 
 
 def all_known(disk: Disk) -> dict[str, Known]:
-    """Read what the checkpoints say of each partition, by its directory."""
+    """Read the checkpoints of each partition, by its directory."""
     recovery_points = checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS)
     starts = checkpoints.read_offsets(disk, checkpoints.LOG_START_OFFSETS)
     return {
@@ -141,7 +138,7 @@ def all_known(disk: Disk) -> dict[str, Known]:
 
 
 def known(disk: Disk, path: str) -> Known:
-    """Return what they say of the partition in `path`."""
+    """Return the checkpoints of the partition in `path`."""
     return all_known(disk).get(path, NOTHING_KNOWN)
 
 
@@ -202,7 +199,7 @@ def _foreign_snapshots(disk: Disk, path: str, names: Sequence[str], end_offset: 
 
 
 def _positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Finding]:
-    """Find what is wrong with the positions that clients of Kafka 0.7 have seen."""
+    """Yield the faults of the positions for clients of Kafka 0.7."""
     for fault in check_positions(disk, path, names):
         if fault.is_torn:
             yield Finding(LEFTOVER, fault.path, fault.position, f"{fault.sentence} {NEVER_SYNCED}")
@@ -224,7 +221,7 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
     while scanned.bad and (scanned.resume >= 0 or scanned.base_offset != bases[-1]):
         done.append(_cut_out(disk, path, scanned))
         scanned = _scan(disk, path, bases)
-    done += _write_epochs(disk, path, known)  # what was cut out may have hidden some
+    done += _write_epochs(disk, path, known)  # the bytes that were cut out may have hidden some
     if scanned.bad:
         done += _cut(disk, path, scanned, known)
     elif (moved := _moved(disk, path, bases, known)) is not None:
@@ -247,7 +244,7 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
     log = Log.open(disk, path, ANY_GAPS, now, log_start_offset=known.log_start_offset)
     log.close()
     if not was_there and disk.exists(compacted):
-        disk.remove(compacted)  # nobody said here that the topic is compacted
+        disk.remove(compacted)  # the caller did not say whether the topic is compacted
     return [*done, *_repair_positions(disk, path)]
 
 
@@ -307,7 +304,7 @@ def _scan_segment(disk: Disk, path: str, base_offset: int, until_offset: int) ->
 
 
 def _find_behind(file: File, walked: Walked, bounds: Bounds) -> int:
-    """Where sound batches follow behind a bad one, or -1."""
+    """Return the position of the next valid batch behind a bad one, or -1."""
     for position in range(walked.position, file.size, SEARCHED_BYTES - HEADER_BYTES):
         found = find_sound(file, position, file.size, walked.next_offset, bounds)
         if found is not None:
@@ -324,7 +321,7 @@ def _log_name(path: str, changed: ChangedEpoch) -> str:
 
 
 def _write_epochs(disk: Disk, path: str, known: Known) -> Iterator[str]:
-    """Let batches have the leader epochs again that the checkpoint says; yields a sentence for each segment."""
+    """Restore the checkpoint's leader epochs in batches; yield a sentence for each segment."""
     while changed := _changed_epochs(disk, path, known):
         for segment_offset in sorted({each.segment_offset for each in changed}):
             ours = [each for each in changed if each.segment_offset == segment_offset]
@@ -337,7 +334,7 @@ def _write_epochs(disk: Disk, path: str, known: Known) -> Iterator[str]:
 
 
 def _gaps(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield (base offset, first missing offset, base offset of the next segment) where one does not begin where another ends."""
+    """Yield (base offset, first missing offset, base offset of the next segment) of each gap between segments."""
     known = read_gaps(disk, path)
     for base_offset, after in pairwise(bases):
         scanned = _scan_segment(disk, path, base_offset, after)
@@ -346,7 +343,7 @@ def _gaps(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[tuple[int, in
 
 
 def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Iterator[Finding]:
-    """Find segments that are missing between others, and in front of them."""
+    """Yield the segments that are missing between others, and in front of them."""
     bases = _bases(names)
     epochs = LeaderEpochs.decode(disk.read_file(f"{path}/{LEADER_EPOCHS}")) if LEADER_EPOCHS in names else None
     is_known = known.recovery_point > 0 and epochs is not None and bool(epochs.entries)
@@ -363,7 +360,7 @@ def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Itera
 
 
 def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved | None:
-    """Find the batch of the newest segment that leads past the recovery point though nothing is missing before it.
+    """Find a batch of the newest segment that skips offsets across the recovery point. A known gap does not count.
 
     No CRC covers a base offset, and compaction leaves no gaps in the newest segment.
     """
@@ -380,7 +377,7 @@ def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved |
 
 
 def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
-    """Let a batch begin again where the log goes on, if that leads up to the recovery point; otherwise give up what is there."""
+    """Restore a batch's base offset, if it then ends at the recovery point; otherwise cut off the log from it on."""
     segment_offset, position, size, next_offset, _, delta = moved
     name = f"{path}/{file_name(segment_offset, LOG)}"
     if next_offset + delta + 1 != known.recovery_point:
@@ -394,10 +391,10 @@ def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
 
 
 def _within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[tuple[int, int, DamagedRange, bool]]:
-    """Yield (base offset, size, what is missing, whether compaction wrote it) where batches are gone from within a segment."""
+    """Yield (base offset, size, missing range, whether compaction wrote the segment) where batches are missing from a segment."""
     compacted, gaps = read_compacted(disk, path), read_gaps(disk, path)
     if compacted is None and not known.recovery_point:
-        return  # it may have been compacted by others
+        return  # another tool may have compacted it
     for base_offset, after in pairwise([*bases, ENDLESS]):
         file = disk.open(f"{path}/{file_name(base_offset, LOG)}")
         is_compacted = any(base == base_offset for base, _ in compacted or ())
@@ -424,7 +421,7 @@ def _missing_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -
 
 
 def _accept_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[str]:
-    """Give up what is missing within segments; yields a sentence for each."""
+    """Accept the missing ranges within segments; yield a sentence for each."""
     found = list(_within(disk, path, bases, known))
     note_gaps(disk, path, [(gap.first_offset, gap.end_offset) for _, _, gap, is_compacted in found if not is_compacted])
     sizes = {(base_offset, size) for base_offset, size, _, is_compacted in found if is_compacted}
@@ -490,7 +487,7 @@ def _damage(path: str, scanned: Scanned, known: Known) -> Finding:
 
 
 def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> Iterator[Finding]:
-    """Find unusable snapshots and epochs."""
+    """Yield unusable snapshots, indexes of aborted transactions, and epochs."""
     for name in names:
         parsed = parse_file_name(name)
         if parsed and parsed[1] == SNAPSHOT and Producers.decode(disk.read_file(f"{path}/{name}")) is None:
@@ -504,7 +501,7 @@ def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> I
 
 
 def _cut_out(disk: Disk, path: str, scanned: Scanned) -> str:
-    """Take the bad bytes out of a segment: keep a copy of them, and put what is sound before and behind into its place."""
+    """Remove the bad bytes from a segment: keep a copy of them, and join the valid parts before and behind."""
     name = f"{path}/{file_name(scanned.base_offset, LOG)}"
     size = disk.size(name)
     resume = scanned.resume if scanned.resume >= 0 else size
@@ -523,7 +520,7 @@ def _cut_out(disk: Disk, path: str, scanned: Scanned) -> str:
 
 
 def _cut(disk: Disk, path: str, scanned: Scanned, known: Known) -> list[str]:
-    """Give up the end of the newest segment, from the first bad byte on: copy, note, then cut."""
+    """Remove the end of the newest segment, from the first bad byte on: copy, lower the checkpoints, then cut."""
     name = f"{path}/{file_name(scanned.base_offset, LOG)}"
     size = disk.size(name) - scanned.position
     kept = _copy(disk, name, scanned.position, disk.size(name))
@@ -565,7 +562,7 @@ def _free(disk: Disk, name: str) -> str:
 
 
 def _lower(disk: Disk, path: str, offset: int) -> None:
-    """Lower what the checkpoints promise to what is there."""
+    """Lower the checkpoints to the end of the log."""
     found = _PARTITION.fullmatch(path)
     if found is None:
         return

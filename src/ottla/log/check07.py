@@ -1,6 +1,6 @@
-"""Checks the positions of Kafka 0.7 of one partition against its batches, and renews them where they can't be used.
+"""The check of one partition's positions for Kafka 0.7 against its batches, and their renewal if they are unusable.
 
-Knows sidecars and whole logs at rest; changes nothing unless asked to.
+It uses sidecars and whole logs at rest, and changes them only in `renew_positions`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ottla.records.steps import finish
 
 END_OF_LOG: Final = (1 << 63) - 1
 NEVER_GIVEN: Final = 1 << 40
-"""How far behind the last known position new ones begin where it is not known which were given."""
+"""The distance in bytes of new positions behind the last known one, when the positions already given out are unknown."""
 
 
 class Fault07(NamedTuple):
-    """What is wrong with a file, at a byte or -1. `is_torn`: it was never synced, and the next start cuts it off."""
+    """A fault of a file, at a byte or -1. `is_torn`: the end was never synced, and the next start cuts it off."""
 
     path: str
     position: int
@@ -35,12 +35,12 @@ class Fault07(NamedTuple):
 
 
 def bases_07(names: Sequence[str], suffix: str = POSITIONS_07) -> list[int]:
-    """The offsets with which a partition's sidecars begin, in order."""
+    """Return the base offsets of a partition's sidecars, in order."""
     return sorted(parsed[0] for parsed in map(parse_file_name, names) if parsed and parsed[1] == suffix)
 
 
 def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Fault07]:
-    """Read every entry and all that is kept, and measure every batch that they tell of."""
+    """Read every entry and every kept message, and measure every batch that the entries are about."""
     bases = bases_07(names)
     first = bases_07(names, LOG)[:1]
     gone = [base for base, following in pairwise(bases) if first and following <= first[0]]  # with their segments
@@ -66,7 +66,7 @@ def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Fau
 
 
 def renew_positions(disk: Disk, path: str, names: Sequence[str]) -> str:
-    """Let positions begin anew with the first batch that is there, where none was ever given; a sentence about it."""
+    """Begin new positions with the first batch, beyond all positions ever given out; return a sentence about it."""
     bases = bases_07(names)
     highest = 0
     for base in bases:
@@ -92,7 +92,7 @@ def renew_positions(disk: Disk, path: str, names: Sequence[str]) -> str:
 def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[Fault07]:
     found, synced = last_sound(sidecar)
     if not is_newest:
-        synced = sidecar.count + 1  # the next one was begun after that
+        synced = sidecar.count + 1  # the next one was begun after its sync
     try:
         _ = sidecar.begin
     except Damaged07:
@@ -126,18 +126,18 @@ def _missing(sidecars: Sequence[Sidecar07]) -> Iterator[Fault07]:
 
 
 def _check_fit(disk: Disk, path: str, names: Sequence[str], sidecar: Sidecar07, following: Sidecar07 | None) -> Iterator[Fault07]:
-    """Hold each entry, and where the next file begins, against the batches."""
+    """Compare each entry, and the beginning of the next file, with the batches."""
     entries = (entry for index in range(0, sidecar.count, PAGE_RECORDS) for entry in sidecar.entries(index, PAGE_RECORDS))
     logs = bases_07(names, LOG)
     position, next_offset = sidecar.begin.position, sidecar.base_offset
     until = following.base_offset if following is not None else END_OF_LOG
     first = bisect_right(logs, next_offset) - 1
     if first < 0:
-        return  # the segment is deleted: this only remembers which positions were given
+        return  # the segment is deleted: the sidecar only preserves the highest given position
     entry = next(entries, None)
     for header, batch in _batches(disk, path, logs[first:], next_offset, until):
         if following is None and entry is None:
-            break  # nobody has seen what follows
+            break  # no client has seen the rest
         if header.base_offset != next_offset and entry is not None:
             yield _misfit(sidecar, f"the batch of offset {next_offset} is missing")
             return
@@ -177,7 +177,7 @@ def _size(batch: memoryview, header: BatchHeader, kind: Kind07, kept_size: int) 
 def _batches(
     disk: Disk, path: str, logs: Sequence[int], offset: int, until_offset: int
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches from an offset on, and before another."""
+    """Yield the batches from an offset on, and before another."""
     for base in logs:
         if base >= until_offset:
             return

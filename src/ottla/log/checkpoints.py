@@ -1,8 +1,8 @@
-"""Small text files of a data directory that say how far each partition's log is good. Knows Kafka's formats; knows no logs.
+"""Small text files of a data directory with an offset of each partition, in Kafka's formats. Logs are unknown here.
 
-Kafka's text form has no checksum, so a flipped digit is another number. Ottla's files have a seal: the CRC-32C of all the rest, as
-32 blanks and tabs at the end of the last line. Kafka splits lines at white space and does not see it. A file without a seal is
-taken as it is, for Kafka or an older version wrote it. Being in the file itself, a seal is replaced together with what it seals.
+Kafka's text format has no checksum, so a flipped digit is another number. Ottla's files have a seal: the CRC-32C of the rest, as
+32 spaces and tabs at the end of the last line. Kafka splits lines at white space and ignores it. A file without a seal is
+accepted: Kafka or an older version wrote it. The seal is in the file itself, so that both are replaced together.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_CONTENT = b'{"version":0,"brokerEpoch":-1}'
 VERSION = 0
 FEW_ENTRIES = 1000
-"""Formatted in a fraction of a millisecond."""
+"""Entries formatted at once, in a fraction of a millisecond."""
 
 Offsets = dict[tuple[str, int], int]
 """Offsets by topic and partition."""
 
 
 def format_checkpoint(lines: Sequence[str]) -> bytes:
-    """Version, number of lines, lines; sealed."""
+    """Return version, number of lines, and lines; sealed."""
     return _sealed("".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode(), len(lines))
 
 
@@ -48,7 +48,7 @@ def formatted_slowly(offsets: Mapping[tuple[str, int], int]) -> Generator[None, 
 
 
 def _sealed(data: bytes, entries: int) -> bytes:
-    """Put the seal behind the last line; the number of lines, which is the last one without entries, has room for none."""
+    """Add the seal to the last line. A file without entries gets none: its last line is the number of lines."""
     return data[:-1] + _seal(data) + b"\n" if entries else data
 
 
@@ -57,14 +57,14 @@ def _seal(data: bytes) -> bytes:
 
 
 def is_as_sealed(data: bytes) -> bool:
-    """Whether a file that ends with a line break has the seal that belongs to it, or none."""
+    """Return whether a file that ends with a line break has the right seal, or none."""
     text = data[:-1].rstrip(b" \t")
     found = data[len(text) : -1]
     return not found or found == _seal(text + b"\n")
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a file has the seal that belongs to it: it is as Ottla wrote it."""
+    """Return whether a file has the right seal: it is as Ottla wrote it."""
     return data[-2:-1] in (b" ", b"\t") and is_as_sealed(data)
 
 
@@ -92,7 +92,7 @@ def read_offsets(disk: Disk, name: str) -> Offsets:
 
 
 def known_offsets(disk: Disk, name: str) -> Offsets | None:
-    """Do the same; None if nothing is known, because the file is missing, empty or unreadable."""
+    """Read offsets as `read_offsets` does; None if the file is missing, empty or unreadable."""
     if not disk.exists(name) or not disk.size(name):  # Apache Kafka begins with empty ones
         return None
     lines = parse_checkpoint(disk.read_file(name))

@@ -1,7 +1,7 @@
-"""Which segments compaction wrote, here or at a leader: offsets may be missing within these, and within no others.
+"""The note about segments that compaction wrote, here or at a leader: offsets may be missing within these and no others.
 
-Knows one small file in a partition's directory, which compaction writes before its segment takes its place; decides nothing. A
-segment of another size is not the one that is meant.
+The module uses one small file in a partition's directory, which compaction writes before it replaces segments. An entry matches
+a segment of the same base offset and size.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from ottla.log.segment import Segment
 from ottla.ports import Disk, File, StorageFailed, Syncable
 
 Compact = tuple[int, int]
-"""(base offset, size in bytes); a size of 0 stands for any"""
+"""(base offset, size in bytes); a size of 0 matches any size"""
 
 NEW, NEW_COPIED = ".new", ".copied.new"
 """What the next note is called until it is on stable storage: compaction's, and a follower's, which may be written at a time."""
 
 ANY_SIZE = 0
-"""The size of a segment to which batches were copied that a leader had compacted: it grows on."""
+"""The size for a segment with batches copied from a leader's compacted log: it still grows."""
 
 
 def read_compacted(disk: Disk, path: str) -> set[Compact] | None:
-    """Return those of the partition in `path`; None if nothing is known. Raises `StorageFailed`."""
+    """Return the entries of the partition in `path`; None if there is no valid note. Raises `StorageFailed`."""
     name = f"{path}/{COMPACTED_SEGMENTS}"
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
     if lines is None or not all(len(line) == 2 and "".join(line).isdecimal() for line in lines):
@@ -35,7 +35,7 @@ def read_compacted(disk: Disk, path: str) -> set[Compact] | None:
 
 
 def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment] = ()) -> None:
-    """Add `new` ones that are about to be among `segments`; where nothing is known, any of these may be compacted.
+    """Add `new` segments that are about to be among `segments`. Without a valid note, add all sealed segments, too.
 
     Durable on return. Raises `StorageFailed`.
     """
@@ -92,7 +92,7 @@ def _begin(disk: Disk, name: str, before: set[Compact] | None, wanted: set[Compa
 
 
 def _with(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
-    """Return (what is known, what will be)."""
+    """Return (present entries or None, new entries)."""
     known = read_compacted(disk, path)
     there = {(segment.base_offset, segment.size) for segment in segments[:-1]}
     if known is not None:
@@ -113,7 +113,7 @@ def _with_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> tuple[se
 
 
 def is_compact(known: set[Compact], segment: Segment) -> bool:
-    """Whether offsets may be missing within a segment."""
+    """Return whether offsets may be missing within a segment."""
     return (segment.base_offset, segment.size) in known or (segment.base_offset, ANY_SIZE) in known
 
 
@@ -123,12 +123,12 @@ def may_grow(known: set[Compact], segment: Segment) -> bool:
 
 
 def note_sizes(disk: Disk, path: str, sizes: Iterable[Compact]) -> None:
-    """Take these for compacted segments, too; durable on return. Raises `StorageFailed`."""
+    """Add these to the compacted segments; durable on return. Raises `StorageFailed`."""
     _write(disk, path, (read_compacted(disk, path) or set()).union(sizes), sync=True)
 
 
 def note_none(disk: Disk, path: str) -> None:
-    """Note that no segment was compacted, in a log whose first segment is sealed; on a full disk nothing is known."""
+    """Write an empty note for a log whose first segment is sealed; ignore a full disk."""
     with suppress(StorageFailed):
         if not disk.exists(f"{path}/{COMPACTED_SEGMENTS}"):
             _write(disk, path, ())

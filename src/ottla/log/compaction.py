@@ -1,8 +1,8 @@
 """Compaction keeps the newest record of each key, at its offset and in order (KIP-58, KIP-534). One pass over one log.
 
-Knows segments, batches and the map of newest offsets; knows no clock and no other log. A pass is a generator that yields every few
-milliseconds: None to be resumed at any time, or files (or a directory) that must be synced first. It may be dropped at any point,
-and a crash leaves either the old segments or the new one.
+It uses segments, batches and the map of newest offsets; clocks and other logs are unknown here. A pass is a generator that
+yields every few milliseconds: None to be resumed at any time, or files (or a directory) that must be synced first. It may be
+dropped at any point, and a crash leaves either the old segments or the new one.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ log = logging.getLogger("ottla.log")
 T = TypeVar("T")
 
 CHUNK_BYTES = 32_768
-"""Read at once unless a batch is larger: well below a millisecond's work with the compiled kernel."""
+"""Bytes read at once, unless a batch is larger: well below a millisecond's work with the compiled kernel."""
 
 SYNC_BYTES = 8 << 20
-"""Written at most before a sync: one large sync at the end would delay others."""
+"""The most bytes written before a sync: one large sync at the end would delay others."""
 
 DEDUPE_BUFFER_BYTES = 32 << 20
 
@@ -54,7 +54,7 @@ Pauses = Generator[Sequence[Syncable] | None, None, None]
 
 @dataclass(slots=True)
 class Compacted:
-    """What a pass has done so far. `cleaned_offset`, up to which the log is compacted, is valid once the pass is complete."""
+    """The progress of a pass. The log is compacted up to `cleaned_offset`, which is valid when the pass is complete."""
 
     cleaned_offset: int = 0
     records_read: int = 0
@@ -64,7 +64,7 @@ class Compacted:
 
 
 class LargeWork(Generic[T]):
-    """Work on one large batch, which takes so much memory. It touches nothing but its own pass, and can be done on any thread."""
+    """Work on one large batch. It only changes its own pass, and can run on any thread."""
 
     def __init__(self, do: Callable[[], T]) -> None:
         self._do = do
@@ -73,12 +73,12 @@ class LargeWork(Generic[T]):
         self._is_done = False
 
     def steps(self) -> Generator[int, None, None]:
-        """Do it, after telling how much memory it takes."""
+        """Do the work, after yielding the memory it needs in bytes."""
         yield MOST_BYTES
         self._work()
 
     def result(self) -> T:
-        """What came of it; it is done now if nobody has. Raises `Damaged`."""
+        """Return the result; do the work now if `steps` has not. Raises `Damaged`."""
         if not self._is_done:
             self._work()
         if self._failure is not None:
@@ -94,10 +94,10 @@ class LargeWork(Generic[T]):
 
 
 class Compaction:
-    """One pass: `run` does the work, `result` describes it.
+    """One pass: `run` does the work, `result` is its progress.
 
     While `large` is set at a pause, its steps may be done on another thread before the pass is resumed.
-    `memory_bytes` bounds the map of keys: with more keys the pass stops early, and the next one goes on from there.
+    `memory_bytes` limits the map of keys: with more keys the pass stops early, and the next one continues there.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class Compaction:
 
     @property
     def is_outdated(self) -> bool:
-        """Return whether the log was cut since the compaction began: batches that were read may have been replaced by others."""
+        """Return whether the log was cut during the pass, so that batches which were read may be gone or replaced."""
         return self.log.cuts != self._cuts
 
     def run(self) -> Pauses:
-        """Do the work, or as much of it as can be done before the log is cut.
+        """Do the work, until it is complete or the log is cut.
 
-        Raises `Damaged` for bytes that are no batches, and `StorageFailed`; the log is as good as before.
+        Raises `Damaged` for bytes that are no batches, and `StorageFailed`; the log is then unchanged.
         """
         with closing(self._run()) as steps:
             for files in steps:
@@ -129,9 +129,9 @@ class Compaction:
                     return
 
     def _run(self) -> Pauses:
-        self.log.check_whole()  # or what is missing between two segments would become a gap within one
+        self.log.check_whole()  # or missing batches between two segments would become a gap within one
         if self.log.synced_offset < self._found.end_offset:
-            # A record may only give way to a durable one.
+            # A record may only be replaced by a durable one.
             yield [segment.file for segment in self._dirty() if segment.size]
         yield from self._map_keys()
         end = self.result.cleaned_offset
@@ -144,7 +144,7 @@ class Compaction:
         self.result.is_done = True
 
     def _map_keys(self) -> Pauses:
-        """Learn the newest offset of each key, until the map is full."""
+        """Add the newest offset of each key to the map, until it is full."""
         found = self._found
         dirty = self._dirty()
         transactions = self._transactions(dirty)
@@ -163,7 +163,7 @@ class Compaction:
         self.result.cleaned_offset = found.end_offset
 
     def _first_dirty(self, segment: Segment) -> int | None:
-        """Where a segment is not compacted yet; None if that takes more calls."""
+        """Return the position from which a segment is not compacted yet; None if that takes more calls."""
         try:
             return self.log.locate(segment, self._found.first_dirty_offset)
         except Unfinished:
@@ -190,7 +190,7 @@ class Compaction:
         return self._map.remember(columns)
 
     def _done(self, view: memoryview, do: Callable[[], T]) -> Generator[None, None, T]:
-        """What comes of work on some batches. Before a large one is worked on there is a pause."""
+        """Return the result of work on some batches. Pause before the work on a large one."""
         if not is_large(view):
             return do()
         work = LargeWork(do)
@@ -205,9 +205,9 @@ class Compaction:
         return TransactionsInOrder(self.log.aborted_transactions(segments[0].base_offset, self.log.log_end_offset))
 
     def _compact(self, left: deque[tuple[Segment, int]], filter: Filter) -> Pauses:
-        """Write what remains of the first of these segments, and of those behind it that fit, into one; put it in their place.
+        """Write the remaining records of the first of these segments, and of following ones that fit, to one that replaces them.
 
-        Each comes with the offset where it ends.
+        Each segment comes with the offset at which it ends.
         """
         new = Segment(self._disk, self.log.path, left[0][0].base_offset, 0, new=True, ending=CLEANED)
         remove_cleaned(self._disk, new)
@@ -241,7 +241,7 @@ class Compaction:
                 drop_note(self._disk, self.log.path)
 
     def _fits(self, segment: Segment, end_offset: int, new: Segment) -> bool:
-        """Whether all of a segment could still come into the new one."""
+        """Return whether the whole segment would fit into the new one."""
         config = self.log.config
         entries = max(len(segment.index) * OFFSET_ENTRY.size, len(segment.times) * TIME_ENTRY.size)
         return (
@@ -269,9 +269,9 @@ class Compaction:
                 yield None
 
     def _chunks(self, segment: Segment, position: int) -> Iterator[memoryview | None]:
-        """Read as `chunks` does. What no CRC covers is checked, too: damage must not be written down as if it were right.
+        """Read as `chunks` does, and check the bytes that no CRC covers: damage must not be copied as valid data.
 
-        None where that pauses.
+        Yield None for a pause.
         """
         for view in chunks(segment, position):
             while not self.log.is_proven(segment, position, position + len(view)):
@@ -307,7 +307,7 @@ def chunks(segment: Segment, position: int) -> Iterator[memoryview]:
 
 
 def _retained(segment: Segment, view: memoryview, filter: Filter) -> tuple[list[Buffer], list[BatchHeader]]:
-    """As `Filter.retained`. Raises `Damaged`."""
+    """Return `Filter.retained`. Raises `Damaged`."""
     try:
         return filter.retained(view)
     except (BadBatch, CodecFailed) as failure:
@@ -315,7 +315,7 @@ def _retained(segment: Segment, view: memoryview, filter: Filter) -> tuple[list[
 
 
 def _together(view: memoryview) -> int:
-    """The size of the first whole batches that may be opened together, at once; one is always among them."""
+    """Return the size of the first whole batches that are opened together; at least one."""
     size = costs = 0
     for position, header in batches(view):
         costs += opening_costs(header, view[position : position + header.size])

@@ -1,4 +1,4 @@
-"""Which records of a batch survive compaction, and the batch made of them (KIP-534). Knows batches; knows no segment."""
+"""The records of a batch that survive compaction, and the batch built from them (KIP-534). Segments are unknown here."""
 
 from __future__ import annotations
 
@@ -25,40 +25,41 @@ from ottla.records.limits import PAUSE_BYTES, zeroed
 from ottla.records.opening import opened_bytes
 
 MOST_GROWTH_BYTES = 16
-"""How much a record may grow when its timestamp and length are encoded anew with another base."""
+"""The most bytes by which a record may grow when its timestamp and length are encoded with another base."""
 
 MOST_BYTES = 64 << 20
-"""Memory for what a batch opens to, and for its columns. One that needs more stays as it is: its keys stand for nothing."""
+"""The most memory for a batch's decompressed records and columns. A larger batch is kept unchanged, and its keys are ignored."""
 
 WRITTEN_AT_ONCE_BYTES = 4 << 20
-"""What is written before it is taken over: no other thread gets on while that is done."""
+"""The most bytes written before they are appended to the batch: no other thread runs during that."""
 
 LATEST_HORIZON_MS = 1 << 62
-"""The latest delete horizon, in ms: timestamps are stored as differences from it, which must fit into 64 bits."""
+"""The latest delete horizon in ms: timestamps are stored as differences from it, which must fit into 64 bits."""
 
 NOTHING = memoryview(bytearray())
 
 
 def opening_costs(header: BatchHeader, whole: memoryview) -> int:
-    """How many bytes of memory a batch takes to be opened."""
+    """Return how many bytes of memory the opened batch takes."""
     opened = opened_bytes(header.codec, whole[HEADER_BYTES:], MOST_BYTES) if header.codec else 0
     return opened + header.record_count * ROW_BYTES
 
 
 def is_large(view: memoryview, most_bytes: int = PAUSE_BYTES) -> bool:
-    """Whether `view` is one batch that takes more memory than that to be opened."""
+    """Return whether `view` is one batch that takes more than `most_bytes` of memory when opened."""
     return any(header.size == len(view) and opening_costs(header, view) > most_bytes for _, header in islice(batches(view), 1))
 
 
 def stays_as_it_is(view: memoryview) -> bool:
-    """Whether `view` is one batch that takes too much to be opened."""
+    """Return whether `view` is one batch that takes too much memory to be opened."""
     return is_large(view, MOST_BYTES)
 
 
 class Filter:
-    """Passes on batches in order, unchanged or with fewer records. `has_changed` says whether any were left out.
+    """The filter of batches in order, which keeps them unchanged or with fewer records. `has_changed` is whether it dropped any.
 
-    A last batch of which nothing remains is held back: it goes if more follow, and otherwise it says where the segment ends.
+    A last batch without remaining records is held back: it is dropped if more follow, and otherwise marks the segment's end
+    offset.
     """
 
     __slots__ = (
@@ -85,7 +86,7 @@ class Filter:
         self.records_read = 0
 
     def note_last_batches(self, producers: Producers) -> None:
-        """A producer's last batch is kept even if empty: after a restart its sequence is what a retry is recognised by."""
+        """Keep each producer's last batch even if empty: after a restart its sequence identifies retries."""
         for producer_id, producer in producers.by_id.items():
             if producer.batches:
                 self._last_offsets[producer_id] = producer.batches[-1].last_offset
@@ -93,7 +94,7 @@ class Filter:
                 self._only_markers[producer_id] = producer.epoch
 
     def retained(self, view: memoryview) -> tuple[list[Buffer], list[BatchHeader]]:
-        """Return what remains of the whole batches in `view`, but the last one if nothing remains of that."""
+        """Return the remaining batches of those in `view`, except a last one without remaining records."""
         found = list(batches(view))
         self.drop_held()
         gone = {header.base_offset for _, header in found if self._is_over(header)}
@@ -135,13 +136,13 @@ class Filter:
         return parts, headers
 
     def drop_held(self) -> None:
-        """Leave out the batch held back: another one follows."""
+        """Drop the held-back batch: another one follows."""
         if self._held is not None:
             self._held = None
             self.has_changed = True
 
     def ending(self) -> tuple[list[Buffer], list[BatchHeader]]:
-        """Return the batch held back, without records: no other one follows, and a segment leads up to the next one."""
+        """Return the held-back batch without records: no other one follows, and a segment must lead up to the next one."""
         if self._held is None:
             return [], []
         (header, whole), self._held = self._held, None
@@ -152,7 +153,7 @@ class Filter:
         return [part], [next(batches(part))[1]]
 
     def _is_over(self, header: BatchHeader) -> bool:
-        """Whether a batch was aborted, or ends a transaction of which no batch remains. To be asked in order."""
+        """Return whether a batch was aborted, or is the marker of a transaction without remaining batches. Call it in order."""
         if header.is_control:
             return self._transactions.ends_nothing(header)
         return self._transactions.is_aborted(header)
@@ -165,7 +166,7 @@ class Filter:
         return header.is_control and self._only_markers.get(header.producer_id) == header.producer_epoch
 
     def _marker(self, whole: memoryview, header: BatchHeader) -> Buffer | None:
-        """A marker outlives its transaction's records by `delete.retention.ms`."""
+        """Return a marker or None: it outlives its transaction's records by `delete.retention.ms`."""
         horizon_ms = header.delete_horizon_ms
         if horizon_ms is not None:
             return None if horizon_ms <= self._now_ms else whole
@@ -205,7 +206,10 @@ class Filter:
         *,
         marked: bool,
     ) -> bytearray:
-        """Build the batch with these rows only. If `marked`, its base timestamp says when its tombstones or marker may go."""
+        """Build the batch with these rows only.
+
+        If `marked`, its base timestamp is the delete horizon of its tombstones or marker.
+        """
         base_timestamp, attributes = header.base_timestamp, header.attributes
         if marked:
             horizon_ms = min(self._now_ms + self._retention_ms, LATEST_HORIZON_MS)

@@ -1,4 +1,4 @@
-"""A topic's settings as its logs need them: Kafka's names and defaults, nothing else."""
+"""A topic's settings for its logs: Kafka's names and defaults only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG_APPEND_TIME = "LogAppendTime"
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Topic settings, dots replaced by underscores, with Kafka's defaults; -1 stands for "no limit" where Kafka says so.
+    """Topic settings, dots replaced by underscores, with Kafka's defaults; -1 means "no limit" where it does in Kafka.
 
     Those that begin with `ottla_` are ours.
     """
@@ -50,10 +50,10 @@ class LogConfig:
 
     @property
     def compacts(self) -> bool:
-        """Whether only the newest record of each key is kept, so that offsets may have gaps."""
+        """Return whether only the newest record of each key is kept, so that offsets may have gaps."""
         return "compact" in self.cleanup_policy
 
     @property
     def deletes(self) -> bool:
-        """Whether retention by time and size applies."""
+        """Return whether retention by time and size applies."""
         return "delete" in self.cleanup_policy

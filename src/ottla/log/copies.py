@@ -1,4 +1,4 @@
-"""Batches that a follower copies from its leader. Knows their headers, and how far a segment reaches; knows no segment."""
+"""Batches that a follower copies from its leader, divided by their headers and the reach of a segment's index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.records.batch import BatchHeader
 
 
 def runs(headers: Sequence[BatchHeader]) -> Iterator[Sequence[BatchHeader]]:
-    """Divide batches where offsets are missing, another leader epoch begins, or a segment's index could not reach."""
+    """Yield runs of batches, divided at missing offsets, at a new leader epoch, and at the reach of a segment's index."""
     begin = 0
     for number in range(1, len(headers)):
         before, header = headers[number - 1], headers[number]
@@ -22,7 +22,7 @@ def runs(headers: Sequence[BatchHeader]) -> Iterator[Sequence[BatchHeader]]:
 
 
 def of_producers(run: Sequence[BatchHeader]) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of those batches that say who wrote them."""
+    """Yield (position, header) of the batches with a producer id."""
     position = 0
     for header in run:
         if header.producer_id >= 0:

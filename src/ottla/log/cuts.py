@@ -1,8 +1,8 @@
-"""Cuts of a log: a follower drops what its leader does not have, or begins anew where its leader begins.
+"""Cuts of a log: a follower drops batches that its leader does not have, or begins a new log at the leader's start.
 
-A cut is planned first, which only reads. Then the log in memory is what it is to be, all at once. Its files follow, newest first: a
-process that ends between leaves the log as it was, or shorter. Nothing is written to the log before; what the disk refuses
-is taken up by the next call that writes. Knows segments and the files beside them; knows no leader.
+A cut is planned first, which only reads. Then the log in memory changes at once. Its files follow, newest first: a process that
+ends in between leaves the log as it was, or shorter. Nothing is written to the log before. If the disk fails, the next call that
+writes continues the cut. Segments and their files are used here; leaders are unknown.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 class PlannedCut(NamedTuple):
-    """A log is to end with `end_offset`, at a `position` in one of its segments, with these producers, to be cut at `offset`.
+    """A plan to end a log with `end_offset`, at a `position` in one of its segments, with these producers, to cut it at `offset`.
 
-    It is as of so many earlier `cuts`: after another one it says nothing.
+    It is valid only while the log has had this number of `cuts`.
     """
 
     offset: int
@@ -37,10 +37,10 @@ class PlannedCut(NamedTuple):
 
 @dataclass(slots=True)
 class PendingCut:
-    """What is left to be done on disk: segments that are `gone` are removed, the `last` one loses its end.
+    """The remaining work of a cut on disk: segments in `gone` are removed, the `last` one is truncated.
 
-    If there is a `fresh` one, that one takes the place of the last, with no batches. Producer snapshots count up to
-    `snapshots_until`. `write_epochs(sync)` writes the leader epochs, `settle_positions` has the positions of Kafka 0.7 follow.
+    A `fresh` segment without batches replaces the last one. Producer snapshots are kept up to `snapshots_until`.
+    `write_epochs(sync)` writes the leader epochs, `settle_positions` updates the positions of Kafka 0.7.
     """
 
     gone: list[Segment]
@@ -53,7 +53,7 @@ class PendingCut:
     fresh: Segment | None = None
 
     def finish(self, disk: Disk, path: str, segments: Sequence[Segment], snapshots: list[int]) -> None:
-        """Do all of it, durably. Raises `StorageFailed`: called again, it goes on."""
+        """Do all of it, durably. Raises `StorageFailed`: the next call continues."""
         while self.gone:
             self.gone[-1].remove()
             self.gone.pop()
@@ -61,10 +61,10 @@ class PendingCut:
         remove_snapshots(disk, path, snapshots, unwanted=unwanted)
         if any(offset in snapshots for offset in unwanted):
             raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; mend the disk.")
-        disk.sync_dir(path)  # or a crash could bring back what describes, or follows, batches that are written from now on
+        disk.sync_dir(path)  # or a crash could bring back files that describe, or follow, batches written from now on
         if self.fresh is None:
             if self.last.may_have_gaps:
-                note_copied(disk, path, segments)  # it is not as large any more as compaction wrote it
+                note_copied(disk, path, segments)  # its size is no longer the one that compaction wrote
             self.last.truncate(self.end_offset, self.interval)
             self.write_epochs(False)
         else:
@@ -73,9 +73,9 @@ class PendingCut:
 
 
 def take_place(disk: Disk, old: Segment, fresh: Segment, before_renaming: Callable[[], None]) -> None:
-    """Have the file of the only segment left hold nothing, and begin where another one does. Raises `StorageFailed`.
+    """Replace the only segment left by an empty one with another base offset. Raises `StorageFailed`.
 
-    A rename does it: a process that ends between finds one of them, and no gap between two.
+    It is a rename: a process that ends in between finds one of them, and no gap between two.
     """
     if not disk.exists(fresh.path(LOG)):
         if disk.exists(old.path(LOG)):

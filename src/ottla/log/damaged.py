@@ -1,4 +1,4 @@
-"""How a log says that data it had promised cannot be read. Knows nothing else."""
+"""The exceptions of a log whose synced data cannot be read."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ottla.ports import StorageFailed
 
 
 class Damaged(StorageFailed):
-    """Synced data cannot be read any more: the partition goes offline, and its files are left alone.
+    """Synced data cannot be read any more: the partition goes offline, and its files are left unchanged.
 
-    `path` is the partition's directory, `file` the file in it, `position` the byte where the damage begins, `sentence` describes
-    it.
+    `path` is the partition's directory, `file` the file in it, `position` the byte at which the damage begins, `sentence`
+    describes it.
     """
 
     def __init__(self, path: str, file: str, position: int, sentence: str) -> None:
@@ -24,8 +24,8 @@ class Damaged(StorageFailed):
 
 
 class Astray(Damaged):
-    """An entry of an index leads to a place where its batch is not: one of them is wrong."""
+    """An entry of an index does not lead to its batch: one of them is wrong."""
 
 
 class Vanished(StorageFailed):
-    """The files of a log were removed while it was open: what is appended to them would be nowhere."""
+    """The files of a log were removed while it was open: appends to them would be lost."""

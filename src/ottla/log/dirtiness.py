@@ -1,4 +1,4 @@
-"""How much of a log waits for compaction, and whether it is worth it yet (KIP-58, KIP-354). Knows segments and settings."""
+"""The part of a log that waits for compaction, and whether it is due (KIP-58, KIP-354)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Dirtiness(NamedTuple):
-    """A log can be compacted from `first_dirty_offset` to `end_offset`. `is_overdue`: it must be, whatever the ratio."""
+    """A log can be compacted from `first_dirty_offset` to `end_offset`. `is_overdue`: the time limit is exceeded, at any ratio."""
 
     first_dirty_offset: int
     end_offset: int
@@ -24,15 +24,15 @@ class Dirtiness(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Dirty bytes, divided by all bytes a compaction would read."""
+        """Return dirty bytes, divided by all bytes that a compaction would read."""
         return self.dirty_bytes / max(1, self.clean_bytes + self.dirty_bytes)
 
 
 def dirtiness(log: Log, cleaned_offset: int, now: Now, stable_offset: int | None = None) -> Dirtiness:
-    """Measure what a compaction of `log`, compacted up to `cleaned_offset` before, would find.
+    """Return what a compaction of `log`, compacted up to `cleaned_offset` before, would read.
 
     It never touches the newest segment, one that reaches an open transaction or beyond `stable_offset`, or one younger than
-    `min.compaction.lag.ms`. Raises `Unfinished` if it takes more calls to find that out.
+    `min.compaction.lag.ms`. Raises `Unfinished` if the answer takes more calls.
     """
     stable_offset = log.last_stable_offset if stable_offset is None else stable_offset
     config, segments = log.config, log.segments
@@ -57,14 +57,14 @@ def _is_overdue(segment: Segment, now: Now, config: LogConfig) -> bool:
 
 
 def is_due(log: Log, found: Dirtiness) -> bool:
-    """Whether the settings ask for a compaction now."""
+    """Return whether the settings require a compaction now."""
     if not log.config.compacts or not found.dirty_bytes:
         return False
     return found.is_overdue or found.ratio > log.config.min_cleanable_dirty_ratio
 
 
 def roll_if_overdue(log: Log, now: Now) -> None:
-    """Seal the newest segment if `max.compaction.lag.ms` wants its first record compacted. Raises `StorageFailed`."""
+    """Seal the newest segment if its first record exceeds `max.compaction.lag.ms`. Raises `StorageFailed`."""
     newest = log.segments[-1]
     if log.config.compacts and newest.size and newest.age_ms(now.wall_ms, now.wall_ms) > log.config.max_compaction_lag_ms:
         log.roll()

@@ -1,4 +1,4 @@
-"""The content of a log's files as plain values, for people and programs. Knows Kafka's formats; opens records if asked to."""
+"""The content of a log's files as plain values, for people and programs, from Kafka's formats."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dump(disk: Disk, path: str, *, deep: bool = False, topic: str = "") -> Itera
 
 
 def _batches(file: File, base_offset: int, topic: str | None) -> Iterator[Row]:
-    """Include records unless `topic` is None."""
+    """Yield batches, with records unless `topic` is None."""
     end = 0
     for position, header in good_batches(file, 0, file.size, base_offset):
         end = position + header.batch_length + LENGTH_FROM
@@ -122,7 +122,7 @@ def _producers(data: bytes) -> Iterator[Row]:
 
 
 def _lines(name: str, data: bytes) -> Iterator[Row]:
-    """Return a checkpoint's lines, with named numbers if its kind is known; any other text as it is, up to zeros at its end."""
+    """Yield a checkpoint's lines, with named numbers if its kind is known; any other text unchanged, up to zeros at its end."""
     names = ("leader_epoch", "start_offset") if name == LEADER_EPOCHS else ("topic", "partition", "offset")
     is_known = name == LEADER_EPOCHS or name.endswith("-offset-checkpoint")
     lines, text = parse_checkpoint(data), data.rstrip(b"\0")

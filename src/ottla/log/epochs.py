@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset (KIP-101). Knows the checkpoint's format; knows no leader."""
+"""The leader epochs of a log and their start offsets (KIP-101), in the format of Kafka's checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LeaderEpochs:
         return self.entries[-1][0] if self.entries else NO_EPOCH
 
     def assign(self, leader_epoch: int, start_offset: int) -> bool:
-        """Record that `leader_epoch` begins at `start_offset`; returns False if that is known already."""
+        """Record that `leader_epoch` begins at `start_offset`; return False if the epoch is not newer than the latest."""
         if leader_epoch <= self.latest:
             return False
         while self.entries and self.entries[-1][1] >= start_offset:
@@ -42,21 +42,21 @@ class LeaderEpochs:
         return (self.entries[at - 1][0] if at else leader_epoch), self.entries[at][1]
 
     def at(self, offset: int, unknown: int) -> int:
-        """Return the epoch of the batch at `offset`; `unknown` before the first epoch that is known."""
+        """Return the epoch of the batch at `offset`; `unknown` before the first epoch."""
         number = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         return self.entries[number - 1][0] if number else unknown
 
     def truncate_end(self, offset: int) -> bool:
-        """Forget the epochs that begin at or after `offset`; returns True if there were any."""
+        """Remove the epochs that begin at or after `offset`; return True if there were any."""
         before = len(self.entries)
         while self.entries and self.entries[-1][1] >= offset:
             self.entries.pop()
         return len(self.entries) != before
 
     def truncate_start(self, offset: int) -> bool:
-        """Forget the epochs that end at or before `offset`; the one spanning it now begins there.
+        """Remove the epochs that end at or before `offset`; the one spanning it now begins there.
 
-        Returns True if something changed.
+        Return True if something changed.
         """
         at = bisect_right(self.entries, offset, key=lambda entry: entry[1])
         if not at or self.entries[at - 1][1] == offset == self.entries[0][1]:
@@ -69,7 +69,7 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs | None:
-        """Return None if the data is no such checkpoint: it is then rebuilt."""
+        """Parse a checkpoint; None if the data is invalid: the epochs are then rebuilt."""
         lines = parse_checkpoint(data)
         if lines is None or not all(len(line) == 2 for line in lines):
             return None

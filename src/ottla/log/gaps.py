@@ -1,7 +1,7 @@
-"""Gaps between offsets that are known: a repair left them, or Apache Kafka's compaction before the directory came here.
+"""Known gaps between offsets: left by a repair, or by Apache Kafka's compaction before the directory was moved here.
 
-Everything else that is missing is damage; the segments in which a start met some are known, too, as an index that is built anew
-hides it from the next one. Knows two small files in a partition's directory; decides nothing.
+All other missing offsets are damage. The segments in which a start found some are also noted, because a rebuilt index hides them
+from the next start. The module reads and writes two small files in a partition's directory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ottla.log.names import HOLED_SEGMENTS, KNOWN_GAPS
 from ottla.ports import Disk
 
 Gap = tuple[int, int]
-"""(first offset that is missing, offset where the log goes on)"""
+"""(first missing offset, offset at which the log continues)"""
 
 
 def read_gaps(disk: Disk, path: str) -> set[Gap]:
-    """Return the known gaps of the partition in `path`; a line that is not as it was written counts for nothing."""
+    """Return the known gaps of the partition in `path`; lines with a wrong checksum are ignored."""
     name = f"{path}/{KNOWN_GAPS}"
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
     lines = [line for line in lines or () if len(line) == 3]
@@ -37,14 +37,14 @@ def note_gaps(disk: Disk, path: str, gaps: Iterable[Gap]) -> None:
 
 
 def read_holed(disk: Disk, path: str) -> set[int]:
-    """Return the base offsets of the segments of which batches were gone when they were looked at last. Raises `StorageFailed`."""
+    """Return the base offsets of the segments that lacked batches at their last check. Raises `StorageFailed`."""
     name = f"{path}/{HOLED_SEGMENTS}"
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
     return {int(line[0]) for line in lines or () if len(line) == 2 and line[0].isdecimal()}
 
 
 def note_holed(disk: Disk, path: str, bases: Iterable[int]) -> None:
-    """Write these down, and no others; durable on return. Raises `StorageFailed`."""
+    """Replace the noted segments by these; durable on return. Raises `StorageFailed`."""
     disk.write_file(f"{path}/{HOLED_SEGMENTS}", format_checkpoint([f"{base} 1" for base in sorted(bases)]))
 
 

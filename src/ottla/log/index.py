@@ -1,7 +1,7 @@
-"""Sparse indexes: pairs of growing numbers, most of them on disk, the newest in memory. Knows Kafka's two entry formats.
+"""Sparse indexes: pairs of growing numbers, most of them on disk, the newest in memory, in Kafka's two entry formats.
 
-An index is derived from its segment: a missing entry costs time, never data. Entries stay in memory until they are flushed (on a
-roll, a checkpoint, a close, or when there are many) and are then looked up in the file: a segment at rest uses no memory.
+An index is derived from its segment: a missing entry costs time, never data. Entries stay in memory until a flush: on a roll, a
+checkpoint, a close, or when there are many. Afterwards they are read from the file: a segment at rest uses no memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Pair = tuple[int, int]
 
 
 class SparseIndex:
-    """Entries (first, second), both growing. `entry` is how one is stored; `first_code` the array type of the first column."""
+    """Entries (first, second), both growing.
+
+    `entry` is the format of a stored one; `first_code` the array type of the first column.
+    """
 
     __slots__ = ("_disk", "_entry", "_file", "_firsts", "_last", "_seconds", "_stored", "path")
 
@@ -43,7 +46,7 @@ class SparseIndex:
 
     @property
     def stored(self) -> int:
-        """The number of entries in the file; counted on first use, so that opening a log does not touch its indexes."""
+        """Return the number of entries in the file, counted on first use, so that opening a log does not touch its indexes."""
         if self._stored < 0:
             self._stored = self._disk.size(self.path) // self._entry.size if self._disk.exists(self.path) else 0
         return self._stored
@@ -74,7 +77,7 @@ class SparseIndex:
         return self._stored_floor(1, second)
 
     def flush(self, *, create: bool = False) -> File | None:
-        """Move the entries in memory to the file, which `create` makes even if there are none; returns the file if it is open.
+        """Move the entries in memory to the file, which `create` creates even for none; return the file if it is open.
 
         After a failure (`StorageFailed`) they are still in memory.
         """
@@ -83,36 +86,36 @@ class SparseIndex:
         file = self._open()
         file.append([_stored(self._firsts, self._seconds)])
         self._stored += len(self._firsts)
-        self._last = (self._firsts[-1], self._seconds[-1])  # kept: an append must not read it back after writing its batch
+        self._last = (self._firsts[-1], self._seconds[-1])  # kept in memory: an append must not read it after its write
         del self._firsts[:], self._seconds[:]
         return file
 
     def is_whole(self) -> bool:
-        """Whether the file, if there is one, ends with a whole entry."""
+        """Return whether the file, if there is one, ends with a whole entry."""
         return not self._disk.exists(self.path) or self._disk.size(self.path) % self._entry.size == 0
 
     def is_growing(self) -> bool:
-        """Whether every stored entry is larger than the one before in both columns: a crash may have left holes."""
+        """Return whether every stored entry is larger than the one before in both columns: a crash may have left holes."""
         data = self._open().read(0, self.stored * self._entry.size) if self.stored else b""
         return all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(self._entry.iter_unpack(data)))
 
     @property
     def file(self) -> File | None:
-        """The file, if it was opened: there may be entries in it that were not synced."""
+        """Return the file, if it was opened: it may contain entries that are not synced."""
         return self._file
 
     @property
     def is_long(self) -> bool:
-        """Whether enough entries are in memory to flush them."""
+        """Return whether enough entries are in memory to flush them."""
         return len(self._firsts) >= FLUSH_ENTRIES
 
     @property
     def is_nearly_flushed(self) -> bool:
-        """Whether so few entries are in memory that a start finds them again sooner than a stop has them on stable storage."""
+        """Return whether so few entries are in memory that rebuilding them at a start is faster than syncing them at a stop."""
         return len(self._firsts) <= FEW_ENTRIES
 
     def clear(self) -> None:
-        """Forget every entry, on disk too; the index is rebuilt after this."""
+        """Remove every entry, on disk too; the caller rebuilds the index."""
         self.cut(0)
 
     def cut(self, count: int) -> None:
@@ -123,7 +126,7 @@ class SparseIndex:
             if file.size != stored * self._entry.size or not stored:  # an earlier start may have cut it, and synced nothing
                 try:
                     self._cut_file(file, stored)
-                finally:  # it may be shorter, though that could not be synced
+                finally:  # it may be shorter, though the sync failed
                     self._stored, self._last = min(self.stored, file.size // self._entry.size), None
         self._stored = stored
         in_memory = max(0, count - stored)
@@ -138,7 +141,7 @@ class SparseIndex:
         self.cut(stored + in_memory)
 
     def retire(self) -> None:
-        """Its file is about to be removed: look-ups find nothing from now on, and do not create the file again."""
+        """Prepare for the removal of its file: searches find nothing from now on, and do not create the file again."""
         self.close()
         del self._firsts[:], self._seconds[:]
         self._stored, self._last = 0, None
@@ -158,7 +161,7 @@ class SparseIndex:
 
     def _cut_file(self, file: File, stored: int) -> None:
         file.truncate(stored * self._entry.size)
-        file.sync()  # or a power cut could mix what was cut off with what replaces it
+        file.sync()  # or a power cut could mix the old bytes with those that replace them
 
     def _stored_entry(self, number: int) -> Pair:
         first, second = self._entry.unpack(self._open().read(number * self._entry.size, self._entry.size))
@@ -174,7 +177,7 @@ class SparseIndex:
     def _search(self, column: int, value: int) -> tuple[int, Pair | None]:
         """Count the stored entries with a `column` of at most `value`, and return the last of them.
 
-        Consecutive batches are much alike, so the entry is mostly where a straight line says: that takes one read.
+        Consecutive batches are similar, so the entry is mostly where linear interpolation finds it, in one read.
         """
         low, high = 0, self.stored
         if not high:
@@ -200,7 +203,7 @@ class SparseIndex:
         return start, self._stored_entry(start - 1) if start else None
 
     def _guess(self, column: int, value: int) -> int:
-        """Guess where an entry is if both columns grow evenly from 0. Timestamps do not begin at 0: start in the middle."""
+        """Guess the number of an entry if both columns grow evenly from 0. Timestamps do not begin at 0: start in the middle."""
         last = self._last_stored()
         if last is None or not last[column] or (self._entry is TIME_ENTRY and not column):
             return self.stored // 2
@@ -221,7 +224,7 @@ class SparseIndex:
 
 
 def _stored(firsts: array[int], seconds: array[int]) -> bytes:
-    """All entries as they are stored: big-endian, one pair behind the other."""
+    """Return all entries as they are stored: big-endian, one pair after another."""
     words = array("i", _big_endian(firsts))
     width = firsts.itemsize // words.itemsize
     entries = array("i", bytes((width + 1) * words.itemsize * len(seconds)))
@@ -244,10 +247,10 @@ TIME_ENTRY = Struct(">qi")
 
 
 def offset_index(disk: Disk, path: str, *, new: bool) -> SparseIndex:
-    """Entries (last offset of a batch relative to the segment's base, position where the batch begins)."""
+    """Return an index of (last offset of a batch relative to the segment's base, position at which the batch begins)."""
     return SparseIndex(disk, path, OFFSET_ENTRY, "i", new=new)
 
 
 def time_index(disk: Disk, path: str, *, new: bool) -> SparseIndex:
-    """Entries (largest timestamp so far in ms, last offset of its batch relative to the segment's base)."""
+    """Return an index of (largest timestamp so far in ms, last offset of its batch relative to the segment's base)."""
     return SparseIndex(disk, path, TIME_ENTRY, "q", new=new)

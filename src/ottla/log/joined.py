@@ -1,7 +1,7 @@
-"""Sealed segments that are known to end where the next one begins, so that a start need not look at the end of each again.
+"""The note about sealed segments that end where the next one begins, so that a start need not read each one's end again.
 
-Knows one small file in a partition's directory; decides nothing. A segment of another size is not the one that is meant. What is
-wrong within it is met by whoever reads it.
+The module uses one small file in a partition's directory. An entry matches a segment of the same base offset and size. Damage
+within a segment is found by its readers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ottla.log.names import JOINED_SEGMENTS
 from ottla.ports import Disk
 
 Joined = tuple[int, int, int]
-"""(base offset, size in bytes, offset that follows)"""
+"""(base offset, size in bytes, base offset of the next segment)"""
 
 
 def read_joined(disk: Disk, path: str) -> set[Joined]:
-    """Return those of the partition in `path`; a line that is not as it was written counts for nothing. Raises `StorageFailed`."""
+    """Return the entries of the partition in `path`; lines with a wrong checksum are ignored. Raises `StorageFailed`."""
     name = f"{path}/{JOINED_SEGMENTS}"
     lines = parse_checkpoint(disk.read_file(name)) if disk.exists(name) else None
     lines = [line for line in lines or () if len(line) == 4 and "".join(line).isdecimal()]
@@ -28,7 +28,7 @@ def read_joined(disk: Disk, path: str) -> set[Joined]:
 
 
 def note_joined(disk: Disk, path: str, joined: Iterable[Joined]) -> None:
-    """Write these down, and no others. Raises `StorageFailed`."""
+    """Replace the entries by these. Raises `StorageFailed`."""
     lines = [f"{each[0]} {each[1]} {each[2]} {_sum(each)}" for each in sorted(joined)]
     disk.write_file(f"{path}/{JOINED_SEGMENTS}", format_checkpoint(lines), sync=False)
 

@@ -1,6 +1,6 @@
-"""Holds segments against one another when a log is opened: each begins where the one before ends, and the first where the log does.
+"""The comparison of segments when a log is opened: each must begin where the one before ends, and the first where the log does.
 
-Knows segments and a few headers at the end of each; knows nothing of what is inside. What is missing is damage, unless it is known.
+It reads a few headers at the end of each segment, and nothing within. Missing offsets are damage, unless the gap is known.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ottla.ports import Disk, File, StorageFailed
 log = logging.getLogger("ottla.log")
 
 FEW = 3
-"""So many segments are looked at as quickly as it is noted that they were."""
+"""The number of segments that are checked as fast as a note about them is written."""
 
 TAIL_BYTES = 4096 + 1024
-"""Read at once when the end of a segment is looked for: one interval of the index and a little more."""
+"""Bytes read at once to find the end of a segment: one interval of the index and a little more."""
 
 
 def check_joints(
     disk: Disk, path: str, reader: LogReader, log_start_offset: int, log_end_offset: int, *, may_have_gaps: bool
 ) -> None:
-    """Note and tell where offsets are missing. `may_have_gaps`: what is missing between segments was compacted elsewhere.
+    """Record and log missing offsets. `may_have_gaps`: gaps between segments come from another broker's compaction.
 
     Raises `StorageFailed`.
     """
@@ -53,9 +53,9 @@ def check_joints(
 
 
 def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int) -> list[tuple[Segment, int, int]]:
-    """Sealed segments that do not end where the next one begins: (segment, its end, where the next one begins).
+    """Return sealed segments that do not end where the next one begins: (segment, its end, the next base offset).
 
-    What is missing within a segment is noted and told.
+    Missing offsets within a segment are recorded and logged.
     """
     missing: list[tuple[Segment, int, int]] = []
     joined: list[Joined] = []
@@ -81,18 +81,18 @@ def _look_at_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int)
         _look_within(disk, path, last, log_end_offset)
     now_holed = {segment.base_offset for segment in reader.segments if segment.unproven is not None and segment.unproven.damage}
     if now_holed != holed:
-        with suppress(StorageFailed):  # it was told
+        with suppress(StorageFailed):  # it was logged
             note_holed(disk, path, now_holed)
     if looked_at > FEW:
-        with suppress(StorageFailed):  # the next start looks again
+        with suppress(StorageFailed):  # the next start checks again
             note_joined(disk, path, joined)
     return missing
 
 
 def _look_within(disk: Disk, path: str, segment: Segment, end_offset: int) -> bool:
-    """Note and tell which offsets are missing between the batches of a segment that leads up to `end_offset`. False if none are.
+    """Record and log missing offsets between the batches of a segment that ends at `end_offset`. Return False if there are none.
 
-    Where the batches themselves do not fit together, that is for readers to meet.
+    Batches that overlap are left to readers to find.
     """
     gaps = gaps_within(segment.file, segment.size, segment.base_offset, end_offset)
     compacted = read_compacted(disk, path) or ()
@@ -115,7 +115,7 @@ def _damage(path: str, segment: Segment, found: DamagedRange, sentence: str) -> 
 
 
 def gaps_within(file: File, size: int, base_offset: int, end_offset: int) -> list[DamagedRange]:
-    """Where offsets are missing between the batches of a segment; none if its headers do not lead to its end."""
+    """Return the missing offsets between the batches of a segment; none if its headers do not lead to its end."""
     position, next_offset = 0, base_offset
     gaps: list[DamagedRange] = []
     for at, header in headers(file, 0, size):
@@ -142,9 +142,9 @@ def _add(path: str, reader: LogReader, segment: Segment, position: int, first: i
 
 
 def _end(reader: LogReader, segment: Segment, log_end_offset: int) -> int | None:
-    """The offset that follows a sealed segment's last batch; None if its end is damaged, which is noted then.
+    """Return the offset after a sealed segment's last batch; None if its end is damaged, which is then recorded.
 
-    Batches that are gone from the middle have moved the one to which the last entry of the index leads.
+    Batches missing from the middle move the batch to which the last entry of the index leads.
     """
     if not segment.size:
         return segment.base_offset

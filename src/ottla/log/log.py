@@ -1,7 +1,7 @@
-"""One partition's log: appends to the newest segment, and cuts what diverged. Look-ups are in `readable`, the rest in `upkeep`.
+"""One partition's log: appends to the newest segment, and truncation. Reads are in `readable`, the rest in `upkeep`.
 
-Knows its directory, batch headers and the settings; knows no client, no leader and no other partition. An append is short on
-purpose: headers are checked once, batches are stamped in place and handed to the disk as they are.
+It uses its directory, batch headers and the settings; clients, leaders and other partitions are unknown here. An append is short
+on purpose: headers are checked once, batches are stamped in place and written unchanged.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ __all__ = ["Appended", "Damaged", "Log", "LogConfig"]
 log = logging.getLogger("ottla.log")
 
 NONE_AT_ALL = -1
-"""No snapshot of producers is of use to a log that begins anew."""
+"""The snapshot limit for a log that begins again: no snapshot of producers is kept."""
 
 
 class Log(LogUpkeep):
     """A partition's log, opened by `Log.open`. Synchronous, and for one thread.
 
-    Everything below `synced_offset` is durable; `size_bytes` is the size of the segments' batches. What was deleted stays beside
-    it until the caller has raised `noted_start`: the epochs on stable storage tell then that the log begins there.
+    Everything below `synced_offset` is durable; `size_bytes` is the size of the segments' batches. Files of deleted segments
+    stay until the caller has raised `noted_start`: the epochs on stable storage then say that the log begins there.
     """
 
     __slots__ = ("topic_id",)
@@ -101,11 +101,11 @@ class Log(LogUpkeep):
     ) -> Log:
         """Open the directory `path`, creating it if needed.
 
-        After an orderly stop (`clean`) nothing is scanned. Otherwise batches from `recovery_point` on are read and checked, and a
-        torn tail is cut off; that and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). `is_noted`: they name
-        this log, so that what is missing in front or between segments is damage. Without `is_start_known` the log begins where
-        its leader epochs do. `was_killed`: only the process ended, so that nothing which it wrote can be missing but the end of the
-        last append. Raises `Damaged` if synced data is bad, and `StorageFailed`.
+        After an orderly stop (`clean`) nothing is scanned. Otherwise batches from `recovery_point` on are read and checked, and
+        a torn tail is cut off. That and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). `is_noted`: the
+        checkpoints contain this log, so that a gap in front or between segments is damage. Without `is_start_known` the log
+        begins where its leader epochs do. `was_killed`: only the process ended, so that nothing it wrote can be missing but the
+        end of the last append. Raises `Damaged` if synced data is bad, and `StorageFailed`.
         """
         opening = Opening(disk, path, config, clean=clean, recovery_point=recovery_point, was_killed=was_killed)
         opened = opening.run(topic_id, log_start_offset, is_noted=is_noted, is_start_known=is_start_known)
@@ -120,14 +120,14 @@ class Log(LogUpkeep):
 
     @property
     def leader_epoch(self) -> int:
-        """The newest epoch in the log, or -1."""
+        """Return the newest epoch in the log, or -1."""
         return self.epochs.latest
 
     @property
     def last_stable_offset(self) -> int:
-        """Where records readable by read_committed consumers end: at the oldest open transaction, or at the log's end.
+        """Return the end of records readable by read_committed consumers: the oldest open transaction, or the log's end.
 
-        Never below the log's start, where nobody could read.
+        It is never below the log's start, where nothing is readable.
         """
         unstable = self.producers.first_unstable_offset()
         return self.log_end_offset if unstable is None else max(unstable, self.log_start_offset)
@@ -145,8 +145,8 @@ class Log(LogUpkeep):
     ) -> Appended:
         """Append the checked batches that fill `view`; they are stamped in place with offsets and `leader_epoch`.
 
-        `headers` are theirs, in order. Sequences are checked for clients' batches only, epochs for all. Raises `StorageFailed`, and
-        nothing has changed then.
+        `headers` are those of the batches, in order. Sequences are checked for clients' batches only, epochs for all. Raises
+        `StorageFailed`, and nothing has changed then.
         """
         if self._cut is not None:
             self.finish_cut()
@@ -183,7 +183,7 @@ class Log(LogUpkeep):
     def append_as_follower(self, view: memoryview, headers: Sequence[BatchHeader], now: Now) -> None:
         """Append whole batches as their leader wrote them, with its epochs and offsets: gaps come from its compaction.
 
-        They begin at the end of the log or later. Raises `StorageFailed`: those before the one that failed are appended then.
+        They begin at the end of the log or later. Raises `StorageFailed`: batches before the failed one are then appended.
         """
         self.finish_cut()
         position = 0
@@ -237,11 +237,11 @@ class Log(LogUpkeep):
 
     @property
     def has_unsynced_segments(self) -> bool:
-        """Whether sealed segments wait for a sync."""
+        """Return whether sealed segments wait for a sync."""
         return bool(self._unsynced)
 
     def mark_synced(self, offset: int) -> None:
-        """Note that the `dirty_files` of when the log ended at `offset` were synced."""
+        """Record that the `dirty_files` from when the log ended at `offset` were synced."""
         assert offset <= self.log_end_offset, "a sync from before a truncation says nothing of what is written now"
         if offset > self.synced_offset:
             self.synced_offset = offset
@@ -255,13 +255,13 @@ class Log(LogUpkeep):
             self.positions_07.mark_synced()
 
     def find_positions_07(self) -> Positions07:
-        """Return the positions for clients of Kafka 0.7, which begin with the first who asks."""
+        """Return the positions for clients of Kafka 0.7, created by the first such client."""
         found = self.positions_07
         if not isinstance(found, Positions07):
             found = self.positions_07 = Positions07(self._disk, self.path, self)
         return found
 
-    # Forgetting
+    # Deletion and truncation
 
     def delete_records(self, offset: int) -> None:
         """Begin the log at `offset`, at most its end. The next `retain` deletes the files; the caller keeps the checkpoint."""
@@ -271,17 +271,17 @@ class Log(LogUpkeep):
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that reaches `offset` or beyond (a follower that diverged). Raises `StorageFailed`.
 
-        First make a recovery point at or below `offset` durable, or the shorter log is taken for damage after a crash. Epochs that
-        begin there without a batch are forgotten, too.
+        First make a recovery point at or below `offset` durable, or the shorter log is treated as damaged after a crash. Epochs
+        that begin there without a batch are removed, too.
         """
         plan = exhausted(self.planned_cut(offset))
         if plan is not None:
             self.cut(plan)
 
     def planned_cut(self, offset: int) -> Steps[PlannedCut | None]:
-        """Find out what `truncate_to` an offset comes to, with pauses; None if no batch has to go. Raises `StorageFailed`.
+        """Plan `truncate_to` an offset, with pauses; None if no batch has to be dropped. Raises `StorageFailed`.
 
-        Nothing has changed then but epochs that began without a batch.
+        Nothing has changed then except epochs that began without a batch.
         """
         self.finish_cut()
         if offset >= self.log_end_offset:
@@ -303,15 +303,15 @@ class Log(LogUpkeep):
                 return plan
 
     def is_current(self, plan: PlannedCut) -> bool:
-        """Return whether a planned cut can still be made: its segment is there, and the log was not cut since."""
+        """Return whether a planned cut is still valid: its segment is present and unchanged."""
         return plan.cuts == self.cuts and plan.segment in self.segments
 
     def loses_all(self, plan: PlannedCut) -> bool:
-        """Return whether a planned cut leaves nothing: the log begins anew, where the leader's ends if that is earlier."""
+        """Return whether the planned cut removes the whole log, which then begins again at the leader's start."""
         return min(plan.offset, plan.end_offset) < self.log_start_offset
 
     def cut(self, plan: PlannedCut) -> None:
-        """Make a planned cut. After `StorageFailed` it is made as well, and `finish_cut` has the files follow."""
+        """Make a planned cut. After `StorageFailed` it is made in memory, and `finish_cut` changes the files."""
         if self.loses_all(plan):
             self.restart_at(min(plan.offset, self.log_start_offset))
             return
@@ -345,12 +345,12 @@ class Log(LogUpkeep):
         self._reader.cut(end_offset)
 
     def _cut_at(self, segment: Segment, offset: int) -> tuple[int, int]:
-        """Return (position, end_offset) of what is left of a segment without the batches that reach `offset`."""
+        """Return (position, end_offset) of the rest of a segment without the batches that reach `offset`."""
         position = self._reader.locate_in(segment, offset, self.log_end_offset) if segment.size else 0
         return position, self._reader.offset_at(segment, position, self.log_end_offset)
 
     def restart_at(self, offset: int) -> None:
-        """Drop the whole log and begin it anew at `offset` (a follower left behind). After `StorageFailed` see `cut`.
+        """Drop the whole log and begin it again at `offset` (a follower left behind). After `StorageFailed` see `cut`.
 
         First make a recovery point at or below the first segment's base offset durable, as for `truncate_to`.
         """
@@ -378,12 +378,12 @@ class Log(LogUpkeep):
         self.finish_cut()
 
     def write_out(self) -> list[Syncable]:
-        """Write what `close` would; with the returned files synced it has little left to wait for. Raises `StorageFailed`."""
+        """Write everything that `close` would; when the returned files are synced, it is short. Raises `StorageFailed`."""
         self.finish_cut()
         return [*self.dirty_files(), *self._active.save_indexes(final=True), *self.flush()]
 
     def close(self) -> None:
-        """Write out and sync everything, and close the files. Raises `StorageFailed`: the next start is then not a clean one."""
+        """Write and sync everything, and close the files. Raises `StorageFailed`: the next start is then not a clean one."""
         self.finish_cut()
         self.finish_swap()
         files = self._active.save_indexes(final=True)
@@ -401,7 +401,7 @@ class Log(LogUpkeep):
         self.positions_07.close()
 
     def delete(self) -> None:
-        """Remove the partition's directory; slices handed out stay readable while their files are open."""
+        """Remove the partition's directory; slices that were handed out stay readable while their files are open."""
         gone = set_aside_name(self.path, self.topic_id.hex(), DELETING)
         self._disk.rename(self.path, gone, sync=False)  # a power cut may bring the name back, but nothing refers to it then
         self._disk.remove_tree_soon(gone)
@@ -409,12 +409,12 @@ class Log(LogUpkeep):
         self._unsynced.clear()
         self._reader.places.clear()
 
-    # Inside
+    # Private
 
     def _check_producer(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], origin_client: bool
     ) -> tuple[Appended | None, Marker | None]:
-        """Return (the answer if nothing is to be written, the marker in a control batch)."""
+        """Return (the answer if nothing is written, the marker in a control batch)."""
         if headers[0].is_control:
             marker = read_marker(view)
             error_code = self.producers.check_marker(headers[0], marker.coordinator_epoch) if marker else NONE

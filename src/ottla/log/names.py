@@ -1,4 +1,4 @@
-"""The names of a partition's files. Knows nothing of their contents."""
+"""The names of a partition's files. Their contents are elsewhere."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ JOINED_SEGMENTS = "joined-segments-checkpoint"
 
 DIGITS = 20
 LONGEST_NAME = 255
-"""How many bytes a file's name may have on any file system."""
+"""The most bytes of a file's name on any file system."""
 
 DELETING, STRAY = "-delete", "-stray"
-"""Suffixes of directories that are being deleted, and of those that belong to no topic; Kafka's."""
+"""Kafka's suffixes of directories that are being deleted, and of those that belong to no topic."""
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """`00000000000000000042.log`: the offset at which the file begins, or before which a snapshot ends."""
+    """Return `00000000000000000042.log`: the offset at which the file begins, or before which a snapshot ends."""
     return f"{offset:0{DIGITS}d}{suffix}"
 
 
@@ -42,7 +42,7 @@ def parse_file_name(name: str) -> tuple[int, str] | None:
 
 
 def set_aside_name(directory: str, unique: str, end: str) -> str:
-    """Return a name for the directory `topic-0` once it is no partition's any more; a long topic's name is cut to fit."""
+    """Return a name for the directory `topic-0` of a former partition; a long topic's name is cut to fit."""
     topic, _, index = directory.rpartition("-")
     suffix = f"-{index}.{unique}{end}"
     return topic[: LONGEST_NAME - len(suffix)] + suffix

@@ -1,4 +1,4 @@
-"""The newest offset of each key of a stretch of log, in a fixed amount of memory. Knows columns of records; knows no log."""
+"""The newest offset of each key in a part of a log, in a fixed amount of memory. It uses columns of records only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.records.columns import Columns, Run
 
 SLOT_BYTES = 8 * kernel_compact.SLOT_WORDS
 FILL = 0.75
-"""How full the table may get: beyond that, a look-up passes over too many slots."""
+"""The most used share of the table: beyond it a search probes too many slots."""
 
 HASH_KEY_BYTES = 16
 FEWEST_SLOTS = 16
@@ -16,8 +16,8 @@ FEWEST_SLOTS = 16
 class OffsetMap:
     """Offsets by key: at most `most` keys in about `memory_bytes`.
 
-    `hash_key` (16 random bytes) keeps a writer from crafting keys that collide. `expected` is how many keys there can be: a small
-    log takes little memory.
+    `hash_key` (16 random bytes) keeps a writer from crafting keys that collide. `expected` is the greatest possible number of
+    keys: a small log takes little memory.
     """
 
     __slots__ = ("_high", "_low", "most", "table", "used")
@@ -31,7 +31,7 @@ class OffsetMap:
         self._high = int.from_bytes(hash_key[8:HASH_KEY_BYTES], "little")
 
     def remember(self, columns: Columns) -> int | None:
-        """Note every record with a key; returns the offset of the first one that did not fit, or None."""
+        """Add every record with a key; return the offset of the first one that did not fit, or None."""
         capacity = len(columns.all_offsets)
         for run in columns.pieces():
             row, self.used = kernel_compact.remember(
@@ -54,7 +54,7 @@ class OffsetMap:
     def retain(
         self, columns: Columns, run: Run, rows: memoryview[int], deltas: memoryview[int], *, with_tombstones: bool
     ) -> tuple[int, int, int]:
-        """Select the rows of `run` to keep, into `rows`; returns (how many, tombstones among them, greatest timestamp)."""
+        """Select the rows of `run` to keep, into `rows`; return (how many, tombstones among them, greatest timestamp)."""
         return kernel_compact.retain(
             run.data,
             columns.spans,

@@ -1,8 +1,8 @@
-"""Reads a partition's files while the broker that owns them goes on writing, compacting and deleting. Never changes anything.
+"""A reader of a partition's files while the broker that owns them writes, compacts and deletes. It never changes anything.
 
-Knows Kafka's files and in which order compaction replaces them; knows no broker. The caller knows how far the log may be read:
-below the high watermark nothing is ever written again. What cannot be read, whatever the reason, raises `StorageFailed`: the broker
-knows more.
+It uses Kafka's files and the order in which compaction replaces them; brokers are unknown here. The caller passes the end of the
+readable log: below the high watermark nothing is ever written again. Whatever cannot be read raises `StorageFailed`: the caller
+then fetches from the broker.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from ottla.records.batch import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT, Ba
 
 CHUNK_BYTES = 4 << 20
 LOOKS = 100
-"""How often a directory is looked at until it stands still for the time of two looks."""
+"""The most listings of a directory until two in a row are equal."""
 
 
 class Files(Protocol):
-    """What an onlooker may do in a data directory. Paths are relative to it. Errors are `StorageFailed`."""
+    """Read access to a data directory. Paths are relative to it. Errors are `StorageFailed`."""
 
     def names(self, path: str) -> dict[str, int]:
-        """The names in a directory, each with a number that no other file has that is there, or open, at the same time."""
+        """Return the names in a directory, each with a number that no other present or open file has."""
 
     def open(self, path: str) -> Readable: ...
 
     def size(self, file: Readable) -> int:
-        """The size of an open file now."""
+        """Return the present size of an open file."""
 
     def read_file(self, path: str) -> bytes: ...
 
 
 class SeenBatches(NamedTuple):
-    """Whole batches; the first may begin before the offsets asked for. `aborted`: transactions that touch them or later ones.
+    """Whole batches; the first may begin before the requested offset. `aborted`: transactions that touch these or later batches.
 
-    `is_plain`: there is no batch of a transaction and no marker among them.
+    `is_plain`: no batch of a transaction and no marker is among them.
     """
 
     records: memoryview
@@ -50,7 +50,7 @@ class SeenBatches(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """A segment, the end of its file when it was opened, where the next one begins, and which transactions were aborted by then."""
+    """An open segment: its end when opened, the next segment's base offset, and the transactions aborted by then."""
 
     file: Readable
     position: int
@@ -60,7 +60,7 @@ class _Opened(NamedTuple):
 
 
 class Onlooker:
-    """Reads the batches of one partition from offset `start` up to, not including, `end`. `path` is its directory."""
+    """The reader of one partition's batches from offset `start` up to, not including, `end`. `path` is its directory."""
 
     def __init__(
         self, files: Files, path: str, start: int, end: int, *, read_committed: bool, chunk_bytes: int = CHUNK_BYTES
@@ -73,7 +73,7 @@ class Onlooker:
         self.next_offset = start
 
     def chunks(self) -> Iterator[SeenBatches]:
-        """Runs of whole batches. `next_offset` is behind each as soon as it was handed out. Raises `StorageFailed`."""
+        """Yield runs of whole batches. `next_offset` is behind each one when it is yielded. Raises `StorageFailed`."""
         while self.next_offset < self._end:
             opened = self._open()
             with closing(opened.file):
@@ -81,7 +81,7 @@ class Onlooker:
             if self.next_offset < self._end:
                 if opened.next_base_offset is None:
                     raise StorageFailed(self._path, f"its files end at offset {self.next_offset}, before {self._end}")
-                # Compaction may leave nothing at the end of a segment.
+                # Compaction may leave no batch at the end of a segment.
                 self.next_offset = max(self.next_offset, opened.next_base_offset)
 
     def _chunks_of(self, opened: _Opened) -> Iterator[SeenBatches]:
@@ -97,17 +97,17 @@ class Onlooker:
             if run.is_last:
                 self.next_offset = self._end
             elif not run.size:
-                return  # what follows was not whole when the file was opened
+                return  # the following bytes were not a whole batch when the file was opened
 
     def _read(self, opened: _Opened, position: int) -> memoryview:
-        """As many bytes as a chunk has, or as its first batch has."""
+        """Read a chunk, or the whole first batch if that is larger."""
         data = opened.file.read(position, min(self._chunk_bytes, opened.end - position))
         if len(data) >= HEADER_BYTES and (size := read_header(data).size) > len(data):
             data = opened.file.read(position, min(size, opened.end - position))
         return memoryview(data)
 
     def _open(self) -> _Opened:
-        """The segment with the next offset, or else the first one behind it, as it was when nothing of the directory changed."""
+        """Open the segment that contains the next offset, from a listing of the directory that did not change meanwhile."""
         names = self._files.names(self._path)
         for _ in range(LOOKS):
             opened = self._opened(names)
@@ -121,7 +121,7 @@ class Onlooker:
         raise StorageFailed(self._path, "its files change all the time")
 
     def _opened(self, names: dict[str, int]) -> _Opened | None:
-        """None where no segment begins at the next offset or before; what was there a moment ago may be gone."""
+        """Open a segment; None if none begins at the next offset or before. Files of the listing may be gone."""
         segments = _segments(names)
         bases = sorted(segments)
         number = bisect_right(bases, self.next_offset) - 1
@@ -147,7 +147,7 @@ class Onlooker:
         return _Opened(file, position, end, bases[number + 1] if number + 1 < len(bases) else None, aborted)
 
     def _indexed(self, names: dict[str, int], base: int, ending: str, end: int) -> int:
-        """The position of a batch that begins at or before the next offset, as far as the offset index tells."""
+        """Return the position of a batch that begins at or before the next offset, by the offset index."""
         name = f"{file_name(base, INDEX)}{ending}"
         if name not in names:
             return 0
@@ -167,7 +167,7 @@ class Onlooker:
 
 
 class _Run(NamedTuple):
-    """Batches at the beginning of a chunk that belong to what is read. `is_last`: behind them is the first that does not."""
+    """The batches at the beginning of a chunk that are within the limit. `is_last`: the next batch is beyond it."""
 
     size: int
     first_offset: int
@@ -193,9 +193,9 @@ def _walk(file: Readable, records: memoryview, end_offset: int) -> _Run:
 
 
 def _segments(names: dict[str, int]) -> dict[int, str]:
-    """Base offsets of segments, and how the names of their files end.
+    """Return the base offsets of segments, with the suffixes of their files.
 
-    Compaction gives a new segment the ending `.swap` before it removes the old ones, one of which has its base offset.
+    Compaction gives a new segment the suffix `.swap` before it removes the old ones, one of which has the same base offset.
     """
     found: dict[int, str] = {}
     for name in names:
@@ -207,7 +207,7 @@ def _segments(names: dict[str, int]) -> dict[int, str]:
 
 
 def _floor(entries: memoryview, relative_offset: int) -> int:
-    """The position in the last entry with an offset of at most `relative_offset`; 0 without one. Room at the end holds zeros."""
+    """Return the position in the last entry with an offset of at most `relative_offset`, or 0. Preallocated entries are zeros."""
 
     def key(number: int) -> int:
         offset, position = OFFSET_ENTRY.unpack_from(entries, number * OFFSET_ENTRY.size)

@@ -1,11 +1,11 @@
-"""Where the messages of one partition stand for clients of Kafka 0.7: at a byte of a log that is nowhere as they see it.
+"""The positions of one partition's messages for clients of Kafka 0.7: bytes of a log that is not stored in their format.
 
-Each batch takes as many bytes as its records would in 0.7's format, or as the compressed message took that it was produced as. So
-positions follow from the log, and from a few facts that the sidecars keep (`sidecar07`): where a segment begins, and which batches
-are not seen as plain messages of format 1. Nothing is shown to anybody before both are on stable storage; from then on nothing that
-was shown changes, whatever becomes of the process or the machine. Positions that are given up are never given again.
+Each batch takes as many bytes as its records would in 0.7's format, or as the compressed message did from which it was produced.
+So positions follow from the log, and from a few facts in the sidecars (`sidecar07`): where a segment begins, and which batches
+are not seen as plain messages of format 1. Clients see nothing before both are on stable storage. From then on their view never
+changes, even if the process or the machine fails. Discarded positions are never given out again.
 
-Logs that no client of 0.7 has asked for have none of this. Knows the log it belongs to, as its readers do; knows no client.
+A log without clients of 0.7 has none of this. The log is used as by its readers; clients are unknown here.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ log = logging.getLogger("ottla.log")
 
 MAGICS: Final = {Kind07.PLAIN0: 0, Kind07.PLAIN1: 1}
 READ_BYTES: Final = 96 * 1024
-"""What is read of the log at once: memory of this size is at hand again for the next part, more would be fresh each time."""
+"""The bytes of the log read at once: memory of this size is reused for the next part, more would be allocated each time."""
 
 PAUSE_BYTES: Final = 256 * 1024
 PAUSE_BATCHES: Final = 64
-"""How much of the log is measured at once, in bytes and batches: about a millisecond's work."""
+"""The most bytes and batches measured at once: about a millisecond's work."""
 
 INTERVAL_BYTES: Final = 4096
-"""How many bytes of the log lie between two entries, unless its batches are larger."""
+"""The bytes of the log between two entries, unless its batches are larger."""
 
 MOST_UNSYNCED: Final = 4096
-"""How many records may wait for a sync: so many are looked at after a crash."""
+"""The most records that may wait for a sync: all of them are checked after a crash."""
 
 MOST_PENDING: Final = 10_000
 MOST_PENDING_BYTES: Final = 16 << 20
-"""What is remembered of batches whose position is not known yet, in memory; others are seen as plain messages."""
+"""The most remembered batches with unknown position, and their bytes in memory; further ones are seen as plain messages."""
 
 
 class Progress07(Enum):
-    """What came of a part of the work: it is done, it goes on, or it goes on after a sync, or with a larger `limit_bytes`."""
+    """The outcome of a part of the work: done, more to do, more after a sync, or more with a larger `limit_bytes`."""
 
     DONE = "done"
     MORE = "more"
@@ -60,14 +60,14 @@ class Progress07(Enum):
 
 
 class Place07(NamedTuple):
-    """A batch begins at a position."""
+    """The offset and position at which a batch begins."""
 
     offset: int
     position: int
 
 
 class Noted07(NamedTuple):
-    """A batch that was appended before those before it were measured."""
+    """A batch that was appended before the batches in front of it were measured."""
 
     offset: int
     kind: Kind07
@@ -75,7 +75,7 @@ class Noted07(NamedTuple):
 
 
 class NoPositions07:
-    """What a log has that no client of 0.7 has asked for: nothing has to be done."""
+    """The positions of a log without clients of 0.7: nothing has to be done."""
 
     __slots__ = ()
 
@@ -105,10 +105,10 @@ NO_POSITIONS: Final = NoPositions07()
 
 
 class Positions07(NoPositions07):
-    """The positions of one log. Everything before `end` is measured, and everything before `shown` on stable storage as well.
+    """The positions of one log. Everything before `end` is measured, and everything before `shown` is also on stable storage.
 
-    `bases` are the offsets with which its sidecars begin, as they were found; `is_whole`: the last process was stopped in order, so
-    that nothing of them can be torn. Nothing is read before somebody asks.
+    `bases` are the base offsets of its sidecars, as found at the start. `is_whole`: the last process was stopped in order, so
+    that no sidecar can be torn. Nothing is read before the first client's request.
     """
 
     __slots__ = (
@@ -135,7 +135,7 @@ class Positions07(NoPositions07):
         self._log = readable
         self.sidecars = [Sidecar07(disk, path, base) for base in sorted(bases)]
         for sidecar in self.sidecars:
-            sidecar.synced = 1  # what is found at a start, or was looked at after a crash, is on stable storage
+            sidecar.synced = 1  # sidecars found at a start, or checked after a crash, are on stable storage
         self.end = self.shown = Place07(-1, 0)
         self.is_resumed = not self.sidecars
         self._is_whole = is_whole
@@ -150,7 +150,7 @@ class Positions07(NoPositions07):
     # Measuring
 
     def resume(self) -> None:
-        """Find where the last process stopped: nothing behind that was shown. Raises `Damaged07`."""
+        """Find the place where the last process stopped: nothing behind it was shown. Raises `Damaged07`."""
         if self.is_resumed:
             return
         while self.sidecars and self.sidecars[-1].is_empty:
@@ -166,7 +166,7 @@ class Positions07(NoPositions07):
             raise Damaged07(newest.path, "it ends within an entry, though the broker was stopped in order.")
         if place.offset + is_batch > self._log.log_end_offset:
             raise misfit(newest.path)
-        if last is not None and is_batch:  # it was never shown, as there is an END behind what was
+        if last is not None and is_batch:  # it was never shown: an END follows every shown entry
             kept = newest.kept(last) if last.kind == Kind07.KEPT else None
             newest.cut(newest.count - 1)
             self._remember(Noted07(last.offset, Kind07(last.kind), kept))
@@ -176,9 +176,9 @@ class Positions07(NoPositions07):
         self.is_resumed = True
 
     def go_on(self, until_offset: int, plain: Kind07, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> Progress07:
-        """Measure a part of what is before `until_offset`, a millisecond's work; `plain` is how batches of others are seen.
+        """Measure a part of the log before `until_offset`, a millisecond's work; `plain` is the kind of batches without an entry.
 
-        A batch may take `limit_bytes` opened. Raises `Damaged07` and `StorageFailed`.
+        A batch may take `limit_bytes` when opened. Raises `Damaged07` and `StorageFailed`.
         """
         self._limit_bytes = limit_bytes
         if self.end.offset >= until_offset and self._work is None:
@@ -239,7 +239,7 @@ class Positions07(NoPositions07):
                 yield Progress07.SYNC if self.wants_sync else Progress07.MORE
 
     def _pass_plain(self, view: memoryview, at: int) -> int:
-        """Measure the plain batches from `at` on that need no entry, as far as they are whole; where they end."""
+        """Measure the plain batches from `at` on that need no entry, as far as they are whole; return where they end."""
         until = min(len(view), at + max(0, INTERVAL_BYTES - self._since_entry))
         stop, offset, size = kernel_07.measure_batches(view, at, until, self.end.offset, MAGICS[Kind07.PLAIN1])
         self._since_entry += stop - at
@@ -259,7 +259,7 @@ class Positions07(NoPositions07):
             yield Progress07.ROOM
 
     def _kind(self, header: BatchHeader, plain: Kind07) -> tuple[Kind07, bytes | None]:
-        """How a batch is seen, and what is kept of it. Raises nothing."""
+        """Return a batch's kind, and the message kept for it. Raises nothing."""
         while self._pending and self._pending[0].offset < header.base_offset:
             self._forget_first()
         if header.is_control:
@@ -269,7 +269,7 @@ class Positions07(NoPositions07):
         return plain, None
 
     def _advance(self, header: BatchHeader, kind: Kind07, size: int, kept: Buffer | None) -> None:
-        """The batch at the end takes `size` bytes. Raises `StorageFailed` with nothing changed."""
+        """Advance the end by the batch there, which takes `size` bytes. Raises `StorageFailed` with nothing changed."""
         offset, position = self.end
         if kind in (Kind07.PLAIN0, Kind07.KEPT) or self._since_entry >= INTERVAL_BYTES:
             self.sidecars[-1].add(offset, position, kind, header.crc, kept)
@@ -278,7 +278,7 @@ class Positions07(NoPositions07):
         self.end = Place07(header.next_offset, position + size)
 
     def _go_to(self, offset: int) -> Generator[Progress07, None, None]:
-        """Have a sidecar that a batch of `offset` can be noted in: a new one for each segment, and behind what nobody can read."""
+        """Begin a sidecar for a batch of `offset` if needed: a new one for each segment, and behind unreadable batches."""
         is_gap = bool(self.sidecars) and offset > self.end.offset
         if self.sidecars and not is_gap and self._segment_base(offset) <= self.sidecars[-1].base_offset:
             return
@@ -301,13 +301,13 @@ class Positions07(NoPositions07):
         self.end = Place07(offset, position)
         self._noted_offset, self._since_entry = offset, 0
 
-    # Appends of clients of 0.7
+    # Appends by clients of 0.7
 
     def note(self, header: BatchHeader, kind: Kind07, size: int, kept: Buffer | None) -> None:
-        """A batch was appended as a client of 0.7 sent it, with `header` as it stands in the log, and takes `size` bytes.
+        """Record a batch that a client of 0.7 produced, with `header` as in the log, which takes `size` bytes.
 
-        Where its position is not known yet, the kind is remembered until it is. What the disk refuses, or a crash takes, is how the
-        batch is seen: as plain messages then.
+        If its position is not known yet, the kind is remembered until it is. If the disk fails or a crash loses it, the batch is
+        seen as plain messages.
         """
         is_here = self.is_resumed and bool(self.sidecars) and self.end.offset == header.base_offset
         if is_here and self._work is None and self._log.segments[-1].base_offset <= self.sidecars[-1].base_offset:
@@ -327,18 +327,21 @@ class Positions07(NoPositions07):
 
     @property
     def is_behind(self) -> bool:
-        """Whether appended batches wait to be measured."""
+        """Return whether appended batches wait to be measured."""
         return bool(self._pending)
 
     # Durability
 
     @property
     def wants_sync(self) -> bool:
-        """Whether so many records wait for a sync that nobody has to ask for one."""
+        """Return whether so many records wait for a sync that one is due without a request."""
         return bool(self.sidecars) and self.sidecars[-1].count + 1 - self.sidecars[-1].synced > MOST_UNSYNCED
 
     def dirty_files(self) -> list[File]:
-        """Return the files to be synced, with the log's own, to show everything that is measured. Refused writes are none."""
+        """Return the files to sync, with the log's own, to show everything that is measured.
+
+        Files with failed writes are left out.
+        """
         self._asked = None
         if not self.is_resumed or not self.sidecars or self.shown == self.end:
             return []
@@ -355,7 +358,7 @@ class Positions07(NoPositions07):
         return files
 
     def mark_synced(self) -> None:
-        """Note that the log's `dirty_files`, these among them, were synced."""
+        """Record that the log's `dirty_files`, these among them, were synced."""
         if self._asked is None:
             return
         sidecar, count, place = self._asked
@@ -363,10 +366,10 @@ class Positions07(NoPositions07):
         if self.sidecars and sidecar is self.sidecars[-1]:
             sidecar.synced, self.shown = count, place
 
-    # What becomes of the log
+    # Compaction and truncation
 
     def give_up(self, offset: int) -> None:
-        """Let no position from before be valid any more; the batches from `offset` on get later ones. Raises `StorageFailed`."""
+        """Make all present positions invalid; the batches from `offset` on get later ones. Raises `StorageFailed`."""
         if not self.sidecars:
             return
         self._forget_work()
@@ -376,12 +379,12 @@ class Positions07(NoPositions07):
         self.is_resumed = False
 
     def compacted(self, until_offset: int) -> None:
-        """What is before an offset is about to be compacted, so that other batches will be there. Raises `StorageFailed`."""
+        """Prepare for the compaction of batches before an offset, which are then replaced. Raises `StorageFailed`."""
         if self.sidecars and self.sidecars[0].base_offset < until_offset:
             self.give_up(self._log.log_end_offset)
 
     def truncated(self) -> None:
-        """The log was cut at its end, perhaps before what was shown. Raises `StorageFailed`."""
+        """Adjust to a truncation of the log, perhaps before shown positions. Raises `StorageFailed`."""
         self._forget_work()
         end = self._log.log_end_offset
         if not self.sidecars:
@@ -393,7 +396,7 @@ class Positions07(NoPositions07):
             self.give_up(end)
 
     def following(self, number: int) -> Sidecar07 | None:
-        """The sidecar after that of a number. Raises `Damaged07` if there was another one between them."""
+        """Return the sidecar after the one with this number, or None. Raises `Damaged07` if one is missing between them."""
         if number + 1 >= len(self.sidecars):
             return None
         found = self.sidecars[number + 1]
@@ -402,13 +405,13 @@ class Positions07(NoPositions07):
         return found
 
     def drop_before(self, offset: int) -> None:
-        """Remove sidecars of nothing but segments before `offset`, which can't come back.
+        """Remove sidecars whose segments are all before `offset`, and cannot return.
 
-        The last one is never removed: it knows which positions were given.
+        The last one is never removed: it has the highest position given out.
         """
         while len(self.sidecars) > 1 and self.sidecars[1].base_offset <= offset and self.sidecars[1].synced:
             try:
-                _ = self.sidecars[1].begin  # or else this one is still needed
+                _ = self.sidecars[1].begin  # raises if this one is still needed
                 self.sidecars[0].remove()
                 self.sidecars[0].remove_kept()
             except Damaged07:

@@ -1,7 +1,7 @@
-"""What idempotent producers have written: sequences are checked, and retries recognised (KIP-98).
+"""The state of idempotent producers: their sequences are checked, and retries detected (KIP-98).
 
-Knows batch headers and Kafka's snapshot format; knows no files, and no more than so many producers. Five batches are remembered per
-producer, because a client keeps at most five requests in flight.
+It uses batch headers and Kafka's snapshot format, no files, and has a limit of producers. Five batches are kept per producer,
+because a client has at most five requests in flight.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.wire.errors import (
 
 ANY_NUMBER = sys.maxsize
 FORGOTTEN_SHARE = 16
-"""A sixteenth of the producer ids is forgotten at once when there are too many."""
+"""The divisor of the share of producer ids that is dropped at once when there are too many."""
 
 REMEMBERED = 5
 NO_SEQUENCE = -1
@@ -46,7 +46,7 @@ SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
 
 
 class ProducerBatch(NamedTuple):
-    """A remembered batch."""
+    """A batch of a producer."""
 
     first_sequence: int
     last_sequence: int
@@ -81,7 +81,7 @@ class ProducerState(Counted):
         return self.last_timestamp, self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def find(self, header: BatchHeader, last_sequence: int) -> ProducerBatch | None:
-        """Return the remembered batch that `header` repeats."""
+        """Return the known batch that `header` repeats."""
         if header.producer_epoch == self.epoch:
             for batch in reversed(self.batches):
                 if batch.first_sequence == header.base_sequence and batch.last_sequence == last_sequence:
@@ -98,7 +98,7 @@ class ProducerState(Counted):
 
 
 class TransactionToken:
-    """Stands for a transaction that is about to begin. It is forgotten with whoever holds it: many never begin."""
+    """A token for a transaction that is about to begin. It exists only while a holder refers to it: many never begin."""
 
     __slots__ = ("__weakref__",)
 
@@ -107,7 +107,7 @@ NO_TOKENS: Mapping[int, TransactionToken] = MappingProxyType({})
 
 
 class Producers:
-    """All producers of a partition, by producer id. `open_transactions` holds where each begins, oldest first.
+    """All producers of a partition, by producer id. `open_transactions` has the first offset of each, oldest first.
 
     `tokens` stand for transactions that are about to begin, for as long as somebody holds one; the end of a transaction takes its
     token away (KIP-890). `shares` count them with those of all other logs, where a broker holds them. `forgotten` counts the
@@ -125,29 +125,29 @@ class Producers:
         self._tokens: WeakValueDictionary[int, TransactionToken] | None = None  # made for the first one: it is 800 bytes
 
     def is_open(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether a transaction of this producer is open here."""
+        """Return whether a transaction of this producer is open here."""
         known = self.by_id.get(producer_id)
         return known is not None and known.epoch == producer_epoch and known.txn_first_offset != NO_OFFSET
 
     def is_ended_by(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether a marker with this epoch may end what this producer has open, if each of its transactions has an epoch."""
+        """Return whether a marker with this epoch may end the producer's open transaction, if each transaction has an epoch."""
         known = self.by_id.get(producer_id)
         return known is None or known.txn_first_offset == NO_OFFSET or producer_epoch > known.epoch
 
     def is_fenced(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether this producer has written here with a later epoch."""
+        """Return whether this producer has written here with a later epoch."""
         known = self.by_id.get(producer_id)
         return known is not None and producer_epoch < known.epoch
 
     def token(self, producer_id: int) -> TransactionToken:
-        """What stands for the transaction that this producer is about to begin here."""
+        """Return the token of the transaction that this producer is about to begin here."""
         if self._tokens is None:
             self._tokens = WeakValueDictionary()
         return self._tokens.setdefault(producer_id, TransactionToken())
 
     @property
     def tokens(self) -> Mapping[int, TransactionToken]:
-        """What stands for the transactions that are about to begin here, by producer id."""
+        """Return the tokens of transactions that are about to begin here, by producer id."""
         return NO_TOKENS if self._tokens is None else self._tokens
 
     def _forget_token(self, producer_id: int) -> None:
@@ -173,12 +173,12 @@ class Producers:
         return NONE
 
     def check_epoch(self, header: BatchHeader) -> int:
-        """Return 0 unless the batch comes from an older life of its producer."""
+        """Return 0, or INVALID_PRODUCER_EPOCH for a batch with an older epoch of its producer."""
         known = self.by_id.get(header.producer_id)
         return INVALID_PRODUCER_EPOCH if known is not None and header.producer_epoch < known.epoch else NONE
 
     def note(self, header: BatchHeader, base_offset: int, now_ms: int = -1) -> None:
-        """Remember a batch appended at `base_offset`, whether it is written or replayed from the log.
+        """Add a batch appended at `base_offset`, whether it is written or replayed from the log.
 
         A producer is as old as its last batch; `now_ms` keeps one that writes old records from expiring.
         """
@@ -225,7 +225,7 @@ class Producers:
         return TRANSACTION_COORDINATOR_FENCED if coordinator_epoch < known.coordinator_epoch else NONE
 
     def end_transaction(self, header: BatchHeader, base_offset: int, marker: Marker, now_ms: int = -1) -> Aborted | None:
-        """Note a control batch with its marker; returns the transaction if it was open and is aborted."""
+        """Add a control batch with its marker; return the transaction if it was open and is aborted."""
         first_offset = self.open_transactions.get(header.producer_id)
         self.note(header, base_offset, now_ms)
         self.by_id[header.producer_id].coordinator_epoch = marker.coordinator_epoch
@@ -240,7 +240,7 @@ class Producers:
         return next(iter(self.open_transactions.values()), None)
 
     def expire(self, before_ms: int) -> None:
-        """Forget producers without an open transaction whose last batch is older than `before_ms`."""
+        """Remove producers without an open transaction whose last batch is older than `before_ms`."""
         gone = [id for id, p in self.by_id.items() if p.last_timestamp < before_ms and p.txn_first_offset == NO_OFFSET]
         for producer_id in gone:
             self.forget(producer_id)
@@ -292,7 +292,7 @@ class Producers:
         shares.used(producer, is_open=producer.txn_first_offset != NO_OFFSET)
 
     def _forget_oldest(self) -> None:
-        """Make room for others: a producer id is the client's own choice, and each takes memory until it expires.
+        """Make room for others: clients choose producer ids freely, and each takes memory until it expires.
 
         A share of them goes at once, so that this takes little for each new one. Open transactions are kept, and nobody's producers
         are pushed out by an owner who has more of them here.
@@ -316,7 +316,7 @@ class Producers:
 
     @classmethod
     def decode(cls, data: bytes) -> Producers | None:
-        """Return None if the data is no whole snapshot: the state is then replayed from the log."""
+        """Parse a snapshot; None if the data is invalid: the state is then replayed from the log."""
         try:
             version, crc, count = SNAPSHOT_HEAD.unpack_from(data)
         except error:

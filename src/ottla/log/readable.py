@@ -1,7 +1,7 @@
-"""What can be asked of a log without changing it: slices of it, offsets by time and by epoch, and what of it is damaged.
+"""The reads of a log, which change nothing: slices, offsets by timestamp and by epoch, and its damage.
 
-Knows segments and the reader; knows no appends. What has to be looked at first (bytes that were not read since the start, indexes
-that are built anew) is looked at for less than a millisecond in each call; then `Unfinished` says that the call has to be repeated.
+It uses segments and the reader; appends are elsewhere. Bytes that were not read since the start, and indexes to rebuild, are
+processed for less than a millisecond in each call; then `Unfinished` requires that the call is repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.ports import FileSlice
 
 
 class ReadableLog:
-    """A log as its readers see it: `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written."""
+    """A log for its readers: `log_start_offset` is the first readable offset, `log_end_offset` the next one to be written."""
 
     __slots__ = ("_reader", "epochs", "log_end_offset", "log_start_offset", "path", "segments")
 
@@ -44,9 +44,9 @@ class ReadableLog:
     ) -> FileSlice | None:
         """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
 
-        With `min_one_batch` the first is returned whatever its size (KIP-74). What was not read since the start is checked, about a
-        millisecond's work in each call, none unless `may_check`: then this is a `FirstPart`, perhaps empty. With `deleted_too` what
-        is before the log's start in the first segment can be read. Raises `StorageFailed`.
+        With `min_one_batch` the first is returned whatever its size (KIP-74). Batches that were not read since the start are
+        checked, about a millisecond's work in each call, none unless `may_check`: then this is a `FirstPart`, perhaps empty.
+        With `deleted_too` batches before the log's start in the first segment are readable. Raises `StorageFailed`.
         """
         if offset >= until_offset or offset < (self.segments[0].base_offset if deleted_too else self.log_start_offset):
             return None
@@ -64,11 +64,11 @@ class ReadableLog:
 
     @property
     def check_cost(self) -> int:
-        """What checks while reading have cost so far; a thousand are half a millisecond."""
+        """Return the cost of all checks by reads so far; a thousand are half a millisecond."""
         return self._reader.check_cost
 
     def is_proven(self, segment: Segment, start: int, end: int) -> bool:
-        """Check what of these bytes was not read since the start; False if that takes more calls. Raises `Damaged`."""
+        """Check those of these bytes that were not read since the start; False if that takes more calls. Raises `Damaged`."""
         return segment.unproven is None or self._reader.is_proven(segment, start, end, self.log_end_offset)
 
     def locate(self, segment: Segment, offset: int) -> int:
@@ -95,13 +95,13 @@ class ReadableLog:
         return self._looked_up(lambda: timestamps.largest(self.segments, self.log_start_offset, so_far))
 
     def look_further(self, so_far: Further) -> Answer:
-        """Go on with a search that paused. Raises `Damaged` and `Unfinished`."""
+        """Continue a search that paused. Raises `Damaged` and `Unfinished`."""
         if so_far.is_largest:
             return self.max_timestamp_offset(so_far)
         return self.offset_for_timestamp(so_far.timestamp, so_far.next_offset)
 
     def behind_damage(self, offset: int) -> int:
-        """Return where reading can go on after `read` raised `Damaged` at `offset`."""
+        """Return the offset at which reading can continue after `read` raised `Damaged` at `offset`."""
         return self._reader.behind_damage(offset, self.log_end_offset)
 
     def check_whole(self) -> None:
@@ -117,7 +117,7 @@ class ReadableLog:
         return self._reader.aborted_transactions(offset, until_offset)
 
     def _looked_up(self, look_up: Callable[[], Answer]) -> Answer:
-        """Look up what an index leads to. If the index is wrong it is built anew; damage on the way is raised as `Damaged`."""
+        """Search by an index. A wrong index is rebuilt; damage on the way raises `Damaged`."""
 
         def look() -> Answer:
             try:

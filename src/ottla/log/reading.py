@@ -1,7 +1,7 @@
-"""Reads slices of a log, and finds out what of it cannot be read. Knows segments; knows no settings but whether gaps are allowed.
+"""The reader of slices of a log, which also finds its damage. Of the settings it uses only whether gaps are allowed.
 
-Bytes that were not read since the start are checked before they are handed out, about a millisecond's work at a time. What is
-damaged is noted, told in the log once, and passed over: before it and behind it everything can be read.
+Bytes that were not read since the start are checked before they are returned, about a millisecond's work at a time. Damage is
+recorded, logged once, and skipped: everything before it and behind it is readable.
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ T = TypeVar("T")
 
 NO_OFFSET = -1
 PLACES = 32
-"""How many (offset, position) pairs are remembered for readers that continue where they stopped."""
+"""The most (offset, position) pairs cached for readers that continue where they stopped."""
 
 ANCHORS = 8
-"""How many entries of an index may be wrong before its segment is checked from the beginning."""
+"""The most wrong entries of an index before its segment is checked from the beginning."""
 
 ATTEMPTS = 100
-"""How many damaged places one call gets over."""
+"""The most damaged places that one call skips."""
 
 CHECKED, PAUSED, REBUILT = range(3)
-"""What became of a check. `REBUILT`: the indexes are wrong, and are built anew."""
+"""The outcome of a check. `REBUILT`: the indexes are wrong, and are rebuilt."""
 
 CHECK_COST, BYTES_COST = 50, 1024
-"""What a check costs: so much for itself, one for each batch, and one for so many bytes. A thousand are half a millisecond."""
+"""The cost of a check: 50 for itself, one for each batch, and one for every 1024 bytes. A thousand are half a millisecond."""
 
 MOST_COST = 1000
-"""What is done in one call that finds that something has to be looked at first."""
+"""The most cost of checks in one call."""
 
 
 class FirstPart(FileSlice):
-    """A slice that ends where checking paused, though more was asked for and is there: the next call goes on.
+    """A slice that ends where a check paused, before the requested end: the next call continues.
 
-    It is empty while nothing of what was asked for is known to be sound.
+    It is empty while none of the requested batches is checked.
     """
 
     __slots__ = ()
 
 
 class LogReader:
-    """Finds batches by offset. `segments` is the log's own list; `holes` are offsets between files that no file holds.
+    """The finder of batches by offset. `segments` is the log's own list; `holes` are offsets between files that no file contains.
 
-    `places` are the positions of offsets where somebody is likely to read next; to be cleared when segments are replaced or cut.
-    `check_cost` is what all checks have cost so far.
+    `places` are the positions of offsets that are likely to be read next; clear it when segments are replaced or cut.
+    `check_cost` is the cost of all checks so far.
     """
 
     __slots__ = ("_epochs", "_path", "check_cost", "holes", "places", "segments")
@@ -87,7 +87,7 @@ class LogReader:
     def read(
         self, offset: int, max_bytes: int, until_offset: int, log_end_offset: int, *, min_one_batch: bool, may_check: bool
     ) -> FileSlice | None:
-        """As `Log.read`, but raises `Unfinished`."""
+        """Return the slice of `Log.read`. Raises `Unfinished`, too."""
         if self.holes:
             self._check_holes(offset)
         place = self.places.get(offset)
@@ -118,7 +118,7 @@ class LogReader:
         return (FirstPart if is_part else FileSlice)(segment.file, start, end - start)
 
     def in_parts(self, look: Callable[[], T]) -> T:
-        """Return what `look` returns, which raises `Unfinished` as often as more has to be done before; so does this in the end."""
+        """Call `look` until it returns, and do the work of each `Unfinished` it raises. Raises `Unfinished` at the cost limit."""
         most = self.check_cost + MOST_COST
         while True:
             try:
@@ -130,11 +130,11 @@ class LogReader:
                 unfinished.go_on()
 
     def number(self, offset: int) -> int:
-        """Which segment holds an offset, or would."""
+        """Return the number of the segment that contains an offset, or would."""
         return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
 
     def end_offset(self, segment: Segment, log_end_offset: int) -> int:
-        """Return where the segment after `segment` begins."""
+        """Return the base offset of the segment after `segment`."""
         if segment is self.segments[-1]:
             return log_end_offset
         return self.segments[self.number(segment.base_offset) + 1].base_offset
@@ -142,7 +142,7 @@ class LogReader:
     def locate(self, offset: int, until_offset: int, log_end_offset: int) -> tuple[Segment, int]:
         """Find the segment and position of the batch with `offset`, or of the next one in a compacted log.
 
-        Empty batches at a segment's end count only if no others are below `until_offset`: readers have to get there.
+        Empty batches at a segment's end are returned only if no others are below `until_offset`: readers have to get there.
         """
         empty: tuple[Segment, int] | None = None
         active = self.segments[-1]
@@ -157,7 +157,7 @@ class LogReader:
         return empty or (active, active.size)
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Remember the position where `offset` will be looked for next, if the segment goes on there."""
+        """Cache the position of `offset`, which is likely to be read next, if the segment continues there."""
         if position == segment.size and segment is not self.segments[-1]:
             return
         places = self.places
@@ -166,7 +166,7 @@ class LogReader:
         places[offset] = (segment, position)
 
     def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
-        """As `Log.aborted_transactions`."""
+        """Return the transactions of `Log.aborted_transactions`."""
         found: list[Aborted] = []
         for segment in self.segments[self.number(offset) :]:
             for entry in segment.transactions.entries.ended_from(offset):
@@ -194,14 +194,14 @@ class LogReader:
             raise self._unfinished(partial(self._look_into, segment, damaged, log_end_offset)) from damaged
 
     def cut(self, end_offset: int) -> None:
-        """Forget what was known of places at or beyond the end of the log, as it is now."""
+        """Remove cached places and holes at or beyond the present end of the log."""
         self.places.clear()
         self.holes = [(missing, damaged) for missing, damaged in self.holes if missing.first_offset < end_offset]
 
-    # What was not read yet
+    # Checks of unread bytes
 
     def is_proven(self, segment: Segment, start: int, end: int, log_end_offset: int) -> bool:
-        """Check a part of what is about to be looked into; whether all of it is checked now. Raises `Damaged`."""
+        """Check a part of the bytes that are about to be used; return whether all of them are checked. Raises `Damaged`."""
         unproven = segment.unproven
         if unproven is None or unproven.is_sound(start, end):
             return True
@@ -214,7 +214,7 @@ class LogReader:
         return segment.unproven is None or unproven.is_sound(start, end)
 
     def behind_damage(self, offset: int, log_end_offset: int) -> int:
-        """Where reading can go on behind what is damaged or missing at `offset`."""
+        """Return the offset at which reading can continue behind damage or a gap at `offset`."""
         damage = [missing for missing, _ in self.holes]
         segment = self.segments[self.number(offset)]
         if segment.unproven is not None:
@@ -223,20 +223,20 @@ class LogReader:
         return max(found, default=log_end_offset)
 
     def _records_end(self, segment: Segment, log_end_offset: int) -> int:
-        """Where a sealed segment's last batch with records ends. That no records follow is believed after a check only."""
+        """Return the end of a sealed segment's last batch with records. That no records follow is trusted only after a check."""
         end = segment.records_end
         if end < segment.size and not self.is_proven(segment, end, segment.size, log_end_offset):
             raise self._unfinished(lambda: None)
         return end
 
     def is_sound_at_end(self, segment: Segment, log_end_offset: int) -> bool:
-        """Whether a segment's last batches are what was written; what is wrong with them is noted and told."""
+        """Return whether a segment's last batches are valid; damage is recorded and logged."""
         while segment.unproven is not None and self._check(segment, segment.size - 1, segment.size, log_end_offset) == PAUSED:
             pass
         return segment.unproven is None or segment.unproven.is_sound(segment.size - 1, segment.size)
 
     def look_into(self, damaged: Damaged, log_end_offset: int) -> None:
-        """Find out what is wrong at the place of which somebody said that no batch is there. Raises `damaged`, and `Unfinished`."""
+        """Find the fault at a place where no batch was found. Raises `damaged`, and `Unfinished`."""
         for segment in self.segments:
             if segment.size and damaged.file == file_name(segment.base_offset, LOG):
                 self._look_into(segment, damaged, log_end_offset)
@@ -251,7 +251,7 @@ class LogReader:
         *,
         may_check: bool,
     ) -> tuple[Segment, int, int, int]:
-        """Check what is about to be read: (segment, start, where what is sound ends, the offset that follows). Raises `Damaged`."""
+        """Check what is about to be read: (segment, start, end of the valid bytes, the offset that follows). Raises `Damaged`."""
         for _ in range(ATTEMPTS):
             segment, start = place
             unproven = segment.unproven
@@ -273,7 +273,7 @@ class LogReader:
         raise scan.damaged(segment.file, start)
 
     def _has_unproven_gap(self, segment: Segment, unproven: Unproven, offset: int, start: int, log_end_offset: int) -> bool:
-        """Whether a batch before `start` turns out to be damaged, and was passed over when `offset` was looked for."""
+        """Return whether a batch before `start` turns out to be damaged, and was skipped in the search for `offset`."""
         if not start or unproven.is_sound(start - 1, start):
             return False
         if start < segment.size and scan.base_offset(segment.file, start) <= offset:
@@ -284,7 +284,7 @@ class LogReader:
         return len(unproven.damage) > before
 
     def locate_in(self, segment: Segment, offset: int, log_end_offset: int) -> int:
-        """Return the position in a segment of the first batch with `offset` or a later one, after a check of what is before it.
+        """Return the position in a segment of the first batch with `offset` or a later one, after a check of the bytes before it.
 
         Raises `Damaged`, and `Unfinished`.
         """
@@ -304,10 +304,10 @@ class LogReader:
     def _look_into(self, segment: Segment, damaged: Damaged, log_end_offset: int) -> None:
         """Find out whether the index or a batch is wrong.
 
-        Raises `damaged` if nothing comes of it, and `Unfinished` if more has to be looked at.
+        Raises `damaged` if neither is, and `Unfinished` if more must be read.
         """
         if segment.unproven is None:
-            segment.unproven = Unproven(segment.size)  # something happened to the files since
+            segment.unproven = Unproven(segment.size)  # the files have changed since the start
         unproven = segment.unproven
         before = len(unproven.damage)
         if isinstance(damaged, Astray):
@@ -324,9 +324,9 @@ class LogReader:
         return Unfinished(self._path, go_on)
 
     def _check(self, segment: Segment, position: int, end: int, log_end_offset: int) -> int:
-        """Check batches from `position` to about `end`, no more than a millisecond's work, and note what is found.
+        """Check batches from `position` to about `end`, no more than a millisecond's work, and record the result.
 
-        `CHECKED`, or `REBUILT`, or `PAUSED` if it did not get beyond `position`.
+        Return `CHECKED`, or `REBUILT`, or `PAUSED` if it did not get beyond `position`.
         """
         unproven, position = segment.unproven, min(position, segment.size - 1)
         if unproven is None or any(each.position <= position < each.resume for each in unproven.damage):
@@ -353,7 +353,7 @@ class LogReader:
         return PAUSED if is_paused else REBUILT if is_astray else CHECKED
 
     def _anchors(self, segment: Segment, unproven: Unproven, position: int) -> Iterator[Place]:
-        """Places from which batches can be checked up to `position`: the best first; the last one is certain."""
+        """Yield places from which batches can be checked up to `position`: the best first; the last one is certain."""
         certain = unproven.known_before(position, segment.base_offset)
         at = position
         for _ in range(ANCHORS):
@@ -369,7 +369,7 @@ class LogReader:
         return Bounds(self.end_offset(segment, log_end_offset), latest)
 
     def _note(self, segment: Segment, unproven: Unproven, walked: Walked, bounds: Bounds) -> None:
-        """Find out where the damage that begins at `walked` ends, and tell of it."""
+        """Find the end of the damage that begins at `walked`, record it and log it."""
         assert walked.bad is not None, "there is no damage"
         size, file = segment.size, segment.file
         found = find_sound(file, walked.position, size, walked.next_offset, bounds) or self._find_by_index(segment, walked, bounds)
@@ -379,7 +379,7 @@ class LogReader:
         log.error("%s", self._damaged(segment, damage.position))
 
     def _find_by_index(self, segment: Segment, walked: Walked, bounds: Bounds) -> Place | None:
-        """Find a sound batch farther on, by the entries of the index. Raises `Unfinished` while that is built anew."""
+        """Find a valid batch farther on, by the entries of the index. Raises `Unfinished` while the index is rebuilt."""
         segment.need_indexes()
         for position in range(walked.position + SEARCHED_BYTES, segment.size + SEARCHED_BYTES, SEARCHED_BYTES):
             entry = segment.index.floor_second(min(position, segment.size))
@@ -390,7 +390,7 @@ class LogReader:
         return None
 
     def _damaged(self, segment: Segment, position: int) -> Damaged:
-        """The error for the damaged range that begins at `position`."""
+        """Return the error for the damaged range that begins at `position`."""
         assert segment.unproven is not None, "it is damaged"
         found = next(each for each in segment.unproven.damage if each.position == position)
         lost = f"offsets {found.first_offset} to {found.end_offset - 1} cannot be read"
@@ -410,7 +410,7 @@ class LogReader:
         return self.locate_in(segment, offset, log_end_offset)
 
     def _boundary(self, segment: Segment, start: int, limit: int, *, min_one_batch: bool) -> tuple[int, int]:
-        """Where whole batches from `start` to `limit` end, and the offset that follows; the first one's end at least, if wanted."""
+        """Return the end of whole batches from `start` to `limit`, and the next offset; with `min_one_batch` at least one."""
         try:
             end, next_offset = segment.boundary(start, limit)
         except Astray:

@@ -1,6 +1,6 @@
-"""Reads a log as clients of Kafka 0.7 see it: bytes from a position on, and the positions at which segments begin.
+"""The reader of a log for clients of Kafka 0.7: bytes from a position on, and the positions at which segments begin.
 
-Knows positions that are shown, and how batches are rendered; knows no client. What takes long has pauses.
+It uses shown positions and the rendering of batches; clients are unknown here. Long work has pauses.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from ottla.records.rendered07 import Kind07, Rendering07, open_batch
 
 PIECE_BYTES: Final = 256 * 1024
 PIECE_BATCHES: Final = 64
-"""What is rendered between two pauses."""
+"""The most bytes and batches rendered between two pauses."""
 
 LEAST_READ_BYTES: Final = 16 * 1024
-"""What is read of the log at once at least, even if little is asked for."""
+"""The least bytes of the log read at once, even for a small request."""
 
 FIRST_PAGE: Final = 8
-"""How many entries are read at first; then more and more, for whoever reads on."""
+"""The number of entries in the first read; it doubles for a reader that continues."""
 
 CURSORS: Final = 16
 NEAR_BYTES: Final = 4 << 20
-"""How many places are remembered for readers that go on, and how far before one they may be."""
+"""The most places cached for readers that continue, and the greatest distance from one at which it is used."""
 
 LATEST, EARLIEST = -1, -2
 
 
 class Cursor07(NamedTuple):
-    """A batch begins with `offset` at `position`; the entry that is next in its sidecar is the one of number `number`."""
+    """A batch begins with `offset` at `position`; `number` is the number of the next entry in its sidecar."""
 
     sidecar: Sidecar07
     number: int
@@ -47,7 +47,7 @@ class Cursor07(NamedTuple):
 
 
 class OpenedBatches07:
-    """Batches that were opened and only partly read, for whoever reads the rest: those used last, up to `most_bytes`."""
+    """A cache of opened and partly read batches: the last used ones, up to `most_bytes`."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -55,14 +55,14 @@ class OpenedBatches07:
         self._opened: dict[tuple[object, int], Rendering07] = {}
 
     def take(self, reader: object, position: int) -> Rendering07 | None:
-        """Return the batch that a reader left at a position, and forget it."""
+        """Return the batch that a reader left at a position, and remove it."""
         found = self._opened.pop((reader, position), None)
         if found is not None:
             self._bytes -= found.size
         return found
 
     def leave(self, reader: object, position: int, rendering: Rendering07) -> None:
-        """Keep a batch."""
+        """Add a batch."""
         self.take(reader, position)
         if rendering.size > self._most_bytes:
             return
@@ -74,7 +74,7 @@ class OpenedBatches07:
 
 
 class Reader07:
-    """Reads one log by `positions`: only what they show, which never changes."""
+    """The reader of one log by `positions`: only the shown ones, which never change."""
 
     def __init__(self, positions: Positions07, readable: ReadableLog, disk: Disk, opened: OpenedBatches07) -> None:
         self._positions = positions
@@ -85,9 +85,9 @@ class Reader07:
         self._start: tuple[int, int] | None = None
 
     def start(self) -> Generator[None, None, int]:
-        """The position of the first message that can be read, in a batch that begins before the log's start too.
+        """Return the position of the first readable message; a batch that begins before the log's start is included.
 
-        Everything up to the log's start has to be shown. Raises `StorageFailed`.
+        Everything up to the log's start must be shown. Raises `StorageFailed`.
         """
         offset = self._log.log_start_offset
         if self._start is None or self._start[0] != offset:
@@ -95,9 +95,9 @@ class Reader07:
         return max(self._start[1], self._positions.sidecars[0].begin.position)
 
     def read(self, position: int, max_bytes: int, limit_bytes: int) -> Generator[None, None, bytearray | None]:
-        """Up to `max_bytes` from a position on, not beyond the segment that it is in; None if no byte has this position.
+        """Return up to `max_bytes` from a position on, not beyond its segment; None if no byte has this position.
 
-        A batch may take `limit_bytes` opened. Raises `StorageFailed`, `CodecFailed` and `BadBatch`.
+        A batch may take `limit_bytes` when opened. Raises `StorageFailed`, `CodecFailed` and `BadBatch`.
         """
         positions = self._positions
         if position > positions.shown.position or position < (yield from self.start()):
@@ -118,7 +118,7 @@ class Reader07:
         return out
 
     def elements(self, time_ms: int, most: int, now_ms: int) -> Generator[None, None, list[int]]:
-        """The positions that OFFSETS answers: of segments last written at `time_ms` or before, the newest first."""
+        """Return the positions for the answer to OFFSETS: of segments last written at `time_ms` or before, the newest first."""
         lowest = yield from self.start()
         marks: list[tuple[int, int]] = []  # (position, offset)
         for number, sidecar in enumerate(self._positions.sidecars):
@@ -141,7 +141,7 @@ class Reader07:
         return found[::-1][:most]
 
     def _drop_newer(self, found: list[int], marks: list[tuple[int, int]], time_ms: int) -> Generator[None, None, None]:
-        """Leave out the newest elements that were written after a time."""
+        """Remove the newest elements that were written after a time."""
         while found and len(found) <= len(marks):
             segment = self._log.segments[self._number(max(marks[len(found) - 1][1], self._log.log_start_offset))]
             if not self._disk.exists(segment.path(LOG)) or self._disk.modified_ms(segment.path(LOG)) <= time_ms:
@@ -152,10 +152,10 @@ class Reader07:
     def _number(self, offset: int) -> int:
         return max(0, bisect_right(self._log.segments, offset, key=lambda segment: segment.base_offset) - 1)
 
-    # Where things are
+    # Positions
 
     def _part(self, position: int) -> tuple[Sidecar07, int, int]:
-        """(the sidecar that a position is in, the position at which its own end, the offset with which the next one begins)."""
+        """Return (the sidecar of a position, the position at which its part ends, the base offset of the next one)."""
         sidecars, shown = self._positions.sidecars, self._positions.shown
         number = bisect_right(sidecars, position, key=lambda sidecar: sidecar.begin.position) - 1
         following = self._positions.following(number)
@@ -164,7 +164,7 @@ class Reader07:
         return sidecars[number], shown.position, shown.offset
 
     def _cursor(self, sidecar: Sidecar07, position: int) -> Cursor07:
-        """Where to begin reading for a position: with a batch that begins there or before."""
+        """Return where to begin reading for a position: at a batch that begins there or before."""
         best = None
         for cursor in self._cursors:
             is_near = cursor.sidecar is sidecar and 0 <= position - cursor.position <= NEAR_BYTES
@@ -186,7 +186,7 @@ class Reader07:
         self._cursors.append(cursor)
 
     def _position_of(self, offset: int) -> Generator[None, None, int]:
-        """The position of the first message of `offset` or later. Of those compressed together none is seen without the first."""
+        """Return the position of the first message of `offset` or later. Messages compressed together are seen only as a whole."""
         sidecars, shown = self._positions.sidecars, self._positions.shown
         number = bisect_right(sidecars, offset, key=lambda sidecar: sidecar.base_offset) - 1
         if offset >= shown.offset:
@@ -197,7 +197,7 @@ class Reader07:
         following = self._positions.following(number)
         until_offset = shown.offset if following is None else following.base_offset
         cursor = self._entry_cursor(sidecar, sidecar.before_offset(offset) - 1)
-        if cursor.offset < self._log.segments[0].base_offset:  # there was another segment once that it was in
+        if cursor.offset < self._log.segments[0].base_offset:  # the entry is of a segment that is gone
             cursor = self._entry_cursor(sidecar, min(cursor.number + 1, sidecar.count - 1))
         walk = Walk07(self._log, cursor, until_offset)
         for view, header in walk.batches():
@@ -220,7 +220,7 @@ class Reader07:
     def _fill(
         self, cursor: Cursor07, position: int, out: memoryview, until_offset: int, limit_bytes: int
     ) -> Generator[None, None, int]:
-        """Fill `out` with the bytes from `position` on; how many there are, which are fewer if the segment is deleted meanwhile."""
+        """Fill `out` with the bytes from `position` on; return how many: fewer if the segment is deleted meanwhile."""
         walk = Walk07(self._log, cursor, until_offset)
         written = paused_at = batch_count = 0
         walk.wanted_bytes = len(out)
@@ -254,7 +254,7 @@ class Reader07:
     def _render(
         self, walk: Walk07, view: memoryview, header: BatchHeader, skipped: int, out: memoryview, limit_bytes: int
     ) -> Generator[None, None, tuple[int, int]]:
-        """Write what fits of a batch but its first bytes; (the size of all, how much is written)."""
+        """Write the part of a batch that fits, without its first bytes; return (the size of the whole, bytes written)."""
         rendering = self._opened.take(self, walk.position)
         if rendering is None:
             rendering = yield from open_batch(view, header, MAGICS[walk.kind], limit_bytes)
@@ -277,7 +277,7 @@ def _records_before(offset: int, view: memoryview, header: BatchHeader) -> int:
 
 
 def _copied(walk: Walk07, skipped: int, out: memoryview) -> int:
-    """Write what fits of a message that is kept, but its first bytes; how much is written."""
+    """Write the part of a kept message that fits, without its first bytes; return the bytes written."""
     if skipped >= walk.kept_size:
         return 0
     part = walk.kept()[skipped : skipped + len(out)]
@@ -286,7 +286,7 @@ def _copied(walk: Walk07, skipped: int, out: memoryview) -> int:
 
 
 class Walk07:
-    """Batches one after another, each with its kind and position. Raises `Damaged07` where they are not what entries say."""
+    """Successive batches, each with its kind and position. Raises `Damaged07` if they do not match their entries."""
 
     def __init__(self, readable: ReadableLog, cursor: Cursor07, until_offset: int) -> None:
         self._log = readable
@@ -304,20 +304,20 @@ class Walk07:
         self.kind = Kind07.PLAIN1
         self.cursor = cursor
         self.wanted_bytes = 0
-        """How much is wanted of the batches that come, as messages: what is read of the log at once depends on it."""
+        """The bytes wanted of the following batches, as messages: they determine how much of the log is read at once."""
 
     @property
     def kept_size(self) -> int:
-        """What the batch takes that is kept as it came; of a control batch nothing."""
+        """Return the size of the kept message of the batch; 0 if there is none."""
         return self._entry.kept_size if self._entry is not None and self.kind == Kind07.KEPT else 0
 
     def kept(self) -> bytes:
-        """The message that the batch came as."""
+        """Return the message from which the batch was produced."""
         assert self._entry is not None, "what is kept has an entry"
         return self._sidecar.kept(self._entry)
 
     def batches(self) -> Generator[tuple[memoryview, BatchHeader | None], None, None]:
-        """Yield (view, header) of each batch, and (empty, None) for a pause. `passed` has to be called before the next one.
+        """Yield (view, header) of each batch, and (empty, None) for a pause. Call `passed` before the next one.
 
         It ends early if the segment is deleted meanwhile.
         """
@@ -340,11 +340,11 @@ class Walk07:
                 yield self._data[at : self._next_at], header
 
     def passed(self, header: BatchHeader, size: int) -> None:
-        """The batch took so many bytes."""
+        """Advance over a batch that takes `size` bytes."""
         self.offset, self.position = header.next_offset, self.position + size
 
     def render_plain(self, out: memoryview) -> int:
-        """Pass the batches that are read already and have no entry, written to `out` as far as whole ones fit; how much is written.
+        """Pass the batches in memory without an entry, and write whole ones to `out` as far as they fit; return the bytes written.
 
         Batches may be small: one by one, each would take longer than its messages.
         """
@@ -359,11 +359,11 @@ class Walk07:
 
     @property
     def here(self) -> Cursor07:
-        """The batch that comes next, as a place to begin."""
+        """Return the place of the next batch."""
         return Cursor07(self._sidecar, self._index, self.offset, self.position)
 
     def _look_up(self, header: BatchHeader) -> None:
-        """Find the kind of a batch: that of its entry, or else it is plain."""
+        """Set the kind of a batch from its entry; without one it is plain."""
         self.cursor = self.here
         self.kind, self._entry = Kind07.NOTHING if header.is_control else Kind07.PLAIN1, None
         while (entry := self._next_entry()) is not None and entry.offset <= self.offset:

@@ -1,7 +1,8 @@
-"""Opening a partition's directory: what is there, how far it is good, what has to be rebuilt.
+"""The opening of a partition's directory: which files it has, how far they are valid, and which must be rebuilt.
 
-Knows files, segments and headers; knows no appends. Data that was never synced may be torn: it is cut off, counted and logged. Bad
-data that had been synced raises `Damaged`, and nothing is touched. Derived files (indexes, snapshots, epochs) are rebuilt.
+It uses files, segments and headers; appends are elsewhere. Batches that were never synced may be torn: they are cut off, counted
+and logged. Invalid batches that had been synced raise `Damaged`, and nothing is changed. Derived files (indexes, snapshots,
+epochs) are rebuilt.
 """
 
 from __future__ import annotations
@@ -56,10 +57,10 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(slots=True)
 class Opened:
-    """What was found.
+    """The opened log.
 
-    `snapshots` are the offsets of producer snapshots, `positions_07` those of positions of Kafka 0.7. `epochs_saved` is False if a
-    full disk kept the epochs from being written.
+    `snapshots` are the offsets of producer snapshots, `positions_07` those of positions of Kafka 0.7. `epochs_saved` is False if
+    a full disk kept the epochs from being written.
     """
 
     aborted: AbortedNotes
@@ -76,9 +77,9 @@ class Opened:
 
 
 class Opening:
-    """Opens one partition's directory. Everything below `recovery_point` had been synced.
+    """The opening of one partition's directory. Everything below `recovery_point` had been synced.
 
-    `was_killed`: the machine ran on when the process ended, so that the rest is there, too, up to the last append.
+    `was_killed`: only the process ended, and not the machine, so that the rest is complete, too, up to the last append.
     """
 
     def __init__(
@@ -99,9 +100,9 @@ class Opening:
         self._compacted: set[Compact] | None = None
 
     def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False, is_start_known: bool = True) -> Opened:
-        """`is_noted`: the log was here before, so that its epochs know where it begins: a later segment is not the first.
+        """Open the directory. `is_noted`: the checkpoints contain this log, so that its epochs contain its start.
 
-        Without `is_start_known` they alone know it.
+        The first segment must then begin there. Without `is_start_known` only the epochs contain it.
 
         Raises `Damaged` and `StorageFailed`.
         """
@@ -134,7 +135,7 @@ class Opening:
         self._settle_epochs()
         drop_outlived(self.disk, self.path, found.snapshots, found.segments[0].base_offset)
         if self._ended_transactions:
-            # The snapshots may be newer than the indexes of aborted transactions: read again what those may lack.
+            # The snapshots may be newer than the indexes of aborted transactions: replay the batches that the indexes may lack.
             newer = [offset for offset in found.snapshots if offset > self.recovery_point]
             if newer:
                 remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
@@ -147,26 +148,26 @@ class Opening:
         return found
 
     def _know_compacted(self) -> None:
-        """Know within which segments offsets may be missing; where nothing is known of it, in all that could be compacted."""
+        """Set in which segments offsets may be missing; without a note, in all that could have been compacted."""
         segments = self.found.segments
         for segment in segments:
             if self._compacted is not None:
                 segment.may_have_gaps = is_compact(self._compacted, segment)
             elif segment is not segments[-1]:
                 segment.may_have_gaps = self.config.compacts or (self.clean and self._is_strange)
-        if self._compacted is not None:  # a process may have ended within a cut that had removed the segments behind it
+        if self._compacted is not None:  # a process may have ended during a cut that had removed the segments behind it
             segments[-1].is_complete = segments[-1].may_have_gaps and not may_grow(self._compacted, segments[-1])
 
     def _note_compacted(self) -> None:
-        """Note what was found so, or the next start would take gaps for damage."""
+        """Write the note of compacted segments if there was none, or the next start would treat gaps as damage."""
         if self._is_strange and any(segment.may_have_gaps for segment in self.found.segments):
             with self._derived():
                 note_compacted(self.disk, self.path, self.found.segments)
 
     def _check_end(self, log_start_offset: int, *, is_noted: bool) -> None:
-        """Hold the log's end against the recovery point, which an orderly stop notes at the end. No CRC covers a base offset.
+        """Compare the log's end with the recovery point, which an orderly stop sets to the end. No CRC covers a base offset.
 
-        Where all of it was deleted, an earlier start may have removed files.
+        If all records were deleted, an earlier start may have removed files.
         """
         last, end = self.found.segments[-1], self.found.log_end_offset
         name = file_name(last.base_offset, LOG)
@@ -203,7 +204,7 @@ class Opening:
     def _keep_deleted(self, parsed: Mapping[str, tuple[int, str] | None], noted_start: int, first: int) -> None:
         """Keep deleted segments from the noted start on, which explain that the log begins at `first`, until that is noted.
 
-        If it is, have it on stable storage before they go.
+        If it is noted, sync the note before they are removed.
         """
         deleted = [(known[0], name) for name, known in parsed.items() if known and known[1] == LOG + DELETED and known[0] < first]
         if noted_start < first and deleted and min(deleted)[0] <= noted_start:
@@ -224,21 +225,21 @@ class Opening:
             self._epochs_on_disk = list(epochs.entries)
 
     def _start_by_epochs(self) -> int:
-        """Where the log begins by the leader epochs if that is within the first segment; 0 if they say nothing of it.
+        """Return the log's start by the leader epochs, if it is within the first segment; 0 if they do not contain it.
 
-        They begin where the log does, but for batches from before there were epochs.
+        They begin where the log does, except for batches from before there were epochs.
         """
         entries, first = self.found.epochs.entries, self.found.segments[0]
         return entries[0][1] if entries and entries[0][1] > first.base_offset and self._begins_with_an_epoch() else 0
 
     def _begins_with_an_epoch(self) -> bool:
-        """Whether the oldest batch in the first segment has one: there are batches from before there were epochs."""
+        """Return whether the oldest batch in the first segment has an epoch: old batches may have none."""
         first = self.found.segments[0]
         oldest = next(headers(first.file, 0, first.size), None)
         return oldest is not None and oldest[1].leader_epoch >= 0
 
     def _settle_epochs(self) -> None:
-        """Make the epochs fit the log; if the checkpoint was lost, or begins too late, read them from the batches."""
+        """Adjust the epochs to the log; if the checkpoint is missing, or begins too late, read them from the batches."""
         found, entries = self.found, self.found.epochs.entries
         found.epochs.truncate_end(found.log_end_offset)
         if found.log_end_offset > found.log_start_offset and (not entries or entries[0][1] > found.log_start_offset):
@@ -247,7 +248,7 @@ class Opening:
                 for _, header in headers(segment.file, 0, segment.size):
                     found.epochs.assign(header.leader_epoch, header.base_offset)
             if entries and entries[0][1] > found.log_start_offset and self._begins_with_an_epoch():
-                entries[0] = entries[0][0], found.log_start_offset  # what compaction has taken in front was of no later one
+                entries[0] = entries[0][0], found.log_start_offset  # batches that compaction removed had no later epoch
         found.epochs.truncate_start(found.log_start_offset)
         if entries == self._epochs_on_disk:
             return
@@ -257,7 +258,7 @@ class Opening:
             found.epochs_saved = True
 
     def _open_last(self) -> int:
-        """Find the end after an orderly stop: a look is enough, no CRC is computed."""
+        """Find the end after an orderly stop, without computing a CRC."""
         last = self.found.segments[-1]
         self._mend_indexes(self.found.segments[:-1])
         end, next_offset = last.load_end(self.config.index_interval_bytes)
@@ -273,7 +274,7 @@ class Opening:
         return next_offset
 
     def _mend_indexes(self, segments: Sequence[Segment]) -> None:
-        """Rebuild missing indexes; after a crash also unsound ones."""
+        """Rebuild missing indexes; after a crash also invalid ones."""
         for segment in segments:
             there = all(file_name(segment.base_offset, suffix) in self._names for suffix in (INDEX, TIME_INDEX))
             there = there and not segment.lacks_entries(self.config.index_interval_bytes)
@@ -283,7 +284,7 @@ class Opening:
 
     @contextmanager
     def _derived(self) -> Iterator[None]:
-        """Suppress a full disk while derived files are written: the batches must stay readable."""
+        """Log and ignore a full disk while derived files are written: the batches must stay readable."""
         try:
             yield
         except StorageFailed as failure:
@@ -294,13 +295,13 @@ class Opening:
         first = max(0, bisect_left(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
         self._mend_indexes(segments[:first])
         if not self._knows_epochs():
-            self.found.epochs.truncate_end(self.recovery_point)  # the batches say what follows
+            self.found.epochs.truncate_end(self.recovery_point)  # the batches contain the epochs that follow
         next_offset = segments[first].base_offset
         for number in range(first, len(segments)):
             segment = segments[number]
             end, next_offset = self._recover_segment(segment, next_offset)
             if self.config.preallocate and end < segment.size and _is_room(segment.file, end):
-                segment.cut(end)  # synced with everything else that was found
+                segment.cut(end)  # synced with everything else that was recovered
             if end < segment.size or self._is_interrupted(number, next_offset):
                 self._cut(number, end, next_offset)
                 break
@@ -311,7 +312,7 @@ class Opening:
         return next_offset
 
     def _keep_indexes(self, segment: Segment, *, sealed: bool) -> None:
-        """Check the index of a sealed segment, unless the recovery point is past it: then no power cut can have torn it."""
+        """Flush the indexes of a recovered segment. Sync those of a sealed one: no start checks them past the recovery point."""
         flushed: list[File] = []
         with self._derived():
             flushed = segment.flush_indexes(final=sealed)
@@ -319,9 +320,9 @@ class Opening:
             file.sync()
 
     def _sync(self, segments: Sequence[Segment], grew: bool) -> None:
-        """Sync what was found past the recovery point: a killed broker may have left it in the page cache only.
+        """Sync the batches past the recovery point: after a kill they may only be in the page cache.
 
-        Also if nothing was: an earlier start may have been killed after cutting off a tail, which must not come back.
+        Do so even if there are none: an earlier start may have been killed after cutting off a tail, which must not come back.
         """
         for segment in segments:
             if segment.size:
@@ -332,9 +333,9 @@ class Opening:
             self.disk.sync_dir(self.path)
 
     def _is_interrupted(self, number: int, next_offset: int) -> bool:
-        """Whether a power cut took what was between this segment, which ends with `next_offset`, and the next one.
+        """Return whether a power cut removed batches between this segment, which ends with `next_offset`, and the next one.
 
-        Compaction leaves no gap there, unless it was another's before the directory came here. Others are known.
+        Compaction leaves no gap there, except another broker's before the directory was moved here. Other gaps are known.
         """
         if number + 1 == len(self.found.segments):
             return False
@@ -345,7 +346,7 @@ class Opening:
         return not is_elsewhere and (next_offset, follows) not in read_gaps(self.disk, self.path)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
-        """Return (end, next_offset) of the good part of a segment; its indexes are brought up to there."""
+        """Return (end, next_offset) of the valid part of a segment; its indexes then end there, too."""
         interval = self.config.index_interval_bytes
         next_offset = max(next_offset, segment.base_offset)
         if not segment.size and not self._names.intersection(
@@ -355,7 +356,7 @@ class Opening:
         from_offset = max(self.recovery_point, segment.base_offset)
         begun = position = segment.reset_indexes(from_offset, after_power_cut=not self.was_killed)
         for at, header in good_batches(segment.file, position, segment.size, segment.base_offset):
-            is_first = 0 < at == begun  # the index led there, which says only where that batch ends
+            is_first = 0 < at == begun  # the index led there, and contains only where that batch ends
             if header.base_offset != next_offset and not (is_first or self._may_be_gap(segment, at, header, next_offset)):
                 break
             if self._knows_epochs():
@@ -371,11 +372,11 @@ class Opening:
         return position, next_offset
 
     def _knows_epochs(self) -> bool:
-        """Whether the checkpoint of epochs has each one: it is written before the first batch of an epoch is, though not synced."""
+        """Return whether the checkpoint has every epoch: it is written before an epoch's first batch, though not synced."""
         return self.was_killed and bool(self._epochs_on_disk)
 
     def _may_be_gap(self, segment: Segment, position: int, header: BatchHeader, next_offset: int) -> bool:
-        """Whether a batch's offset may follow `next_offset`. No CRC covers the base offset, so a jump can be damage."""
+        """Return whether a batch's offset may follow `next_offset`. No CRC covers the base offset, so a jump can be damage."""
         if not segment.fits(header) or segment.may_have_gaps:
             return segment.may_have_gaps and segment.fits(header)
         if (next_offset, header.base_offset) in read_gaps(self.disk, self.path):
@@ -385,7 +386,7 @@ class Opening:
         return segment.may_have_gaps
 
     def _was_compacted(self, segment: Segment, position: int) -> bool:
-        """Whether compaction, before the topic's settings changed, left a gap before `position` of a segment.
+        """Return whether compaction, before the topic's settings changed, left a gap before `position` of a segment.
 
         Only sealed segments are compacted, and their offsets lead up to the next segment; those after a damaged one do not.
         """
@@ -417,14 +418,17 @@ class Opening:
         log.warning("%s: a torn tail of %d bytes that was never synced is cut off at offset %d", self.path, cut, next_offset)
         if end < segment.size:
             segment.cut(end)
-            segment.file.sync()  # or a later power cut could bring the torn tail back before what replaced it
+            segment.file.sync()  # or a later power cut could bring the torn tail back in front of new batches
         for other in reversed(later):
             other.remove()
         self.disk.sync_dir(self.path)
         del segments[number + 1 :]
 
     def _is_cut_short(self, file: File, position: int, next_offset: int) -> bool:
-        """Whether an append that was cut short explains what is at `position`: the first part of a batch, and nothing behind it."""
+        """Return whether an append that was cut short explains the bytes at `position`.
+
+        They are then the first part of a batch, with nothing behind it.
+        """
         room = file.size - position
         if find_sound(file, position, file.size, next_offset, Bounds(ENDLESS, ANY_EPOCH)) is not None:
             return False
@@ -435,12 +439,12 @@ class Opening:
 
 
 def _is_room(file: File, position: int) -> bool:
-    """Whether everything after the last good batch is reserved space, never written to."""
+    """Return whether everything after the last valid batch is preallocated space, never written to."""
     return not any(file.read(position, HEADER_BYTES))
 
 
 def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> None:
-    """Begin an empty log at `offset`: everything before it is deleted, the newest first, or what is left would have a hole."""
+    """Begin an empty log at `offset`: all segments are removed, the newest first, so that a crash leaves no gap."""
     while len(segments) > 1:
         segments[-1].remove()
         del segments[-1]
@@ -451,7 +455,7 @@ def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> N
 
 
 def good_batches(file: File, position: int, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of every batch from `position` on; stops at one that is torn, out of order or has a wrong CRC."""
+    """Yield (position, header) of every batch from `position` on; stop at one that is torn, out of order or has a wrong CRC."""
     while end - position >= HEADER_BYTES:
         chunk = memoryview(file.read(position, min(CHUNK_BYTES, end - position)))
         at = 0
@@ -488,12 +492,12 @@ def _is_plausible(header: BatchHeader, next_offset: int) -> bool:
 
 
 def changed_epoch(leader_epoch: int, noted_epoch: int) -> str:
-    """Say that a batch is not as it was written, though its CRC, which does not cover the epoch, is right."""
+    """Return the sentence about a batch with a wrong epoch, though its CRC, which does not cover the epoch, is right."""
     return f"this batch has leader epoch {leader_epoch}, though {LEADER_EPOCHS} says {noted_epoch}."
 
 
 def newer_format(file: File, position: int) -> int:
-    """Return the magic of a whole batch at `position`, by its CRC, if a newer version wrote it; else 0."""
+    """Return the magic of a whole batch at `position`, with the right CRC, if a newer version wrote it; else 0."""
     if file.size - position < HEADER_BYTES:
         return 0
     header = read_header(file.read(position, HEADER_BYTES))
@@ -509,13 +513,13 @@ def newer_batches(path: str, segment: Segment, position: int, magic: int) -> Sto
 
 
 def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes) -> None:
-    """Keep `partition.metadata` (KIP-516), and refuse the directory of another topic of the same name."""
+    """Write `partition.metadata` (KIP-516), and refuse the directory of another topic of the same name."""
     if topic_id == NO_TOPIC_ID:
         return
     text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
     file = f"{path}/{PARTITION_METADATA}"
     wanted = f"version: 0\ntopic_id: {text}".encode()
-    stored = disk.read_file(file).rstrip(b"\0") if PARTITION_METADATA in names else b""  # zeros are what a power cut left unwritten
+    stored = disk.read_file(file).rstrip(b"\0") if PARTITION_METADATA in names else b""  # zeros: unwritten after a power cut
     found = dict(pair for line in stored.decode(errors="replace").splitlines() if len(pair := line.split(": ", 1)) == 2)
     version = found.get("version", "0")
     if version.isdecimal() and int(version) > 0:
@@ -526,6 +530,6 @@ def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes)
     if "topic_id" not in found and stored and not wanted.startswith(stored):
         log.warning("%s cannot be understood and is written anew", file)
     if found.get("topic_id") != text:
-        # Not synced, so a crash may leave part of it, or nothing; on a full disk the next start writes it.
+        # Not synced: a crash may leave part of it, or nothing. On a full disk the next start writes it.
         with suppress(StorageFailed):
             disk.write_file(file, wanted, sync=False)

@@ -1,4 +1,4 @@
-"""Which segments may be deleted, and how. Knows segments and settings; the log decides when."""
+"""The retention of segments: which may be deleted, and their removal. The log decides when."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = logging.getLogger("ottla.log")
 
 
 REPLACED = 0
-"""The offset until which a segment reached that another one took the place of."""
+"""The `until_offset` of a segment that another one replaced."""
 
 
 class RemovedSegment(NamedTuple):
-    """A segment that was deleted, and stays on disk for readers that hold slices of it.
+    """A segment that was removed from the log, and stays on disk for readers that hold slices of it.
 
-    The index of aborted transactions at `aborted_path` stays with it: until then a power cut may bring the segment back. It stays,
-    too, until it is noted that the log begins at `until_offset` or later: to the next start a missing segment is damage, otherwise.
+    The index of aborted transactions at `aborted_path` stays as long: a power cut may still bring the segment back. Both stay
+    until the log's start is noted at `until_offset` or later: without that, the next start treats the missing segment as damage.
     """
 
     deadline_mono_ms: int
@@ -42,7 +42,7 @@ def expired(
     until_offset: int,
     log_end_offset: int,
 ) -> int:
-    """Count the segments, oldest first, that are wholly before the log's start, too old or too much. An empty newest one stays."""
+    """Count the segments, oldest first, that are before the log's start, too old or too many bytes. An empty newest one stays."""
     surplus = sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else 0
     count = 0
     for number, segment in enumerate(segments):
@@ -62,16 +62,16 @@ def _is_too_old(segment: Segment, config: LogConfig, now: Now, disk: Disk) -> bo
     if config.retention_ms < 0:
         return False
     newest = segment.max_timestamp if segment.size else NO_TIMESTAMP
-    if newest < 0 or (segment.unproven is not None and segment.unproven.damage):  # what batches say may be a part of the damage
+    if newest < 0 or (segment.unproven is not None and segment.unproven.damage):  # its timestamps may be damaged
         newest = disk.modified_ms(segment.path(LOG))
     return now.wall_ms - newest > config.retention_ms
 
 
 def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, until_offset: int = REPLACED) -> RemovedSegment:
-    """Take a segment out of the log at once, durably once its directory is synced; it stays readable until the deadline.
+    """Remove a segment from the log, durably when its directory is synced; it stays readable until the deadline.
 
-    `until_offset` is where the log goes on, or `REPLACED` if another segment gets its name. Raises `StorageFailed`, and nothing has
-    changed then. The next start removes an index that stays behind.
+    `until_offset` is where the log continues, or `REPLACED` if another segment gets its name. Raises `StorageFailed`, and
+    nothing has changed then. The next start removes a remaining index.
     """
     path, is_replaced = segment.path(LOG), until_offset == REPLACED
     if not disk.exists(path):
@@ -98,7 +98,7 @@ def mark_removed(disk: Disk, segment: Segment, deadline_mono_ms: int, until_offs
 
 
 def remove_expired(disk: Disk, removed: list[RemovedSegment], now: Now | None, noted_start: int) -> list[RemovedSegment]:
-    """Remove those past their deadline (all, if `now` is None) and before the noted start of the log; returns the others."""
+    """Remove segments past their deadline (all, if `now` is None) and before the noted start; return the others."""
     kept = []
     for one in removed:
         if one.until_offset > noted_start or (now is not None and one.deadline_mono_ms > now.mono_ms):

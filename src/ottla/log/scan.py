@@ -1,4 +1,4 @@
-"""Walks over a segment's batches by their headers: bounded reads, no batch opened. Knows files and header fields only."""
+"""The scan of a segment's batches by their headers: bounded reads, no batch opened. It uses files and header fields only."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TIMED_SPAN = Struct(">qi11xi8xq")
 """base_offset, batch_length, last_offset_delta, max_timestamp"""
 
 LENGTH_FROM = 12
-"""Bytes before those counted by batch_length."""
+"""The bytes of a batch that its length does not count."""
 
 SHORTEST = HEADER_BYTES - LENGTH_FROM
 CHUNK_BYTES = 4096 + HEADER_BYTES
-"""One index interval: what a look-up reads at most, unless a batch is longer."""
+"""One index interval, in bytes: the most that a search reads, unless a batch is longer."""
 
 
 ANY = -1
-"""No index says with which offset the batch ends where a look-up begins."""
+"""The last offset of the first batch, if no index gives it."""
 
 
 def find_offset(file: Readable, position: int, end: int, offset: int, *, last_offset: int = ANY) -> int:
-    """Return the position of the first batch from `position` on that holds `offset` or a later one; `end` if there is none.
+    """Return the position of the first batch from `position` on that contains `offset` or a later one; `end` if there is none.
 
-    `last_offset` is that of the batch at `position`, if an index tells. Raises `Astray` where it is not, and `Damaged` where no
+    `last_offset` is that of the batch at `position`, if an index gives it. Raises `Astray` if it differs, and `Damaged` where no
     batch can be.
     """
     unpack = SPAN.unpack_from
@@ -53,7 +53,7 @@ def find_offset(file: Readable, position: int, end: int, offset: int, *, last_of
 
 
 def check_entry(file: Readable, position: int, end: int, last_offset: int) -> None:
-    """Raise `Astray` unless the batch at `position` ends with `last_offset`, as an index says."""
+    """Raise `Astray` unless the batch at `position` ends with `last_offset`, as an entry of an index requires."""
     span = file.read(position, SPAN.size) if 0 <= position <= end - HEADER_BYTES else b""
     if len(span) == SPAN.size:
         base_offset, _, last_offset_delta = SPAN.unpack(span)
@@ -121,7 +121,7 @@ def batch_size(file: File, position: int) -> int:
 
 
 def headers(file: File, position: int, end: int, *, chunk_bytes: int = 65536) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of every whole batch up to `end`; stops quietly where none follows."""
+    """Yield (position, header) of every whole batch up to `end`; stop where none follows."""
     while end - position >= HEADER_BYTES:
         chunk = file.read(position, min(chunk_bytes, end - position))
         at, last = 0, len(chunk) - HEADER_BYTES

@@ -1,6 +1,6 @@
-"""One segment: a `.log` file with its two indexes. Knows batch headers and positions; knows nothing of other segments.
+"""One segment: a `.log` file with its two indexes. It uses batch headers and positions; other segments are unknown here.
 
-Files are made and opened when first needed. An unused segment is a few numbers in memory.
+Files are created and opened when first needed. An unused segment is a few numbers in memory.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ log = logging.getLogger("ottla.log")
 NO_TIMESTAMP = -1
 UNKNOWN = -2
 INDEX_INTERVAL_BYTES = 4096
-"""How far apart the entries are of an index that is built anew while the segment is in use."""
+"""The distance in bytes between entries of an index that is rebuilt while the segment is in use."""
 
 REINDEXED_AT_ONCE, REINDEXING_COST = 250, 1000
-"""How many batches are looked at before others have their turn, and what that costs: half a millisecond's work."""
+"""The most batches read in one step of a rebuild, and the cost of a step: half a millisecond's work."""
 
 LARGEST_RELATIVE = 2**31 - 1
 
@@ -49,9 +49,9 @@ LARGEST_RELATIVE = 2**31 - 1
 class Segment:
     """Batches from `base_offset` on, `size` bytes. Timestamps are in ms.
 
-    `unproven` says what is known of bytes that this process did not write; None if all of them are known to be sound.
-    `may_have_gaps`: compaction wrote it, and `is_complete`: as large as that was noted, so that it must not grow. `has_jumps`:
-    offsets were missing between batches that were passed by `load_end`.
+    `unproven` is the state of checks of bytes that this process did not write; None if all of them are valid. `may_have_gaps`:
+    compaction wrote it. `is_complete`: it has the noted size, so that it must not grow. `has_jumps`: `load_end` found offsets
+    missing between batches.
     """
 
     __slots__ = (
@@ -116,19 +116,19 @@ class Segment:
 
     @property
     def transactions(self) -> TransactionIndex:
-        """The aborted transactions that ended in this segment."""
+        """Return the aborted transactions that ended in this segment."""
         if self._transactions is None:
             self._transactions = TransactionIndex(self._disk, self.path(TRANSACTION_INDEX), new=False)
         return self._transactions
 
     def forget_transactions(self) -> None:
-        """An empty segment ends none: an index left by a crash or a truncation describes batches that are gone."""
+        """Remove the index of aborted transactions of an empty segment: a crash or a truncation left it, without its batches."""
         if self._transactions is not None or self._disk.exists(self.path(TRANSACTION_INDEX)):
             self.transactions.remove()
 
     @property
     def max_timestamp(self) -> int:
-        """The largest of all batches, or -1. Raises `Unfinished`."""
+        """Return the largest timestamp of all batches, or -1. Raises `Unfinished`."""
         if self._max_timestamp == UNKNOWN:
             self._load_max_timestamp()
             self.check_times()
@@ -141,7 +141,7 @@ class Segment:
         return self._max_timestamp_offset
 
     def check_times(self) -> None:
-        """Have the indexes built anew if the newest entry of the time index, found on disk, is not what its batch says, or gone."""
+        """Rebuild the indexes if the time index on disk has a wrong newest entry, or has lost its last entries."""
         if self._times_are_checked:
             return
         self._times_are_checked = True
@@ -150,7 +150,7 @@ class Segment:
             self.reindex()
 
     def _ends_newer(self) -> bool:
-        """Whether a batch behind the last index entry is newer than all that the time index knows: it lost its last entry."""
+        """Return whether a batch behind the last index entry is newer than the time index, which has then lost its last entry."""
         if self._max_timestamp == UNKNOWN:
             self._load_max_timestamp()
         entry = self.index.last()
@@ -158,11 +158,11 @@ class Segment:
         return any(header.max_timestamp > self._max_timestamp for _, header in islice(tail, REINDEXED_AT_ONCE))
 
     def _is_true(self, entry: tuple[int, int]) -> bool:
-        """Whether an entry of the time index has the greatest timestamp of the batch that it leads to."""
+        """Return whether an entry of the time index has the greatest timestamp of its batch."""
         offset = self.base_offset + entry[1]
         try:
             position = self.locate(offset)
-        except Damaged:  # that is met, and told, by whoever reads there
+        except Damaged:  # readers find the damage and log it
             return True
         if position >= self.size:
             return False
@@ -175,7 +175,7 @@ class Segment:
         self._reserved = True
 
     def give_back(self) -> bool:
-        """Give back unused preallocated space; returns True if there was any. Raises `StorageFailed`."""
+        """Truncate unused preallocated space; return True if there was any. Raises `StorageFailed`."""
         if not self._reserved:
             return False
         self.file.truncate(self.size)
@@ -189,7 +189,7 @@ class Segment:
             max_timestamp = self.max_timestamp
         file = self._file or self.file
         position = file.append((view,))
-        if self._reindexed is not None:  # which gets here, too
+        if self._reindexed is not None:  # the rebuild reads these batches, too
             self.size = position + len(view)
             return
         for header in headers:
@@ -206,7 +206,7 @@ class Segment:
         self.size = position
 
     def extend(self, parts: Sequence[Buffer], headers: Sequence[BatchHeader], interval: int) -> None:
-        """Write batches that have their offsets already, perhaps with gaps (compaction). Raises `StorageFailed`."""
+        """Write batches that already have offsets, perhaps with gaps (compaction). Raises `StorageFailed`."""
         position = self.file.append(parts)
         for header in headers:
             self.note(header, position, interval)
@@ -214,7 +214,7 @@ class Segment:
         self.size = position
 
     def note(self, header: BatchHeader, position: int, interval: int) -> None:
-        """Count in a batch found on disk (recovery): timestamps and index entries, as when it was appended."""
+        """Index a batch found on disk (recovery): timestamps and index entries, as when it was appended."""
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = header.max_timestamp
             self._max_timestamp_offset = header.last_offset
@@ -242,9 +242,9 @@ class Segment:
         )
 
     def age_ms(self, newest_timestamp: int, now_ms: int) -> int:
-        """Return how much newer `newest_timestamp` is than the first batch.
+        """Return how much newer `newest_timestamp` is than the first batch, in ms.
 
-        Without a timestamp there (clients before 0.10), count from the first look at the segment in this process, as Kafka does.
+        If that has no timestamp (clients before 0.10), count from the first check of the segment in this process, as Kafka does.
         """
         if self.first_timestamp >= 0:
             return newest_timestamp - self.first_timestamp
@@ -257,21 +257,21 @@ class Segment:
         return self.age_ms(newest_timestamp, now_ms) > config.segment_ms - jitter_ms
 
     def _jitter_ms(self, config: LogConfig) -> int:
-        """How much earlier this segment rolls, so that logs begun together do not roll together: by its name, not by chance."""
+        """Return how much earlier this segment rolls, in ms: its name decides, so that logs begun together do not roll together."""
         most = min(config.segment_jitter_ms, config.segment_ms)
         return crc32c(self.path(LOG).encode()) % most if most > 0 else 0
 
     @property
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch, from which `segment.ms` counts. Meaningless in an empty segment."""
+        """Return the largest timestamp of the first batch, from which `segment.ms` counts. Meaningless in an empty segment."""
         if self._first_timestamp == UNKNOWN:
             self._first_timestamp = int.from_bytes(self.file.read(35, 8), "big", signed=True)
         return self._first_timestamp
 
     def locate(self, offset: int) -> int:
-        """Return the position of the first batch that holds `offset` or a later one; `size` if there is none.
+        """Return the position of the first batch that contains `offset` or a later one; `size` if there is none.
 
-        Raises `Damaged`: `Astray` if the index leads to no such batch; `Unfinished` while it is built anew.
+        Raises `Damaged`: `Astray` if the index leads to no such batch; `Unfinished` while it is rebuilt.
         """
         if self._reindexed is not None:
             self.need_indexes()
@@ -302,7 +302,7 @@ class Segment:
 
     @property
     def records_end(self) -> int:
-        """Where the last batch with records ends, in a sealed segment: compaction may leave empty batches behind it.
+        """Return the end of the last batch with records, in a sealed segment: compaction may leave empty batches behind it.
 
         Raises `Unfinished`.
         """
@@ -312,7 +312,7 @@ class Segment:
         return self._records_end
 
     def _find_records_end(self) -> int:
-        """All of it counts where a batch is not whole: damage is for readers to meet, not to be passed over."""
+        """Find `records_end`; it is `size` if a batch is not whole, so that readers find the damage."""
         end = self.size
         while end:
             entry = self.index.floor_second(end - 1)
@@ -330,23 +330,23 @@ class Segment:
         return batch_size(self.file, position)
 
     def locate_timestamp(self, timestamp: int, start_offset: int) -> int:
-        """Return a position from which to look for the first batch, from `start_offset` on, at or after `timestamp`.
+        """Return a position from which to search for the first batch, from `start_offset` on, at or after `timestamp`.
 
         Raises as `locate`.
         """
         self.need_indexes()
-        entry = self.times.floor(timestamp - 1)  # one of this very time may lead behind others of the same
+        entry = self.times.floor(timestamp - 1)  # an entry with this same timestamp may lead behind other batches with it
         if entry is not None and self.unproven is not None and not self._was_reindexed and not self._is_true(entry):
             self.reindex()
             self.need_indexes()
         return self.locate(max(start_offset, self.base_offset + (entry[1] if entry else 0)))
 
     def flush_indexes(self, *, final: bool = False) -> list[File]:
-        """Flush the indexes; a `final` flush adds the largest timestamp. Returns their files.
+        """Flush the indexes; a `final` flush adds the largest timestamp. Return their files.
 
-        The time index comes first: it must know of every batch up to the last one that the other leads to.
+        The time index comes first: it must cover every batch up to the last entry of the offset index.
 
-        Indexes that are built anew are flushed when they are whole: an empty one is missed by the next start, half a one is not.
+        Indexes in a rebuild are flushed when they are complete: the next start detects an empty one, but not half of one.
         """
         aborted = self._transactions.dirty_file() if self._transactions is not None else None
         if self._reindexed is not None:
@@ -357,9 +357,9 @@ class Segment:
         return [file for file in (self.times.flush(create=final), self.index.flush(create=final), aborted) if file is not None]
 
     def save_indexes(self, *, final: bool = False) -> list[File]:
-        """Flush the indexes of the newest segment, but not the last few entries: a start looks at the last batches anyway.
+        """Flush the indexes of the newest segment, except a few last entries: a start reads the last batches anyway.
 
-        Returns their files.
+        Return their files.
         """
         if not self.index.is_nearly_flushed:
             return self.flush_indexes(final=final)
@@ -385,7 +385,7 @@ class Segment:
         return end, next_offset
 
     def reset_indexes(self, offset: int, *, after_power_cut: bool = False) -> int:
-        """Keep only index entries for batches below `offset`; returns the position from which batches must be indexed again.
+        """Keep only index entries for batches below `offset`; return the position from which batches must be indexed again.
 
         After a power cut one of the two files may have lost entries that the other has kept.
         """
@@ -404,7 +404,7 @@ class Segment:
         return entry[1] if entry else 0
 
     def _lost_times(self) -> bool:
-        """Whether a batch before the last entry is newer than all that the time index knows: a power cut took its end alone."""
+        """Return whether a batch before the last entry is newer than the time index: a power cut shortened only that file."""
         entry, time = self.index.last(), self.times.last()
         if entry is None:
             return False
@@ -412,21 +412,21 @@ class Segment:
         known = self.index.floor(relative)
         try:
             return find_timestamp(self.file, known[1] if known else 0, entry[1], newest + 1) < entry[1]
-        except Damaged:  # that is met, and told, by whoever reads there
+        except Damaged:  # readers find the damage and log it
             return False
 
     def reindex(self) -> None:
-        """Begin to build both indexes anew, as an entry of one was found to be wrong. Look-ups raise `Unfinished` till then."""
+        """Begin to rebuild both indexes, after an entry was found to be wrong. Searches raise `Unfinished` until it is complete."""
         if self._reindexed is None:
             log.warning("%s: an entry of its indexes is wrong; they are built anew", self.path(LOG))
             self._clear_indexes()
             self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
             self._bytes_since_entry = 0
             self._reindexed = Place(0, self.base_offset)
-            self._was_reindexed = True  # what is wrong after that is a batch, and for readers to meet
+            self._was_reindexed = True  # a later fault is a batch's, which readers find
 
     def go_on_reindexing(self) -> None:
-        """Do a part of that: half a millisecond's work. It ends with the segment, or at the first place where no batch can be."""
+        """Do a part of the rebuild: half a millisecond's work. It ends with the segment, or where no batch can be."""
         if self._reindexed is None:
             return
         position, next_offset, _ = self._reindexed
@@ -447,7 +447,7 @@ class Segment:
                 self.flush_indexes(final=True)
 
     def need_indexes(self) -> None:
-        """Raise `Unfinished` while the indexes are built anew."""
+        """Raise `Unfinished` while the indexes are rebuilt."""
         if self._reindexed is not None:
             raise Unfinished(self.path(INDEX), self.go_on_reindexing, REINDEXING_COST)
 
@@ -466,11 +466,11 @@ class Segment:
             file.sync()
 
     def fits(self, header: BatchHeader) -> bool:
-        """Whether a batch with these offsets can be in this segment."""
+        """Return whether a batch with these offsets can be in this segment."""
         return 0 <= header.base_offset - self.base_offset <= header.last_offset - self.base_offset <= LARGEST_RELATIVE
 
     def forget_end(self, size: int) -> None:
-        """Let the batches end at `size`, and what is known of them: `truncate` has the files follow before anything is appended."""
+        """Shorten the segment to `size` in memory. `truncate` changes the files before anything is appended."""
         self.size, self._records_end, self.is_complete = size, UNKNOWN, False
         if not size:
             self._first_timestamp = self._first_look_ms = UNKNOWN
@@ -478,7 +478,10 @@ class Segment:
             self.unproven.cut(size)
 
     def truncate(self, end_offset: int, interval: int) -> None:
-        """Drop, durably, what the files hold beyond `size`, where the batches end before `end_offset`. Raises `StorageFailed`."""
+        """Remove from the files, durably, everything beyond `size`, where the batches end before `end_offset`.
+
+        Raises `StorageFailed`.
+        """
         if not self._disk.exists(self.path(LOG)):
             self._clear_indexes()
             return
@@ -487,7 +490,7 @@ class Segment:
         self.reset_indexes(end_offset)
         if self.file.size != self.size:
             self.file.truncate(self.size)
-        self.file.sync()  # or a crash could bring back what was cut, behind what replaced it
+        self.file.sync()  # or a crash could bring back removed bytes behind new ones
         self.transactions.settle(end_offset, ())
         if self.load_end(interval) != (self.size, end_offset):
             self.rebuild(interval)
@@ -508,7 +511,7 @@ class Segment:
         return next_offset
 
     def cut(self, size: int) -> None:
-        """Truncate the file to `size`; index entries beyond it must be gone already."""
+        """Truncate the file to `size`; index entries beyond it must already be removed."""
         if size < self.size:
             self.file.truncate(size)
             self.size = size
@@ -517,14 +520,14 @@ class Segment:
                 self.unproven.cut(size)
 
     def remove(self, suffixes: Sequence[str] = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)) -> None:
-        """Remove the files, or some of them. Raises `StorageFailed`: called again, it goes on."""
+        """Remove the files, or some of them. Raises `StorageFailed`: the next call continues."""
         self.close()
         for suffix in suffixes:
             if self._disk.exists(self.path(suffix)):
                 self._disk.remove(self.path(suffix))
 
     def renamed(self) -> None:
-        """Note that its files have ordinary names now."""
+        """Record that its files have their final names."""
         self.ending = ""
         self.close()
         self.index.path, self.times.path = self.path(INDEX), self.path(TIME_INDEX)
@@ -539,7 +542,7 @@ class Segment:
             self._file = None
 
     def has_sound_indexes(self) -> bool:
-        """Whether the indexes can be trusted: whole entries, the last of which points at its batch."""
+        """Return whether the indexes are valid: whole entries, the last of which leads to its batch."""
         if not (self.index.is_whole() and self.times.is_whole()):
             return False
         entry, time = self.index.last(), self.times.last()
@@ -548,7 +551,7 @@ class Segment:
         return entry is None or self._points_at_batch(*entry)
 
     def lacks_entries(self, interval: int) -> bool:
-        """Whether an index is empty though a sealed segment of these batches would have entries: somebody emptied the file."""
+        """Return whether an index is empty though a segment of these batches would have entries: the file was emptied."""
         if not len(self.times) and self.size and self.first_timestamp >= 0:
             return True
         if len(self.index) or self.size <= interval:
@@ -591,7 +594,7 @@ class Segment:
 
 
 def begin_segment(disk: Disk, directory: str, base_offset: int) -> Segment:
-    """Make a new, empty segment. Its file is made at once, for it says where the log goes on; at offset 0 nothing has to."""
+    """Create a new, empty segment. Its file is created at once, because its name is where the log continues, except at offset 0."""
     segment = Segment(disk, directory, base_offset, 0, new=True)
     if base_offset and segment.file.size:
         segment.file.truncate(0)

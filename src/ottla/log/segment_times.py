@@ -1,4 +1,4 @@
-"""When each segment was last written, which ListOffsets version 0 looks offsets up by. Knows segments and their files' times."""
+"""The last write of each segment, by which ListOffsets version 0 finds offsets."""
 
 from __future__ import annotations
 

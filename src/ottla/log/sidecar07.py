@@ -1,9 +1,9 @@
-"""One file of positions of Kafka 0.7, with the compressed messages that are kept as they were sent. Knows its records, and no log.
+"""One file of positions of Kafka 0.7, and the compressed messages kept for it. It uses its own records; logs are unknown here.
 
-`<base offset>.positions07` is a header and entries of 48 bytes each, big-endian, in the order of their offsets; each ends with its
-CRC-32C. An entry says at which position a batch begins, and of what kind it is; `<base offset>.kept07` has the bytes of those that
-are `KEPT`. Each record notes how many before it were on stable storage when it was written: bytes behind them can be torn by a
-power cut, bytes among them can only be damaged.
+`<base offset>.positions07` is a header and entries of 48 bytes each, big-endian, in the order of their offsets; each ends with
+its CRC-32C. An entry has the position at which a batch begins, and the batch's kind; `<base offset>.kept07` has the bytes of
+batches of kind `KEPT`. Each record has the number of records that were on stable storage when it was written: bytes behind them
+can be torn by a power cut, bytes among them can only be damaged.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ottla.log.names import KEPT_07, POSITIONS_07, file_name
 from ottla.ports import Buffer, Disk, File, StorageFailed
 
 HEADER: Final = Struct(">4sIqqqq4xI")
-"""Magic, version, base offset, its position, where the file before ends (at most that position), its base offset, CRC-32C."""
+"""Magic, version, base offset, its position, the end position of the previous file, its base offset, CRC-32C."""
 
 ENTRY: Final = Struct(">qqqIIIIII")
-"""Offset, position, place in the file of what is kept, CRC of the batch, size and CRC-32C of what is kept, how many records before
-were synced, kind, CRC-32C."""
+"""Offset, position, place of the kept message in its file, CRC of the batch, size and CRC-32C of the kept message, number of
+records synced before, kind, CRC-32C."""
 
 END: Final = 15
-"""The kind of an entry that no batch has: everything before it had its place when a sync began."""
+"""The kind of an entry without a batch: everything before it was measured when a sync began."""
 
 RECORD_BYTES: Final = 48
 CHECKED_BYTES: Final = RECORD_BYTES - 4
@@ -34,11 +34,11 @@ MAGIC: Final = b"OP07"
 VERSION: Final = 0
 FLUSH_BYTES: Final = 64 * 1024
 PAGE_RECORDS: Final = 256
-"""How many records are read at once."""
+"""Records read at once."""
 
 
 class Damaged07(StorageFailed):
-    """What says where messages of Kafka 0.7 stand can't be used. The log itself can."""
+    """The positions of messages for Kafka 0.7 cannot be used. The log itself can."""
 
     def __init__(self, path: str, sentence: str) -> None:
         advice = "Restore the file, or remove all *.positions07 and *.kept07 of the partition while the broker is stopped"
@@ -51,7 +51,7 @@ def misfit(path: str) -> Damaged07:
 
 
 class Entry07(NamedTuple):
-    """The batch of `offset`, whose header says `batch_crc`, begins at `position`. `kept_*` are of bytes that are kept as sent.
+    """The batch of `offset`, with `batch_crc` in its header, begins at `position`. `kept_*` are those of the kept message.
 
     `synced` is the number of records (the header is the first) that were on stable storage when this one was written.
     """
@@ -67,9 +67,9 @@ class Entry07(NamedTuple):
 
 
 class Begin07(NamedTuple):
-    """What a header says: `position` is that of the first byte, `end_before` where positions end in the file before.
+    """The content of a header: `position` is that of the first byte, `end_before` the end position of the previous file.
 
-    `base_before` is the base offset of that one; -1 for the first.
+    `base_before` is the base offset of the previous file; -1 for the first.
     """
 
     position: int
@@ -78,14 +78,14 @@ class Begin07(NamedTuple):
 
 
 class Sidecar07:
-    """The entries of the batches from `base_offset` on, up to where the next file begins."""
+    """The entries of the batches from `base_offset` on, up to the next file's base offset."""
 
     __slots__ = ("_begin", "_buffer", "_count", "_directory", "_disk", "_file", "_kept", "base_offset", "synced")
 
     def __init__(self, disk: Disk, directory: str, base_offset: int) -> None:
         self.base_offset = base_offset
         self.synced = 0
-        """How many records are known to be on stable storage."""
+        """The number of records that are certainly on stable storage."""
         self._disk = disk
         self._directory = directory
         self._file: File | None = None
@@ -110,24 +110,24 @@ class Sidecar07:
 
     @property
     def count(self) -> int:
-        """How many entries there are."""
+        """Return the number of entries."""
         if self._count < 0:
             self._count = max(0, self.file.size // RECORD_BYTES - 1)
         return self._count + len(self._buffer) // RECORD_BYTES
 
     @property
     def is_empty(self) -> bool:
-        """Whether the disk refused to begin the file, so that it tells nothing."""
+        """Return whether the file is empty, because the disk failed when it was begun."""
         return not self.file.size
 
     @property
     def is_torn(self) -> bool:
-        """Whether the file ends within a record."""
+        """Return whether the file ends within a record."""
         return self.file.size % RECORD_BYTES != 0
 
     @property
     def begin(self) -> Begin07:
-        """What the header says. Raises `Damaged07`."""
+        """Return the content of the header. Raises `Damaged07`."""
         if self._begin is None:
             self._begin = decode_header(self.file.read(0, RECORD_BYTES), self.base_offset)
             if self._begin is None:
@@ -137,11 +137,11 @@ class Sidecar07:
     # Reading
 
     def entry(self, index: int) -> Entry07:
-        """Raises `Damaged07`."""
+        """Return an entry. Raises `Damaged07`."""
         return self.entries(index, 1)[0]
 
     def entries(self, index: int, most: int) -> list[Entry07]:
-        """Up to `most` entries from one on. Raises `Damaged07`."""
+        """Return up to `most` entries from one on. Raises `Damaged07`."""
         self.flush()
         data = self.file.read((index + 1) * RECORD_BYTES, min(most, self._count - index) * RECORD_BYTES)
         found = []
@@ -153,19 +153,19 @@ class Sidecar07:
         return found
 
     def last(self) -> Entry07 | None:
-        """Raises `Damaged07`."""
+        """Return the last entry; None if there is none. Raises `Damaged07`."""
         return self.entry(self.count - 1) if self.count else None
 
     def before_offset(self, offset: int) -> int:
-        """How many entries are of batches at or before `offset`. Raises `Damaged07`."""
+        """Return how many entries are of batches at or before `offset`. Raises `Damaged07`."""
         return bisect_right(range(self.count), offset, key=lambda index: self.entry(index).offset)
 
     def before_position(self, position: int) -> int:
-        """How many entries begin at or before `position`. Raises `Damaged07`."""
+        """Return how many entries begin at or before `position`. Raises `Damaged07`."""
         return bisect_right(range(self.count), position, key=lambda index: self.entry(index).position)
 
     def kept(self, entry: Entry07) -> bytes:
-        """The bytes that are kept for a batch. Raises `Damaged07`."""
+        """Return the kept message of a batch. Raises `Damaged07`."""
         is_there = self._kept is not None or self._disk.exists(self.kept_path)
         data = self._kept_file().read(entry.kept_place, entry.kept_size) if is_there else b""
         if len(data) != entry.kept_size or crc32c(data) != entry.kept_crc:
@@ -175,7 +175,7 @@ class Sidecar07:
     # Writing
 
     def write_header(self, begin: Begin07) -> None:
-        """Make the file, or begin it anew. Raises `StorageFailed`: it is empty then, or was not made."""
+        """Create the file, or empty it and begin it again. Raises `StorageFailed`: it is then empty or missing."""
         self._buffer.clear()
         file = self._file = self._disk.open(self.path, create=True)
         file.truncate(0)
@@ -185,7 +185,7 @@ class Sidecar07:
         self._begin, self._count, self.synced = begin, 0, 0
 
     def add(self, offset: int, position: int, kind: int, batch_crc: int, kept: Buffer | None = None) -> None:
-        """Note a batch behind the last one. Raises `StorageFailed` with nothing changed."""
+        """Add an entry behind the last one. Raises `StorageFailed` with nothing changed."""
         place = size = crc = 0
         if kept is not None:
             place, size, crc = self._kept_file(create=True).append([kept]), len(kept), crc32c(kept)
@@ -196,7 +196,7 @@ class Sidecar07:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what is in memory. Raises `StorageFailed`."""
+        """Write the entries in memory. Raises `StorageFailed`."""
         if self._buffer:
             before = self.count
             self.file.append([self._buffer])
@@ -204,7 +204,7 @@ class Sidecar07:
             self._buffer = bytearray()
 
     def dirty_files(self) -> list[File]:
-        """The files to be synced to make all records durable; none if they are. Raises `StorageFailed`."""
+        """Return the files to sync to make all records durable; none if they are. Raises `StorageFailed`."""
         if self.synced > self.count:
             return []
         self.flush()
@@ -221,13 +221,13 @@ class Sidecar07:
         self.synced = count + 1
 
     def remove(self) -> None:
-        """Remove the file of positions; what it kept goes later. Raises `StorageFailed`."""
+        """Remove the file of positions; the kept messages are removed later. Raises `StorageFailed`."""
         self.close()
         if self._disk.exists(self.path):
             self._disk.remove(self.path)
 
     def remove_kept(self) -> None:
-        """Remove what was kept, once the positions that tell of it can't come back. Raises `StorageFailed`."""
+        """Remove the kept messages, when their positions cannot come back. Raises `StorageFailed`."""
         if self._disk.exists(self.kept_path):
             self._disk.remove(self.kept_path)
 
@@ -250,7 +250,7 @@ def encode_header(base_offset: int, begin: Begin07) -> bytes:
 
 
 def decode_header(data: bytes, base_offset: int) -> Begin07 | None:
-    """None if it is damaged, or that of another file."""
+    """Parse a header; None if it is damaged, or that of another file."""
     if len(data) < RECORD_BYTES or crc32c(data[:CHECKED_BYTES]) != int.from_bytes(data[CHECKED_BYTES:RECORD_BYTES], "big"):
         return None
     magic, version, base, position, end_before, base_before, _ = HEADER.unpack(data)
@@ -258,6 +258,6 @@ def decode_header(data: bytes, base_offset: int) -> Begin07 | None:
 
 
 def decode_entry(data: Buffer, start: int) -> Entry07 | None:
-    """None if it is damaged."""
+    """Parse an entry; None if it is damaged."""
     *fields, crc = ENTRY.unpack_from(data, start)
     return Entry07(*fields) if crc == crc32c(data[start : start + CHECKED_BYTES]) else None

@@ -1,4 +1,4 @@
-"""Producer snapshots on disk, and the state replayed from them. Knows `Producers` and segments; decides no append."""
+"""Producer snapshots on disk, and the state replayed from them. It uses `Producers` and segments, and decides no append."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Steps = Generator[None, None, T]
 """Work that pauses every half a millisecond."""
 
 Span = tuple[Segment, int]
-"""A segment, and the position up to which it counts."""
+"""A segment, and the position at which the log ends in it."""
 
 AT_ONCE = 250
-"""How many batches are passed between two pauses."""
+"""Batches processed between two pauses."""
 
 MOST_KEPT = 32
 """How many snapshots within segments stay at a start."""
 
 NOT_KNOWN = -1
 REFILL_BYTES = 2 << 20
-"""How far before the end batches are looked for that a snapshot leaves out."""
+"""The bytes before the end in which batches are searched that a snapshot leaves out."""
 
 
 def write_snapshot(disk: Disk, path: str, offset: int, producers: Producers) -> None:
@@ -42,7 +42,7 @@ def write_snapshot(disk: Disk, path: str, offset: int, producers: Producers) -> 
 
 
 def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Sequence[int]) -> None:
-    """Remove snapshots from the disk and from `offsets`. One that the disk does not remove stays known: it may become wrong."""
+    """Remove snapshots from the disk and from `offsets`. One that the disk does not remove stays listed: it may become wrong."""
     for offset in unwanted:
         name = f"{path}/{file_name(offset, SNAPSHOT)}"
         try:
@@ -55,7 +55,7 @@ def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Seq
 
 
 def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> None:
-    """Remove, at leisure, the snapshot of a deleted segment: if it stays, the next start drops it."""
+    """Remove, in the background, the snapshot of a deleted segment: if it stays, the next start removes it."""
     with suppress(StorageFailed):
         disk.remove_soon(f"{path}/{file_name(offset, SNAPSHOT)}")
     offsets.remove(offset)
@@ -71,7 +71,7 @@ def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
 
 
 def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) -> None:
-    """Drop the snapshots from before the first segment: what became of their producers until then stood in what is deleted."""
+    """Drop the snapshots from before the first segment: the batches that follow them are deleted."""
     remove_snapshots(disk, path, offsets, unwanted=[offset for offset in offsets if offset < first_offset])
     offsets[:] = [offset for offset in offsets if offset >= first_offset]
 
@@ -107,7 +107,7 @@ def load_producers(
 def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_offset: int) -> None:
     """Apply every batch from `from_offset` on, by its header, and rebuild the index of aborted transactions.
 
-    A producer may just have written old records: its age is taken from the file, not from them.
+    A producer may just have written old records: its age is taken from the file, not from their timestamps.
     """
     for segment in segments[_first(segments, from_offset) :]:
         if not segment.size:
@@ -146,7 +146,7 @@ def _first(segments: Sequence[Segment], offset: int) -> int:
 
 
 def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: int, end: int) -> Steps[list[Aborted]]:
-    """Apply the batches of a segment from an offset on, up to the position `end`; returns the aborted transactions among them."""
+    """Apply a segment's batches from an offset on, up to the position `end`; return the aborted transactions among them."""
     found: list[Aborted] = []
     written_ms = NOT_KNOWN
     for number, (position, header) in enumerate(headers(segment.file, segment.locate(from_offset), end), 1):
@@ -163,7 +163,7 @@ def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: i
 
 
 def exhausted(steps: Steps[T]) -> T:
-    """Take all steps at once, and return what comes of them."""
+    """Run all steps at once, and return the result."""
     while True:
         try:
             next(steps)
@@ -191,7 +191,7 @@ def _apply(producers: Producers, segment: Segment, position: int, header: BatchH
 
 
 def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
-    """Have the index say that `found` ended at `from_offset` or later. If this cannot be written, memory is still right."""
+    """Replace the index's entries from `from_offset` on by `found`. If the write fails, memory is still right."""
     try:
         segment.transactions.settle(from_offset, found)
     except StorageFailed as failure:
@@ -219,12 +219,12 @@ def _refill(producers: Producers, spans: Sequence[Span]) -> Steps[None]:
 
 
 def _is_same(batch: ProducerBatch, loaded: ProducerBatch) -> bool:
-    """A snapshot knows when its producer was last heard of, which is later than the batch's own time."""
+    """Return whether the batches are equal. A snapshot's timestamp is its producer's last write, later than the batch's own."""
     return batch._replace(timestamp=loaded.timestamp) == loaded
 
 
 def _last_headers(spans: Sequence[Span]) -> Iterator[BatchHeader]:
-    """Return the batches of about the last `REFILL_BYTES`, from whichever segments hold them."""
+    """Return the batches of about the last `REFILL_BYTES`, from one or more segments."""
     tail: list[tuple[Segment, int, int]] = []
     left = REFILL_BYTES
     for segment, size in reversed(spans):

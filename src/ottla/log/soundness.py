@@ -1,7 +1,7 @@
-"""Which bytes of a segment are known to be what was written, and where they are not. Knows headers and CRC-32C; opens no batch.
+"""The checked and the damaged parts of a segment, by headers and CRC-32C. No batch is opened.
 
-What this process wrote or recovered is known to be sound; everything else is checked before it is read for the first time. The CRC
-does not cover a batch's base offset and leader epoch: these are held against the neighbours.
+Bytes that this process wrote or recovered are valid; all others are checked before they are read for the first time. The CRC
+does not cover a batch's base offset and leader epoch: these are compared with the neighbours.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ HEAD = Struct(">qiibI2xi")
 Head = tuple[int, int, int, int, int, int]
 
 CHUNK_BYTES = 124 << 10
-"""Read at once: few enough for the processor's cache, which they pass twice, and for malloc, which maps more than 128 KB anew."""
+"""Bytes read at once: they fit the processor's cache, through which they pass twice, and malloc maps more than 128 KB each time."""
 
 MOST_BYTES, MOST_BATCHES = 1 << 20, 1000
-"""How much is checked at once: less than a millisecond's work, as long as no batch is larger."""
+"""The most bytes and batches checked at once: less than a millisecond's work, as long as no batch is larger."""
 
 PIECE_BYTES = 4 << 20
-"""How much of a single batch is checked at once: it can be handed out only when all of it was."""
+"""The bytes of a single batch checked at once: it is only returned when all of it is checked."""
 
 SEARCHED_BYTES = 4 << 20
-"""How far behind a bad batch the next good one is looked for byte by byte."""
+"""The distance in bytes behind a bad batch in which the next valid one is searched, byte by byte."""
 
 ENDLESS = 2**63 - 1
 ANY_EPOCH = 2**31 - 1
 UNFINISHED, NO_CRC_AT_ALL = -1, -2
 
 MOST_INTERVALS = 64
-"""How many stretches of a segment are remembered as sound; with more of them the shortest other one is forgotten."""
+"""The most ranges of a segment recorded as valid; above it the shortest other one is dropped."""
 
 NO_CRC = "no whole batch with the right CRC-32C begins here, though it had been written."
 GONE = "batches are gone."
@@ -48,16 +48,16 @@ UNKNOWN_EPOCH = "the leader epoch of this batch is none that the log knows."
 
 
 class Bounds(NamedTuple):
-    """What the log knows of the batches in a segment: all end before `until_offset`, none has an epoch above `latest_epoch`."""
+    """The log's limits for batches in a segment: all end before `until_offset`, none has an epoch above `latest_epoch`."""
 
     until_offset: int
     latest_epoch: int
 
 
 class Walked(NamedTuple):
-    """How far batches are sound: the next one begins at `position`, with `next_offset` or later. `bad` says what is wrong there.
+    """The result of a check: the next batch begins at `position`, with `next_offset` or later. `bad` is the fault there, or None.
 
-    `batches` is how many were passed, if none is bad.
+    `batches` is the number of checked batches, if none is bad.
     """
 
     position: int
@@ -67,7 +67,7 @@ class Walked(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a batch begins: at `position`, with `next_offset` or a later one. Its last offset is `last_offset`, if not -1."""
+    """A batch begins at `position`, with `next_offset` or a later one. Its last offset is `last_offset`, if not -1."""
 
     position: int
     next_offset: int
@@ -75,7 +75,7 @@ class Place(NamedTuple):
 
 
 class Partial:
-    """How far a batch that is larger than `PIECE_BYTES` was checked: `checked` bytes of the one at `position`, with this CRC."""
+    """The check in progress of a batch larger than `PIECE_BYTES`: `checked` bytes of the one at `position`, with this CRC."""
 
     __slots__ = ("checked", "crc", "position")
 
@@ -86,7 +86,7 @@ class Partial:
 class DamagedRange(NamedTuple):
     """Offsets from `first_offset` to below `end_offset` that cannot be read: the bytes from `position` to below `resume`.
 
-    If there are none, the batches that held these offsets are gone.
+    If these are no bytes, the batches with the offsets are missing.
     """
 
     first_offset: int
@@ -97,7 +97,7 @@ class DamagedRange(NamedTuple):
 
 
 class Unproven:
-    """What of a segment that was found on disk is known by now: sound stretches, and damaged ranges, in order.
+    """The checks of a segment that was found on disk: valid ranges, and damaged ranges, in order.
 
     Bytes from `size` on were appended since.
     """
@@ -112,7 +112,7 @@ class Unproven:
         self._ends: list[tuple[int, int]] = []  # (end, offset that follows)
 
     def is_sound(self, start: int, end: int) -> bool:
-        """Whether all of these bytes are known to be sound."""
+        """Return whether all of these bytes are checked and valid."""
         if start >= self.size:
             return True
         at = bisect_right(self._starts, start) - 1
@@ -123,9 +123,9 @@ class Unproven:
         return not self.damage and self.is_sound(0, self.size)
 
     def sound_until(self, position: int) -> tuple[int, int]:
-        """Where the sound stretch that holds `position` ends, and the offset that follows (-1 if unknown).
+        """Return where the valid range with `position` ends, and the offset that follows (-1 if unknown).
 
-        `position` itself if it lies in none; `ENDLESS` if everything from there on is sound.
+        It is `position` itself if no range contains it; `ENDLESS` if everything from there on is valid.
         """
         if position >= self.size:
             return ENDLESS, -1
@@ -135,7 +135,7 @@ class Unproven:
         return self._ends[at] if self._ends[at][0] < self.size else (ENDLESS, -1)
 
     def known_before(self, position: int, base_offset: int) -> Place:
-        """The last place at or before `position` where a batch begins for certain: behind what is sound, or what is damaged."""
+        """Return the last place at or before `position` where a batch certainly begins: behind a valid or a damaged range."""
         found = Place(0, base_offset)
         at = bisect_right(self._starts, position) - 1
         if at >= 0:
@@ -146,16 +146,16 @@ class Unproven:
         return found
 
     def distrust(self, position: int) -> None:
-        """Forget the sound stretch that holds `position`: what is there is checked anew."""
+        """Drop the valid range with `position`, so that its bytes are checked again."""
         at = bisect_right(self._starts, position) - 1
         if at >= 0 and self._ends[at][0] > position:
             self.partial = Partial()
             del self._starts[at], self._ends[at]
 
     def prove(self, start: int, end: int, next_offset: int) -> None:
-        """Note that these bytes are sound, and which offset follows them."""
+        """Record that these bytes are valid, and the offset that follows them."""
         for each in self.damage:
-            if start < each.position == each.resume < end:  # offsets are missing there, and no bytes
+            if start < each.position == each.resume < end:  # offsets are missing there, but no bytes
                 self.prove(start, each.position, each.first_offset)
                 start = each.position
         if end <= start:
@@ -172,16 +172,16 @@ class Unproven:
         self._starts[first:last] = [start]
         self._ends[first:last] = [(end, next_offset)]
         if len(self._starts) > MOST_INTERVALS:
-            others = (at for at in range(len(self._starts)) if at != first)  # whoever asked for this one relies on it
+            others = (at for at in range(len(self._starts)) if at != first)  # the caller relies on this one
             shortest = min(others, key=lambda at: self._ends[at][0] - self._starts[at])
             del self._starts[shortest], self._ends[shortest]
 
     def _is_edge(self, position: int) -> bool:
-        """Whether offsets are missing between the batches that end and begin there: no stretch leads over it."""
+        """Return whether offsets are missing between the batches that end and begin there: no range extends over it."""
         return any(each.position == each.resume == position for each in self.damage)
 
     def cut(self, size: int) -> None:
-        """Note that the segment was truncated to `size`, where a batch ends: what comes there is written by this process."""
+        """Shorten the segment to `size`, where a batch ends: this process writes all later bytes."""
         self.size = min(self.size, size)
         self.partial = Partial()
         kept = [at for at, (end, _) in enumerate(self._ends) if end <= size]
@@ -193,23 +193,23 @@ class Unproven:
         self.damage.sort()
 
     def damage_at(self, offset: int) -> DamagedRange | None:
-        """The damaged range that holds `offset`, or None."""
+        """Return the damaged range with `offset`, or None."""
         return next((each for each in self.damage if each.first_offset <= offset < each.end_offset), None)
 
     def resume_for(self, offset: int) -> int:
-        """The position behind every damaged range that ends at or before `offset`."""
+        """Return the position behind every damaged range that ends at or before `offset`."""
         return max((each.resume for each in self.damage if each.end_offset <= offset), default=0)
 
     def damage_from(self, position: int) -> int:
-        """Where the next damaged bytes from `position` on begin; the size if there are none."""
+        """Return where the next damaged bytes from `position` on begin; the size if there are none."""
         return next((each.position for each in self.damage if each.resume > position), self.size)
 
 
 def walk(file: File, place: Place, end: int, size: int, bounds: Bounds, partial: Partial | None = None) -> Walked:
     """Check batch after batch from `place` until `end` is reached or passed, or `MOST_BYTES` or `MOST_BATCHES` are.
 
-    `size` is where the segment ends. With `partial`, a larger batch is checked in pieces, one in each call: until the last of them
-    this returns in front of it. Raises `StorageFailed`.
+    `size` is where the segment ends. With `partial`, a larger batch is checked in pieces, one in each call: before the last of
+    them the returned position is in front of it. Raises `StorageFailed`.
     """
     begun = position = place.position
     next_offset, wanted_last = place.next_offset, place.last_offset
@@ -228,7 +228,7 @@ def walk(file: File, place: Place, end: int, size: int, bounds: Bounds, partial:
             base_offset, total, last_offset = head[0], head[1] + LENGTH_FROM, head[0] + head[5]
             if (bad := _refusal(head, size - position - at, next_offset, wanted_last, bounds)) is not None:
                 if bad == NO_OFFSET and not is_joined and before.next_offset <= base_offset < next_offset:
-                    return before._replace(bad=bad)  # the one before is astray, and not this one
+                    return before._replace(bad=bad)  # the batch before is wrong, and not this one
                 return Walked(position + at, next_offset, bad)
             if total > len(chunk) - at and at:
                 break
@@ -248,7 +248,7 @@ def walk(file: File, place: Place, end: int, size: int, bounds: Bounds, partial:
 
 
 def _refusal(head: Head, room: int, next_offset: int, wanted_last: int, bounds: Bounds) -> str | None:
-    """What is wrong with a batch by its header alone, where there are `room` bytes."""
+    """Return the fault of a batch by its header alone, where there are `room` bytes; None if there is none."""
     base_offset, length, epoch, magic, _, delta = head
     if magic != MAGIC or length < SHORTEST or delta < 0 or length > room - LENGTH_FROM:
         return NO_CRC
@@ -261,14 +261,14 @@ def _refusal(head: Head, room: int, next_offset: int, wanted_last: int, bounds: 
 
 
 def _overlaps(file: File, position: int, size: int, first_offset: int, next_offset: int) -> bool:
-    """Whether the batch at `position` begins before `next_offset`, but not before `first_offset`."""
+    """Return whether the batch at `position` begins before `next_offset`, but not before `first_offset`."""
     if size - position < HEADER_BYTES:
         return False
     return bool(first_offset <= int.from_bytes(file.read(position, 8), "big", signed=True) < next_offset)
 
 
 def _crc(file: File, position: int, size: int, partial: Partial | None, begun: memoryview) -> int:
-    """The CRC-32C of a large batch, read in chunks; with `partial` `PIECE_BYTES` of them, and `UNFINISHED` if there is more.
+    """Return the CRC-32C of a large batch, read in chunks; with `partial` of `PIECE_BYTES` more, and `UNFINISHED` before its end.
 
     `begun` are its first bytes.
     """
@@ -291,14 +291,14 @@ def _crc(file: File, position: int, size: int, partial: Partial | None, begun: m
 
 
 def is_sound_batch(file: File, position: int, size: int, next_offset: int, bounds: Bounds) -> bool:
-    """Whether a whole batch with these bounds begins at `position`."""
+    """Return whether a whole batch within these bounds begins at `position`."""
     if position < 0 or size - position < HEADER_BYTES:
         return False
     return walk(file, Place(position, next_offset), position + 1, size, bounds).bad is None
 
 
 def find_sound(file: File, position: int, size: int, next_offset: int, bounds: Bounds) -> Place | None:
-    """Look, byte by byte, for the first sound batch behind `position`; None if there is none within `SEARCHED_BYTES`."""
+    """Search, byte by byte, for the first valid batch behind `position`; None if there is none within `SEARCHED_BYTES`."""
     end = min(size, position + SEARCHED_BYTES)
     position += 1
     while end - position >= HEADER_BYTES:

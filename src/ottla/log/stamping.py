@@ -1,4 +1,4 @@
-"""What a log writes into batches, in place. Knows their headers; knows no segments."""
+"""The fields that a log writes into batches, in place. It uses their headers; segments are unknown here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_TIMESTAMP = -1
 def stamp_all(
     view: bytearray | memoryview, headers: Sequence[BatchHeader], next_offset: int, leader_epoch: int
 ) -> tuple[int, int, int]:
-    """Give batches their offsets; returns (their size, the offset after them, their largest timestamp)."""
+    """Set the offsets of batches; return (their size, the offset after them, their largest timestamp)."""
     position, newest = 0, NO_TIMESTAMP
     for header in headers:
         stamp(view, position, next_offset, leader_epoch)
@@ -25,7 +25,7 @@ def stamp_all(
 
 
 def set_times(view: bytearray | memoryview, headers: Sequence[BatchHeader], now_ms: int) -> list[BatchHeader]:
-    """Give batches the time of their append; returns their new headers."""
+    """Set the timestamps of batches to the time of their append; return their new headers."""
     stamped, position = [], 0
     for header in headers:
         set_log_append_time(view, position, header.size, now_ms)

@@ -1,6 +1,6 @@
-"""Records that brokers keep for themselves, as plain values by name: those of internal topics, and control records.
+"""The brokers' own records as plain values by name: records of internal topics, and control records.
 
-Knows Kafka's messages for them; what they mean is up to their coordinators.
+It uses Kafka's messages for them; their effects are up to their coordinators.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def named(topic: str, key: bytes | None, value: bytes | None) -> Row | None:
 
 
 def marker(key: bytes | None, value: bytes | None) -> Row | None:
-    """Decode a control record; None if it does not end a transaction."""
+    """Decode a control record; None if it is no transaction marker."""
     try:
         kind = decode(ControlRecordTypeSchema, 0, (key or b"")[2:]).type
         if kind not in MARKERS:
@@ -64,7 +64,7 @@ def _number(data: bytes | None) -> int:
 
 
 def _message(cls: type[Message], version: int, data: Buffer) -> Row:
-    """Raises `Malformed`, and ValueError for a version that never was."""
+    """Decode a message. Raises `Malformed`, and ValueError for an unknown version."""
     return _struct(decode(cls, version, data), version, cls.__name__, "")
 
 

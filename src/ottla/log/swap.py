@@ -1,8 +1,8 @@
-"""Puts a compacted segment in the place of those it was made from, so that a crash leaves either the old ones or the new one.
+"""The replacement of segments by a compacted one, so that a crash leaves either the old ones or the new one.
 
-The new file is complete and synced as `.cleaned`; renaming it to `.swap` decides, once that is durable. From then on whoever finds
-it, now or at the next start, removes the old files and gives it its final name. Between these steps the directory is synced, which
-takes long: a caller may wait, or have it synced and come back. Knows names and headers; knows nothing of what was left out.
+The new file is complete and synced as `.cleaned`; renaming it to `.swap` decides, when that is durable. From then on, now or at
+the next start, the old files are removed and it gets its final name. Between these steps the directory is synced, which takes
+long: a caller may wait, or have it synced and come back. The module uses names and headers only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 @dataclass(slots=True)
 class Swap:
-    """A segment that has replaced the `old` ones, before the files have their final names.
+    """A segment that has replaced the `old` ones, before its files have their final names.
 
     The old ones go to `removed`, and stay on disk until `deadline_mono_ms`.
     """
@@ -35,9 +35,9 @@ class Swap:
     removed: list[retention.RemovedSegment] = field(default_factory=list)
 
     def go_on(self, disk: Disk) -> bool:
-        """Take the old files away, last first; once they are gone, give the new ones their names. Returns True when done.
+        """Remove the old files, last first; in the next call, rename the new ones. Return True when done.
 
-        To be called when the directory was synced since `decide` and since the last call. After `StorageFailed`, call it again.
+        Call it when the directory was synced since `decide` and since the last call. After `StorageFailed`, call it again.
         """
         if self.old:
             while self.old:
@@ -55,16 +55,16 @@ class Swap:
 
 
 def decide(disk: Disk, segment: Segment) -> None:
-    """Make a `.cleaned` segment, complete and synced, the one that counts once the directory is synced.
+    """Let a complete and synced `.cleaned` segment replace the old ones, when the directory is synced.
 
-    Raises `StorageFailed`: then the old ones count.
+    Raises `StorageFailed`: the old ones then stay.
     """
     path = f"{segment.directory}/{file_name(segment.base_offset, LOG)}"
     disk.rename(path + CLEANED, path + SWAP, sync=False)
 
 
 def remove_cleaned(disk: Disk, segment: Segment) -> None:
-    """Remove the files of a segment that is not wanted after all."""
+    """Remove the files of a segment that was not used."""
     segment.close()
     for suffix in (LOG, *OF_A_SEGMENT):
         path = f"{segment.directory}/{file_name(segment.base_offset, suffix)}{CLEANED}"
@@ -76,7 +76,7 @@ def remove_cleaned(disk: Disk, segment: Segment) -> None:
 
 
 def recover_swaps(disk: Disk, path: str, names: Sequence[str]) -> Sequence[str]:
-    """Undo what a crash left undecided, finish what was decided; returns the names that remain."""
+    """Undo interrupted compactions that were not decided, finish those that were; return the names that remain."""
     left = [name for name in names if name.endswith((CLEANED, SWAP))]
     if not left:
         return names
@@ -101,7 +101,7 @@ def _recover(disk: Disk, path: str, base_offset: int, names: Sequence[str]) -> N
         known = parse_file_name(name)
         if known is None or not base_offset <= known[0] < end:
             continue
-        # A segment that had its name before it became part of this one may have lost it by the same power cut.
+        # A segment that became part of this one may have lost its new name by the same power cut.
         is_older = known[1] == LOG + SWAP and known[0] > base_offset
         if known[1] in (LOG, *OF_A_SEGMENT) or is_older:
             disk.remove(f"{path}/{name}")
@@ -111,7 +111,7 @@ def _recover(disk: Disk, path: str, base_offset: int, names: Sequence[str]) -> N
 
 
 def _end_offset(file: File, base_offset: int) -> int:
-    """Find where the segment ends: compaction keeps the last batch of what it replaces, even if empty."""
+    """Return the offset at which the segment ends: compaction keeps the last batch of the segments it replaces, even if empty."""
     end = base_offset
     for _, header in headers(file, 0, file.size):
         end = header.next_offset

@@ -1,4 +1,4 @@
-"""From times to offsets (ListOffsets). Knows segments and, in the one batch that matches, the records' timestamps."""
+"""The search of offsets by timestamp (ListOffsets). It uses segments and, in the matching batch, the records' timestamps."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Found = tuple[int, int]
 """(timestamp, offset)"""
 
 MOST_AT_ONCE = PAUSE_BYTES // 16
-"""Records that are looked at while others wait."""
+"""Records read in one step without pauses."""
 
 
 PASSED_AT_ONCE = 2000
-"""Batches that are passed over while others wait: about a millisecond's work."""
+"""Batches skipped between two pauses: about a millisecond's work."""
 
 
 class Sought(NamedTuple):
-    """A batch that takes long to open, in which the record may be. If it is not, it is looked for from `next_offset` on.
+    """A batch that takes long to open and may contain the record. If it does not, the search continues at `next_offset`.
 
     `is_largest`: the record with the largest timestamp is wanted, not the first at or after `timestamp`.
     """
@@ -43,7 +43,7 @@ class Sought(NamedTuple):
         return self.header.next_offset
 
     def look(self) -> Generator[int, None, Found | None]:
-        """Look for it, and tell at each pause how many bytes of memory that takes from there on."""
+        """Search the batch; yield, at each pause, the bytes of memory that the rest needs."""
         header = self.header
         try:
             if header.record_count == header.last_offset_delta + 1 and header.base_offset >= self.start_offset:
@@ -53,21 +53,21 @@ class Sought(NamedTuple):
             if header.record_count * ROW_BYTES > MOST_OPENED_BYTES:
                 return self.whole
             columns = open_batches(self.batch, from_offset=self.start_offset, limit_bytes=MOST_OPENED_BYTES)
-        except ValueError:  # records that cannot be opened are their writer's fault: the batch is as near as we get
+        except ValueError:  # the producer wrote records that cannot be opened: the batch itself is the closest result
             return self.whole
         least = max(self.timestamp, max(columns.timestamps, default=NO_TIMESTAMP)) if self.is_largest else self.timestamp
         return next((found for found in zip(columns.timestamps, columns.offsets, strict=True) if found[0] >= least), None)
 
     @property
     def whole(self) -> Found:
-        """The batch, where no record of it can be told from another."""
+        """Return the batch's own result, if its records cannot be read: its largest timestamp and first offset."""
         return self.header.max_timestamp, max(self.header.base_offset, self.start_offset)
 
 
 class Further(NamedTuple):
-    """A search that goes on at `next_offset`, after others had their turn.
+    """A search that continues at `next_offset`, after a pause.
 
-    `timestamp` is the time that is sought, or the largest one so far for the record with the largest time (`is_largest`).
+    `timestamp` is the searched time, or the largest one so far for the record with the largest time (`is_largest`).
     """
 
     next_offset: int
@@ -79,9 +79,9 @@ Answer = Found | Sought | Further | None
 
 
 def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset: int, *, is_largest: bool = False) -> Answer:
-    """Return the first record, from `start_offset` on, at or after `timestamp`; or the batch in which to look for it.
+    """Return the first record, from `start_offset` on, at or after `timestamp`; or the batch in which to search for it.
 
-    `is_largest`: no batch that begins at `start_offset` or later has a larger timestamp, and the record with the largest is wanted.
+    `is_largest`: the record with the largest timestamp is wanted, and no batch from `start_offset` on has a larger one.
     """
     for segment in _timed(segments, start_offset):
         if segment.max_timestamp < timestamp:
@@ -97,7 +97,7 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start_offset:
 
 
 def _timed(segments: Sequence[Segment], start_offset: int) -> Iterator[Segment]:
-    """Yield the segments with batches from `start_offset` on, once their time indexes are checked."""
+    """Yield the segments with batches from `start_offset` on, after a check of their time indexes."""
     first = max(0, bisect_right(segments, start_offset, key=lambda segment: segment.base_offset) - 1)
     for segment in segments[first:]:
         if segment.size:
@@ -106,7 +106,7 @@ def _timed(segments: Sequence[Segment], start_offset: int) -> Iterator[Segment]:
 
 
 def largest(segments: Sequence[Segment], start_offset: int, so_far: Further | None = None) -> Answer:
-    """Return the first record, from `start_offset` on, with the largest timestamp; or the batch in which to look for it."""
+    """Return the first record, from `start_offset` on, with the largest timestamp; or the batch in which to search for it."""
     timestamp, from_offset = (so_far.timestamp, so_far.next_offset) if so_far else (NO_TIMESTAMP, start_offset)
     for segment in _timed(segments, from_offset):
         if segment.max_timestamp <= timestamp:
@@ -123,9 +123,9 @@ def largest(segments: Sequence[Segment], start_offset: int, so_far: Further | No
 
 
 def _first_whole(segment: Segment, from_offset: int) -> int:
-    """Return where the first batch begins all of whose records are at `from_offset` or later.
+    """Return the first offset of the first batch all of whose records are at `from_offset` or later.
 
-    The indexes know the time of deleted records, too, and a batch those of all its records.
+    The indexes also have the timestamps of deleted records, and a batch the largest of all its records.
     """
     if segment.base_offset >= from_offset:
         return segment.base_offset

@@ -1,4 +1,4 @@
-"""What a crash leaves of the positions of Kafka 0.7, and how positions are given up. Knows sidecars, and where the log ends."""
+"""The recovery of positions of Kafka 0.7 after a crash, and their invalidation. It uses sidecars and the end of the log."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ log = logging.getLogger("ottla.log")
 
 
 def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) -> list[int]:
-    """Cut off, durably, what a crash tore, and what it took from the log; return the bases of the sidecars that are left.
+    """Cut off, durably, torn entries and entries of batches that the log has lost; return the bases of the remaining sidecars.
 
-    Nothing of it was shown. What was written before a known sync is left alone, however it looks: whoever reads it is told. Where
-    the log has lost what had been synced, all positions are given up. Raises `StorageFailed`.
+    Clients have seen none of them. Records before a known sync are not changed, even if damaged: their readers report it. If the
+    log has lost synced batches, all positions become invalid. Raises `StorageFailed`.
     """
     sidecars = [Sidecar07(disk, path, base) for base in sorted(bases)]
     lost: list[Sidecar07] = []
@@ -26,13 +26,13 @@ def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) ->
         begin = _begin(sidecar)
         is_torn = begin is None and sidecar is newest and not last_sound(sidecar)[1]
         if is_torn or sidecar.base_offset > log_end_offset or (begin is not None and begin.position < highest):
-            sidecar.remove()  # a torn one, one of batches that are lost, or one that was given up
+            sidecar.remove()  # it is torn, its batches are lost, or it was invalidated
             sidecars.remove(sidecar)
             lost.append(sidecar)
         elif begin is not None:
             highest = begin.position
     if sidecars and _begin(sidecars[-1]) is not None:
-        with suppress(Damaged07):  # whoever reads there is told
+        with suppress(Damaged07):  # its readers report the damage
             sidecars = _cut(disk, path, sidecars, log_end_offset)
     disk.sync_dir(path)
     for sidecar in lost:
@@ -43,9 +43,9 @@ def recover(disk: Disk, path: str, bases: Iterable[int], log_end_offset: int) ->
 
 
 def give_up(disk: Disk, path: str, sidecars: Sequence[Sidecar07], offset: int) -> Sidecar07:
-    """Replace all by one that begins with `offset`, behind every position that was given.
+    """Replace all sidecars by one that begins with `offset`, behind every position that was given out.
 
-    Raises `StorageFailed`, which `Damaged07` is one of.
+    Raises `StorageFailed`, also as its subclass `Damaged07`.
     """
     newest = sidecars[-1]
     last = newest.last()
@@ -57,7 +57,7 @@ def give_up(disk: Disk, path: str, sidecars: Sequence[Sidecar07], offset: int) -
     given_up = [sidecar for sidecar in sidecars if sidecar.base_offset != offset]
     for sidecar in given_up:
         sidecar.remove()
-    disk.sync_dir(path)  # or a power cut could bring one back that looks newer, or without what it kept
+    disk.sync_dir(path)  # or a power cut could bring one back that looks newer, or without its kept messages
     for sidecar in given_up:
         sidecar.remove_kept()
     fresh.synced = 1
@@ -88,7 +88,7 @@ def _cut(disk: Disk, path: str, sidecars: list[Sidecar07], log_end_offset: int) 
 
 
 def _is_within(sidecar: Sidecar07, index: int, log_end_offset: int) -> bool:
-    """Whether the log still has what an entry is about. What is damaged is for whoever reads it."""
+    """Return whether the log still has the batch of an entry. A damaged entry is left to its readers."""
     try:
         entry = sidecar.entry(index)
     except Damaged07:
@@ -97,7 +97,7 @@ def _is_within(sidecar: Sidecar07, index: int, log_end_offset: int) -> bool:
 
 
 def _sound(sidecar: Sidecar07) -> tuple[int, int]:
-    """(how many entries are whole, how many records are known to have been synced)."""
+    """Return (the number of whole entries, the number of records that were certainly synced)."""
     last, synced = last_sound(sidecar)
     before = -1
     for index in range(max(synced - 1, 0), last):
@@ -114,7 +114,7 @@ def _sound(sidecar: Sidecar07) -> tuple[int, int]:
 
 
 def last_sound(sidecar: Sidecar07) -> tuple[int, int]:
-    """(how many entries there are up to the last whole one, how many records that one says had been synced)."""
+    """Return (the number of entries up to the last whole one, the number of synced records that it contains)."""
     for index in range(sidecar.count - 1, -1, -1):
         try:
             return index + 1, sidecar.entry(index).synced

@@ -1,7 +1,7 @@
-"""Ends of transactions in a log: control batches, and the index of aborted ones (KIP-98).
+"""Transaction markers in a log: control batches, and the index of aborted transactions (KIP-98).
 
-Knows Kafka's `.txnindex` and the control records; knows no coordinator. The index is derived: what a crash loses of it is found
-again when the batches are replayed.
+It uses Kafka's `.txnindex` and the control records; coordinators are unknown here. The index is derived: entries lost in a crash
+are restored when the batches are replayed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ VERSION = 0
 
 ORDINARY = Struct(">5shhBhiB")
 """The one record of a marker as every broker writes it: up to the size of its key, the key (version, type), the size of its value,
-the value (version, epoch of the coordinator), headers."""
+the value (version, coordinator epoch), headers."""
 ORDINARILY = (b"\x20\x00\x00\x00\x08", 12, 0)
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction: its first record, its marker, and the last stable offset once it had ended."""
+    """An aborted transaction: its first record, its marker, and the last stable offset after its end."""
 
     producer_id: int
     first_offset: int
@@ -47,14 +47,14 @@ COLUMNS = len(Aborted._fields)
 
 
 class Summed(NamedTuple):
-    """Entries of an index: how many, and the CRC-32C of them all."""
+    """The number of entries of an index, and the CRC-32C of them all."""
 
     entries: int
     crc: int
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction. `coordinator_epoch` keeps a replaced coordinator from ending it again."""
+    """A transaction marker. Its `coordinator_epoch` keeps a fenced coordinator from writing another one."""
 
     type: int
     coordinator_epoch: int
@@ -79,7 +79,7 @@ def read_marker(batch: Buffer) -> Marker | None:
 
 
 def is_single(batch: Buffer) -> bool:
-    """Whether it says of itself that it is one record, as it came."""
+    """Return whether the header describes one uncompressed record."""
     header = read_header(batch)
     return header.magic == MAGIC and not header.codec and header.record_count == 1
 
@@ -122,13 +122,13 @@ class AbortedEntries(Sequence[Aborted]):
         return bisect_left(range(len(self)), offset, key=lambda number: self._values[COLUMNS * number + 2])
 
     def replace(self, kept: int, ended: Iterable[Aborted]) -> None:
-        """Keep so many of the first ones, and have these follow."""
+        """Keep the first `kept` entries, and append these."""
         del self._values[COLUMNS * kept :]
         self._values.extend(chain.from_iterable(ended))
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers lie in one segment. Most segments have none, and no file either."""
+    """The aborted transactions whose markers are in one segment. Most segments have none, and no file either."""
 
     __slots__ = ("_disk", "_entries", "_file", "_path", "_summed")
 
@@ -146,7 +146,7 @@ class TransactionIndex:
         return self._entries
 
     def add(self, aborted: Aborted) -> None:
-        """Note a transaction. After `StorageFailed` it is noted in memory all the same."""
+        """Add a transaction. After `StorageFailed` it is added in memory."""
         self.entries.append(aborted)
         if self._file is None:
             self._file = self._disk.open(self._path, create=True)
@@ -166,12 +166,12 @@ class TransactionIndex:
         self._disk.write_file(self._path, b"".join(ENTRY.pack(VERSION, *entry) for entry in self.entries))
 
     def is_whole(self) -> bool:
-        """Whether the file holds the entries and nothing else: a crash may have torn it, or left holes."""
+        """Return whether the file contains the entries and nothing else: a crash may have torn it, or left holes."""
         stored = self._disk.size(self._path) if self._disk.exists(self._path) else 0
         return stored == len(self.entries) * ENTRY.size
 
     def summed(self) -> Summed:
-        """Sum up the entries; those that were summed up before are not looked at again."""
+        """Return the sum of the entries; those of the last call are not read again."""
         count, crc = self._summed
         for entry in self.entries[count:]:
             crc = crc32c(ENTRY.pack(VERSION, *entry), crc)
@@ -179,13 +179,13 @@ class TransactionIndex:
         return self._summed
 
     def is_as_noted(self, noted: Summed, *, may_be_more: bool) -> bool:
-        """Whether the file holds the noted entries, and nothing else unless `may_be_more`. Raises `StorageFailed`."""
+        """Return whether the file contains the noted entries, and nothing else unless `may_be_more`. Raises `StorageFailed`."""
         data = memoryview(self._disk.read_file(self._path) if self._disk.exists(self._path) else b"")
         size = noted.entries * ENTRY.size
         return (may_be_more or len(data) == size) and len(data) >= size and crc32c(data[:size]) == noted.crc
 
     def sync(self) -> None:
-        """Sync what a killed broker left in the page cache. Raises `StorageFailed`."""
+        """Sync bytes that a killed broker left in the page cache. Raises `StorageFailed`."""
         if self._disk.exists(self._path):
             file = self._disk.open(self._path)
             file.sync()
@@ -208,7 +208,7 @@ class TransactionIndex:
 
 
 def read_entries(data: Buffer) -> list[Aborted]:
-    """The entries of an index, as long as they make sense: markers follow their transactions, and one another."""
+    """Return the valid entries of an index, up to its last whole one: markers follow their transactions, and one another."""
     whole = len(data) - len(data) % ENTRY.size
     found: list[Aborted] = []
     for version, *fields in ENTRY.iter_unpack(memoryview(data)[:whole]):
@@ -219,7 +219,7 @@ def read_entries(data: Buffer) -> list[Aborted]:
 
 
 class TransactionsInOrder:
-    """The fate of each transaction, while batches are passed over in order, as compaction does.
+    """The fate of each transaction, while batches are read in order, as compaction does.
 
     `aborted` are those that ended in or after these batches.
     """
@@ -233,7 +233,7 @@ class TransactionsInOrder:
         self._seen: set[int] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether this batch of records belongs to a transaction that was aborted."""
+        """Return whether this batch of records belongs to a transaction that was aborted."""
         if not header.is_transactional:
             return False
         self._begin(header.last_offset)
@@ -242,7 +242,7 @@ class TransactionsInOrder:
         return entry is not None and header.base_offset <= entry.last_offset
 
     def ends_nothing(self, header: BatchHeader) -> bool:
-        """Whether the transaction ended by this control batch has no batch left."""
+        """Return whether the transaction ended by this control batch has no batch left."""
         self._begin(header.last_offset)
         self._open.pop(header.producer_id, None)
         if header.producer_id in self._seen:

@@ -1,4 +1,4 @@
-"""How a log says that it had to look at more than one call may. Knows nothing else."""
+"""The exception of a log call that has more to read than one call may."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Unfinished(TryAgain):
-    """Part of what a call needs is done, and nobody has to wait for the rest at once: called again, it goes on.
+    """Part of the work of a call is done. The caller may do other work first: the next call continues.
 
-    `go_on` does the next part; `cost` is what that costs beside what is counted elsewhere, and a thousand are half a millisecond.
+    `go_on` does the next part; `cost` is its cost besides that counted elsewhere. A thousand are half a millisecond.
     """
 
     def __init__(self, path: str, go_on: Callable[[], None], cost: int = 0) -> None:
@@ -23,7 +23,7 @@ class Unfinished(TryAgain):
 
 
 def finished(look: Callable[[], T]) -> T:
-    """Return what `look` returns, called as often as that takes: for whoever keeps nobody waiting."""
+    """Return the result of `look`, called as often as that takes, for a caller that may block."""
     while True:
         try:
             return look()

@@ -1,6 +1,6 @@
 """The upkeep of a log: segments are sealed, synced, replaced by compacted ones and deleted when they are old.
 
-Knows segments, the settings and the files beside them; knows no batch that is about to be written.
+It uses segments, the settings and the files beside them; appends are elsewhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.records.batch import BatchHeader
 log = logging.getLogger("ottla.log")
 
 SNAPSHOT_BYTES = 1 << 20
-"""How much may be written to a segment before a checkpoint saves the producers' state again."""
+"""The bytes written to a segment after which a checkpoint saves the producers' state again."""
 
 
 RUNG_BYTES = 64 << 20
@@ -96,7 +96,7 @@ class LogUpkeep(ReadableLog):
     def roll(self, offset: int | None = None) -> None:
         """Seal the newest segment and begin another at the log's end. Raises `StorageFailed`, and nothing has changed then.
 
-        At an `offset` beyond the end, the log goes on there: the leader's compaction removed what no segment could span.
+        At an `offset` beyond the end, the log continues there: the leader's compaction left a gap that no segment could span.
         """
         self.finish_cut()
         sealed = self._active
@@ -121,7 +121,7 @@ class LogUpkeep(ReadableLog):
         self._snapshot_at, self._next_rung = 0, RUNG_BYTES
         self.segments.append(self._active)
         before, self.log_end_offset = self.log_end_offset, end
-        unsynced = [(end + 1, file) for file in files]  # a sync up to `end` may have been asked for before they were written
+        unsynced = [(end + 1, file) for file in files]  # a sync up to `end` may have been requested before they were written
         if self.synced_offset < before:
             unsynced.append((end, sealed.file))
         if unsynced:
@@ -163,26 +163,26 @@ class LogUpkeep(ReadableLog):
             drop_note(self._disk, self.path, NEW_COPIED)
 
     def check_place(self) -> None:
-        """Raise `StorageFailed` if somebody removed the log's directory or its newest file: what is appended would be nowhere."""
+        """Raise `Vanished` if the log's directory or its newest file was removed: appends would be lost."""
         active = self._active
         name = active.path(LOG) if active.size else self.path
         if not self._disk.exists(name):
             sentence = "it was removed while the broker ran"
             raise Vanished(name, f"{sentence}: restore it and restart the broker, or delete the topic to give its records up.")
 
-    # Forgetting
+    # Cuts, swaps and retention
 
     def finish_cut(self) -> None:
-        """Have the files follow a cut that the disk refused to finish. Raises `StorageFailed`."""
+        """Finish the files of a cut after the disk failed. Raises `StorageFailed`."""
         if self._cut is not None:
             self._cut.finish(self._disk, self.path, self.segments, self._snapshots)
             self._cut = None
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now, cuts: int) -> bool:
-        """Put a compacted segment, complete and synced, in the place of those it was made from, after so many `cuts`.
+        """Replace segments by the compacted one, complete and synced, that was made from them when the log had had so many `cuts`.
 
-        Returns False, with nothing changed, if some of those are gone, or were cut since. Raises `StorageFailed` with nothing
-        changed. While `is_swapping`, have the `directory` synced and call `go_on_swapping`, repeatedly.
+        Return False, with nothing changed, if some of them are gone, or were cut since. Raises `StorageFailed` with nothing
+        changed. While `is_swapping`, sync the `directory` and call `go_on_swapping`, repeatedly.
         """
         self.finish_cut()
         self.finish_swap()
@@ -209,7 +209,7 @@ class LogUpkeep(ReadableLog):
 
     @property
     def swap_step(self) -> int:
-        """Return the number of the next step, for `go_on_swapping` after the directory was synced."""
+        """Return the number of the next step: pass it to `go_on_swapping` after syncing the directory for it."""
         return self._swap_step
 
     def go_on_swapping(self, step: int | None = None) -> None:
@@ -226,21 +226,21 @@ class LogUpkeep(ReadableLog):
             going_on.removed.clear()
 
     def finish_swap(self) -> None:
-        """Finish all swaps, and wait for it. Raises `StorageFailed` if that fails."""
+        """Finish all swaps, and wait for each sync. Raises `StorageFailed`."""
         while self._swap is not None:
             self._disk.sync_dir(self.path)
             self.go_on_swapping()
 
     @property
     def directory(self) -> Syncable:
-        """Return the directory of the log, whose sync makes the names of its files durable."""
+        """Return the directory, to be synced."""
         return self._disk.directory(self.path)
 
     def retain(self, now: Now, *, until_offset: int | None = None, most: int | None = None) -> int:
-        """Delete old segments by the settings, none reaching beyond `until_offset`, at most `most`; returns how many.
+        """Delete old segments by the settings, none reaching beyond `until_offset`, at most `most`; return how many.
 
-        The last one is gone for good when `directory` is synced (call `names_are_synced` then), the others at once. What the disk
-        refuses is logged, and tried again the next time. Raises `Unfinished` if it takes more calls to find out what is old.
+        The last deletion is durable when `directory` is synced (call `names_are_synced` then), the others at once. Failures of
+        the disk are logged, and repeated the next time. Raises `Unfinished` if it takes more calls to find old segments.
         """
         if self._names_synced:
             self.positions_07.drop_before(self.segments[0].base_offset)
@@ -261,15 +261,15 @@ class LogUpkeep(ReadableLog):
         return len(self._removed) - before
 
     def names_are_synced(self) -> None:
-        """Note that the `directory` was synced since the last segment was deleted."""
+        """Record that the `directory` was synced since the last segment was deleted."""
         self._names_synced = True
 
-    # Stopping
+    # Checkpoints
 
     def checkpoint(self) -> int:
         """Write indexes, epochs and producers' state to disk, so that little is read after a crash.
 
-        Returns the recovery point to be kept. Raises `StorageFailed`.
+        Return the recovery point for the checkpoint. Raises `StorageFailed`.
         """
         files = self.flush()
         try:
@@ -282,13 +282,14 @@ class LogUpkeep(ReadableLog):
         return self.synced_offset
 
     def flush(self) -> list[Syncable]:
-        """Do the same without waiting: once the returned files are synced, the present `synced_offset` is the recovery point.
+        """Write a checkpoint without waiting; return the files to sync for it.
 
-        Indexes below it are not checked again. Raises `StorageFailed`.
+        When they are synced, the present `synced_offset` is the recovery point. Indexes below it are not checked again. Raises
+        `StorageFailed`.
         """
         self.finish_cut()
         files: list[Syncable] = [*self._active.save_indexes()]
-        # Aborted transactions below it are not looked for again either, nor in segments sealed since.
+        # Aborted transactions below it are not searched again either, nor in segments sealed since.
         sealed = [one for unsynced in self._unsynced.values() for one in unsynced]
         files += [file for end, file in sealed if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
         files += self._aborted.write(self.segments)
@@ -301,13 +302,13 @@ class LogUpkeep(ReadableLog):
         return files
 
     def was_not_flushed(self) -> None:
-        """Note that the files which `flush` or `write_out` returned were not synced."""
+        """Record that the files which `flush` or `write_out` returned were not synced."""
         self._epochs_saved = False
 
-    # Inside
+    # Private
 
     def _reserve(self, segment: Segment) -> None:
-        """Give a new segment's file its full size at once, if the settings say so (preallocate). Raises `StorageFailed`."""
+        """Preallocate a new segment's file at its full size, if the settings require it (preallocate). Raises `StorageFailed`."""
         if self.config.preallocate and not segment.size:
             segment.reserve(self.config.segment_bytes)
 
@@ -339,7 +340,7 @@ class LogUpkeep(ReadableLog):
             log.warning(sentence, self.path, failure, extra={"cause": "rung"})
 
     def _write_epochs(self, sync: bool = False) -> None:
-        """Write the leader epochs, by default unsynced until the next checkpoint: recovery finds lost ones in the batches."""
+        """Write the epochs. They are synced by the next checkpoint: recovery finds lost ones in the batches, if there are any."""
         self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=sync)
         self._epochs_saved = False
 
@@ -357,13 +358,13 @@ class LogUpkeep(ReadableLog):
         try:
             for _ in range(count):
                 self._remove_first(now)
-        finally:  # also if the disk refused to go on: what is gone is gone
+        finally:  # also after a failure: deleted segments stay deleted
             self._move_start(max(self.log_start_offset, self.segments[0].base_offset))
 
     def _remove_first(self, now: Now) -> None:
         segment = self.segments[0]
         if not self._names_synced:
-            self._disk.sync_dir(self.path)  # one after the other, or a power cut could bring back the first and not the second
+            self._disk.sync_dir(self.path)  # one by one, or a power cut could bring back an older segment alone
         deadline_mono_ms, until = now.mono_ms + self.config.file_delete_delay_ms, self.segments[1].base_offset
         self._removed.append(retention.mark_removed(self._disk, segment, deadline_mono_ms, until))
         self._names_synced = False
@@ -376,7 +377,7 @@ class LogUpkeep(ReadableLog):
             forget_snapshot(self._disk, self.path, self._snapshots, segment.base_offset)
 
     def _leave(self, segments: Sequence[Segment]) -> Sequence[Segment]:
-        """Take these segments out of the log. There is no other way out, so that nothing deleted is ever synced."""
+        """Remove these segments from the log. All removals go through here, so that no deleted file is ever synced."""
         first = self.segments.index(segments[0])
         del self.segments[first : first + len(segments)]
         for segment in segments:
