@@ -1,7 +1,7 @@
-"""A broker for tests: in this process (`Broker`), or as a process of its own that can be stopped, killed and restarted; or several.
+"""Brokers for tests: one in this process (`Broker`), one as a process that can be stopped, killed and restarted; or several.
 
-Knows how to start what `ottla.net` and `ottla.cli` offer, and nothing of how they work. Importing it loads neither the broker nor
-pytest; the fixtures live in `ottla.testing.plugin`, which pytest finds by itself once Ottla is installed.
+They use the interfaces of `ottla.net` and `ottla.cli` only. Importing this package loads neither the broker nor pytest; the
+fixtures are in `ottla.testing.plugin`, which pytest loads by itself if Ottla is installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Several brokers as processes of their own over one registry: killed, paused, cut from each other, and started again.
+"""Several brokers as processes over one registry: they can be killed, paused, cut off from each other, and started again.
 
-Knows the command line of `ottla serve` and what any client can ask. A cluster may have other brokers than Ottla's among its
-members: whoever starts one gives what a `ClusterMember` can do.
+The module uses the command line of `ottla serve` and the protocol of clients. A cluster may have members that are not Ottla's
+brokers: a function that creates one returns a `ClusterMember`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INTERNAL: Final = "INTERNAL"
-"""The name of the listener that brokers use among themselves."""
+"""The name of the listener for connections between brokers."""
 NOBODY: Final = -1
 _SCHEME: Final = "zookeeper://"
 _ON_HOST: Final = "sqlite:"
 _LOOK_AGAIN_S: Final = 0.05
 _PORTS: Final = range(12_000, 32_000)
-"""Below those that systems give to connections."""
+"""The ports to choose from, below those that operating systems give to connections."""
 
 
 class NotYet(Exception):
-    """What was waited for did not come in time; the text says what, and how the cluster looked."""
+    """A condition did not become true in time; the message has the condition and the state of the cluster."""
 
 
 class ClusterMember(Protocol):
@@ -58,10 +58,11 @@ class ClusterMember(Protocol):
 
 
 class ClusterSeat(NamedTuple):
-    """A place in a cluster: what a broker has to be started with.
+    """The settings with which a broker of a cluster must be started.
 
-    Clients reach it at `host`:`port`, brokers at `internal_port` by way of `told_port`, which it has to advertise; `registry` is
-    the address of ZooKeeper, HOST:PORT or HOST:PORT/CHROOT, or sqlite:DIR. Its process has to call `prepare` before it begins.
+    Clients connect to `host`:`port`; brokers connect to `internal_port` through `told_port`, which the broker must advertise.
+    `registry` is the address of ZooKeeper, HOST:PORT or HOST:PORT/CHROOT, or sqlite:DIR. The process must call `prepare` before
+    it begins.
     """
 
     node_id: int
@@ -75,7 +76,7 @@ class ClusterSeat(NamedTuple):
     prepare: Callable[[], None] | None = None
 
     def listeners(self) -> dict[str, object]:
-        """The settings of its listeners, by Kafka's names."""
+        """Return the settings of its listeners, by Kafka's names."""
         return {
             "advertised.listeners": f"PLAINTEXT://{self.host}:{self.port},{INTERNAL}://{self.host}:{self.told_port}",
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT",
@@ -84,7 +85,7 @@ class ClusterSeat(NamedTuple):
 
 
 def ottla_member(seat: ClusterSeat) -> ClusterMember:
-    """One of Ottla's own brokers."""
+    """Create one of Ottla's own brokers."""
     internal = f"{seat.host}:{seat.internal_port},name={INTERNAL}"
     registry = seat.registry if seat.registry.startswith(_ON_HOST) else _SCHEME + seat.registry
     return BrokerProcess(
@@ -106,9 +107,9 @@ class Cluster:
             producer = ottla.Producer(cluster.address)
             cluster.kill(cluster.leader("flights", 0))
 
-    Everything is kept below `home` (a temporary directory unless given). `settings` are Kafka's, for every broker; `members` make
-    the brokers of some numbers, which may be others than Ottla's: these need ZooKeeper. The ways between brokers, and those to
-    ZooKeeper, can be cut; `wiring` is what they are made of (ports of this host that pass on what they are sent, unless given).
+    All files are below `home` (a temporary directory unless given). `settings` are Kafka's, for every broker. `members` has
+    functions that create the brokers of some ids, which may be others than Ottla's: these need ZooKeeper. The connections
+    between brokers, and to ZooKeeper, can be cut. `wiring` carries them (unless given, through forwarding ports of this host).
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Cluster:
     ) -> None:
         self.members: dict[int, ClusterMember] = {}
         self.registry = registry.removeprefix(_SCHEME)
-        """HOST:PORT/CHROOT of the ZooKeeper, for its own clients: cuts do not concern them. Or sqlite:DIR."""
+        """HOST:PORT/CHROOT of the ZooKeeper, for its own clients, which cuts do not affect. Or sqlite:DIR."""
         self._count = brokers
         self._settings = {"default.replication.factor": brokers, "offsets.topic.replication.factor": brokers, **(settings or {})}
         self._given_home = Path(home) if home else None
@@ -134,7 +135,7 @@ class Cluster:
         self._cuts: set[tuple[int, int]] = set()
         self._paused: set[int] = set()
 
-    # ------------------------------------------------------------------ its life
+    # ------------------------------------------------------------------ lifetime
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -168,7 +169,7 @@ class Cluster:
         return self._made_by.get(node_id, ottla_member)(seat)
 
     def _way_to_registry(self, node_id: int) -> str:
-        """The address that a broker is given: one that can be cut."""
+        """Return the address of the registry for a broker, through a way that can be cut."""
         if self.registry.startswith(_ON_HOST):
             return self.registry
         servers, slash, chroot = self.registry.partition("/")
@@ -183,7 +184,7 @@ class Cluster:
             member.kill()
 
     def add(self, made_by: Callable[[ClusterSeat], ClusterMember] = ottla_member) -> int:
-        """Start one more broker, and return its number; its directory is empty, and nothing is moved to it."""
+        """Start one more broker, and return its id; its directory is empty, and no partition is moved to it."""
         node_id = max(self.members) + 1
         self._made_by[node_id] = made_by
         self.members[node_id] = self._seated(node_id).start()
@@ -192,31 +193,31 @@ class Cluster:
     # -------------------------------------------------------------------- faults
 
     def kill(self, node_id: int) -> None:
-        """SIGKILL a broker: nothing in its memory survives."""
+        """Send SIGKILL to a broker: nothing in its memory survives."""
         self.members[node_id].kill()
 
     def stop(self, node_id: int) -> int:
-        """Stop a broker in order: it hands over what it leads first. Returns its exit code."""
+        """Stop a broker in order: it first hands over its leaderships. Return its exit code."""
         return self.members[node_id].stop(60)
 
     def start(self, node_id: int) -> None:
-        """Start a broker that was killed or stopped; returns once it answers. Raises `DidNotStart`."""
+        """Start a broker that was killed or stopped; return when it answers. Raises `DidNotStart`."""
         self.members[node_id].start()
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP a broker: it neither answers nor closes anything, and its session runs out meanwhile."""
+        """Send SIGSTOP to a broker: it neither answers nor closes connections, and its session may expire."""
         self.members[node_id].pause()
         self._paused.add(node_id)
 
     def resume(self, node_id: int) -> None:
-        """Let a paused broker go on."""
+        """Send SIGCONT to a paused broker."""
         self.members[node_id].resume()
         self._paused.discard(node_id)
 
     def cut(self, source: int, target: int, *, both: bool = True) -> None:
-        """Let nothing of what one broker sends arrive at another, and unless `both` is false, nothing the other way either.
+        """Stop all traffic from one broker to another, and unless `both` is false, in the other direction, too.
 
-        0 stands for ZooKeeper. Clients are not cut off. Raises ValueError for the way to a file that brokers share.
+        0 is ZooKeeper. Clients are not cut off. Raises ValueError for the way to a file that brokers share.
         """
         if REGISTRY in (source, target) and self.registry.startswith(_ON_HOST):
             raise ValueError(
@@ -227,36 +228,36 @@ class Cluster:
             self._cuts.add(way)
 
     def mend(self) -> None:
-        """Let everything through again between all of them."""
+        """Restore all traffic between all brokers."""
         while self._cuts:
             self._wiring.mend(*self._cuts.pop())
 
-    # ---------------------------------------------------------------- what it is
+    # ---------------------------------------------------------------- state
 
     @property
     def address(self) -> str:
-        """HOST:PORT of all brokers, for any client's `bootstrap.servers`."""
+        """Return HOST:PORT of all brokers, for any client's `bootstrap.servers`."""
         return ",".join(member.address for member in self.members.values())
 
     def controller(self) -> int:
-        """The controller's number, or -1 while there is none."""
+        """Return the controller's id, or -1 while there is none."""
         with self.admin() as admin:
             return admin.describe_cluster().controller_id
 
     def leader(self, topic: str, partition: int) -> int:
-        """The number of a partition's leader, or -1 while there is none."""
+        """Return the id of a partition's leader, or -1 while there is none."""
         with self.admin() as admin:
             found = admin.describe_topics(topic)[topic].partitions.get(partition)
         return NOBODY if found is None else found.leader
 
     def admin(self) -> Admin:
-        """A client that asks the brokers that run."""
+        """Return a client of the running brokers."""
         import ottla
 
         return ottla.Admin([member.address for member in self.members.values() if member.is_running])
 
     def _asked_each(self, ask: Callable[[Admin], T]) -> Iterator[T]:
-        """What each broker that runs, and is not paused, says: one that was cut off may not know yet what it has missed."""
+        """Yield the answer of each broker that runs and is not paused: one that was cut off may have old metadata."""
         import ottla
 
         for node_id, member in self.members.items():
@@ -265,7 +266,7 @@ class Cluster:
                     yield ask(admin)
 
     def wait_joined(self, timeout_s: float = 60.0) -> None:
-        """Return once all brokers that run know of each other, and of a controller. Raises `NotYet`."""
+        """Return when all running brokers have each other and a controller in their metadata. Raises `NotYet`."""
 
         def joined() -> bool:
             running = {node_id for node_id, member in self.members.items() if member.is_running}
@@ -277,7 +278,10 @@ class Cluster:
         self.wait_until(joined, lambda: "not all brokers are known to a controller", timeout_s)
 
     def wait_in_sync(self, *topics: str, timeout_s: float = 60.0) -> None:
-        """Return once all brokers know each partition of these topics to be led, and all its replicas in sync. Raises `NotYet`."""
+        """Return when all brokers have a leader for each partition of these topics, and all its replicas in sync.
+
+        Raises `NotYet`.
+        """
 
         def all_in_sync() -> str:
             found = [part for told in self._asked_each(lambda admin: admin.describe_topics(*topics)) for part in lagging(told)]
@@ -286,7 +290,7 @@ class Cluster:
         self.wait_until(lambda: not all_in_sync(), lambda: f"not in sync: {all_in_sync()}", timeout_s)
 
     def wait_until(self, happened: Callable[[], bool], told: Callable[[], str] = str, timeout_s: float = 60.0) -> None:
-        """Return once `happened` says so; errors that go by count as no. Raises `NotYet` with what `told` returns."""
+        """Return when `happened` returns True; a `KafkaError` counts as False. Raises `NotYet` with the text of `told`."""
         from ottla import KafkaError
 
         until = time.monotonic() + timeout_s
@@ -299,7 +303,7 @@ class Cluster:
 
 
 def lagging(topics: Mapping[str, object]) -> Iterator[tuple[str, PartitionInfo]]:
-    """The partitions that have no leader, or a replica that is not in sync."""
+    """Yield the partitions that have no leader, or a replica that is not in sync."""
     from ottla.client.metadata import TopicInfo
 
     for name, topic in topics.items():
@@ -310,7 +314,7 @@ def lagging(topics: Mapping[str, object]) -> Iterator[tuple[str, PartitionInfo]]
 
 
 def free_port() -> int:
-    """A port of this host that nobody listens on now, and that connections are not given by chance before a broker takes it."""
+    """Return a port of this host without a listener, which the system does not give to a connection before a broker takes it."""
     while True:
         port = random.choice(_PORTS)
         with closing(socket.socket()) as probe, suppress(OSError):

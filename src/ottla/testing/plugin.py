@@ -1,6 +1,6 @@
 """pytest fixtures around a broker; pytest loads this module by itself where Ottla is installed.
 
-Knows pytest, and `ottla.Broker` and `ottla.testing.Cluster`, which are imported by the first test that asks for one.
+It imports `ottla.Broker` and `ottla.testing.Cluster` with the first test that uses one.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def ottla_settings() -> dict[str, Any]:
-    """Kafka's broker settings with underscores (`num_partitions`) for the test's broker; override this fixture to change them."""
+    """Return Kafka's broker settings with underscores (`num_partitions`) for the test's broker; override this fixture."""
     return {}
 
 
 @pytest.fixture
 def ottla_release() -> str | None:
-    """The release of Apache Kafka that the test's broker speaks as, such as "0.9.0"; override or parametrize it for a matrix."""
+    """Return the release of Apache Kafka of the test's broker, such as "0.9.0"; override or parametrize it for a matrix."""
     return None
 
 
 @pytest.fixture
 def ottla_users() -> dict[str, str] | None:
-    """Passwords by name, where clients of the test's broker have to log in; override this fixture to give them."""
+    """Return passwords by user name, if clients of the test's broker must log in; override this fixture to set them."""
     return None
 
 
 @pytest.fixture
 def ottla_tls() -> bool:
-    """Whether the test's broker speaks TLS, with a certificate made for it; override this fixture to have it."""
+    """Return whether the test's broker uses TLS, with a certificate made for it; override this fixture to enable it."""
     return False
 
 
@@ -43,11 +43,11 @@ def ottla_tls() -> bool:
 def ottla_broker(
     ottla_settings: dict[str, Any], ottla_release: str | None, ottla_users: dict[str, str] | None, ottla_tls: bool
 ) -> Iterator[Broker]:
-    """A broker for one test, in this process: a free port and a temporary directory, removed when the test ends.
+    """Yield a broker for one test, in this process: a free port and a temporary directory, removed when the test ends.
 
-    `client_settings()` of it is what a client needs where there are users or TLS.
+    Its `client_settings()` returns the settings of a client if there are users or TLS.
 
-    If a bug in Ottla ended it before, the test ends with `ottla.BrokerFailed`, caused by that exception.
+    If a bug in Ottla ends it earlier, the test fails with `ottla.BrokerFailed`, caused by that exception.
     """
     import ottla
 
@@ -57,13 +57,13 @@ def ottla_broker(
 
 @pytest.fixture
 def ottla_brokers() -> int:
-    """How many brokers the test's cluster has; override this fixture to change it."""
+    """Return how many brokers the test's cluster has; override this fixture to change it."""
     return 3
 
 
 @pytest.fixture
 def ottla_cluster(ottla_settings: dict[str, Any], ottla_brokers: int) -> Iterator[Cluster]:
-    """Brokers of a cluster for one test, as processes that can be killed, stopped, paused and cut off from each other.
+    """Yield the brokers of a cluster for one test, as processes that can be killed, stopped, paused and cut off from each other.
 
     They need no ZooKeeper: they share a file. Their directories are removed when the test ends.
     """
@@ -76,5 +76,5 @@ def ottla_cluster(ottla_settings: dict[str, Any], ottla_brokers: int) -> Iterato
 
 @pytest.fixture
 def ottla_address(ottla_broker: Broker) -> str:
-    """HOST:PORT of the test's broker, for any client's `bootstrap.servers`."""
+    """Return HOST:PORT of the test's broker, for any client's `bootstrap.servers`."""
     return ottla_broker.address

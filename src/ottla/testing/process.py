@@ -1,6 +1,6 @@
-"""`ottla serve` as a process of its own: start it, wait until it answers, stop it, kill it, restart it on the same data.
+"""`ottla serve` as a process: start it, wait until it answers, stop it, kill it, restart it on the same data.
 
-Knows the command line of `ottla serve` and the one line it prints; everything else is seen from outside, by process id.
+The module uses the command line of `ottla serve` and the one line it prints; everything else is by process id.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Self
 
 ANSWERS = re.compile(rb"answers at \[?([^\s\]]+)\]?:(\d+)")
-"""The line that `ottla serve` prints once its listener answers."""
+"""The line that `ottla serve` prints when its listener answers."""
 
 
 class DidNotStart(Exception):
-    """The broker ended (`code` is its exit code), or did not answer in time (None). `log`: what it wrote to standard error."""
+    """The broker ended (`code` is its exit code), or did not answer in time (None). `log` is its standard error."""
 
     def __init__(self, code: int | None, log: str) -> None:
         what = "said nothing in time" if code is None else f"ended with exit code {code}"
@@ -34,8 +34,8 @@ class DidNotStart(Exception):
 class BrokerProcess:
     """One `ottla serve` over `data_dir`. A context manager: entering starts it, leaving stops it.
 
-    `settings` are Kafka's setting names, as for `--set`; `release` is the release of Apache Kafka that it answers as. The port is a
-    free one; a restart keeps it, so that clients find the broker again. The log is appended to `log_path` (beside the data
+    `settings` are Kafka's setting names, as for `--set`; `release` is the release of Apache Kafka as which it answers. The port
+    is a free one; a restart keeps it, so that clients find the broker again. The log is appended to `log_path` (beside the data
     directory unless given).
     """
 
@@ -68,7 +68,7 @@ class BrokerProcess:
         self._parent = os.getpid()
 
     def command(self) -> list[str]:
-        """The command, for a person to repeat."""
+        """Return the command, for a person to repeat."""
         sets = [part for name, value in self.settings.items() for part in ("--set", f"{name}={value}")]
         listen = _written(self.host, self.port) + (f",release={self.release}" if self.release else "")
         serve = [sys.executable, "-m", "ottla.cli.main", "serve", "--data-dir", str(self.data_dir), "--listen", listen]
@@ -76,26 +76,26 @@ class BrokerProcess:
 
     @property
     def address(self) -> str:
-        """HOST:PORT, for a client's `bootstrap.servers`."""
+        """Return HOST:PORT, for a client's `bootstrap.servers`."""
         return _written(self.host, self.port)
 
     @property
     def pid(self) -> int:
-        """The process id. Raises RuntimeError if it does not run."""
+        """Return the process id. Raises RuntimeError if it is not running."""
         return self._running().pid
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and has not ended since."""
+        """Return whether it was started and has not ended since."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def log(self) -> str:
-        """Everything it has written to standard error so far."""
+        """Return everything that it has written to standard error so far."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def start(self) -> Self:
-        """Return once it answers. A broker that has ended is started again. Raises `DidNotStart`."""
+        """Start the broker, unless it runs, and return when it answers. Raises `DidNotStart`."""
         if self.is_running:
             return self
         self.kill()
@@ -132,7 +132,7 @@ class BrokerProcess:
         raise DidNotStart(code, self.log.encode()[self._log_start :].decode(errors="replace"))
 
     def stop(self, timeout_s: float = 60.0) -> int:
-        """Send SIGTERM; returns the exit code, 0 if it does not run. Killed after `timeout_s`, which raises TimeoutExpired.
+        """Send SIGTERM; return the exit code, 0 if it is not running. Killed after `timeout_s`, which raises TimeoutExpired.
 
         A forked child leaves the broker to its parent.
         """

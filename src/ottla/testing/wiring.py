@@ -1,8 +1,8 @@
-"""Ways between brokers that can be cut: each leads from a port of its own to another one, in a thread of their own.
+"""Forwarding ports between brokers that can be cut: each forwards to another port, and all run in one thread.
 
-Knows TCP and, of Kafka, only how a request begins: brokers name themselves in the client id of what they ask ("1",
-"broker-1-fetcher-0"). While a way is cut nothing gets through and nothing is refused, as when packets are lost; bytes that were
-sent meanwhile arrive once it is mended.
+The module uses TCP and, of Kafka, only the start of a request: brokers name themselves in the client id ("1",
+"broker-1-fetcher-0"). While a way is cut, nothing gets through and nothing is refused, as when packets are lost. Bytes that were
+sent meanwhile arrive when it is mended.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol, Self
 
 LOCALHOST: Final = "127.0.0.1"
 REGISTRY: Final = 0
-"""The number that stands for the registry among those of the brokers."""
+"""The number of the registry among the broker ids."""
 UNKNOWN: Final = -1
-"""Who does not name itself as a broker does: a client."""
+"""The source of a connection that does not name itself as a broker does: a client."""
 
 _HEAD: Final = struct.Struct(">ihhih")
 _SPEAKERS: Final = re.compile(r"(\d+)|broker-(\d+)-.*|AddPartitionsManager-client-(\d+)", re.ASCII)
@@ -28,7 +28,7 @@ _MOST_HEAD_BYTES: Final = 512
 
 
 def speaker(begin: bytes) -> int | None:
-    """The broker that sent a connection's first bytes, `UNKNOWN` if it is none; None where more bytes are needed to tell."""
+    """Return the broker that sent a connection's first bytes, `UNKNOWN` for a client; None if more bytes are needed."""
     if len(begin) < _HEAD.size:
         return None
     length = _HEAD.unpack_from(begin)[-1]
@@ -42,30 +42,30 @@ def speaker(begin: bytes) -> int | None:
 
 
 class Ways(Protocol):
-    """All ways of a cluster: between brokers, by their numbers, and to the registry, which is `REGISTRY`."""
+    """All ways of a cluster: between brokers, by their ids, and to the registry, which is `REGISTRY`."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
     def host(self, node_id: int) -> str:
-        """The address at which a broker has to listen, or at which brokers reach the registry."""
+        """Return the address at which a broker must listen, or at which brokers reach the registry."""
 
     def prepare(self, node_id: int) -> Callable[[], None] | None:
-        """What a broker's process has to call before it begins."""
+        """Return a function that a broker's process must call before it begins, or None."""
 
     def lead(self, target: int, host: str, port: int, *, source: int | None = None) -> int:
-        """The port that leads to `host`:`port`, where broker `target` (or the registry) listens; `source` is who uses it."""
+        """Return a port that leads to `host`:`port`, where `target` listens; `source` is the broker that uses it."""
 
     def cut(self, source: int, target: int) -> None:
-        """From now on nothing that `source` sends arrives at `target`; the other direction is left as it is."""
+        """Stop all traffic from `source` to `target`; the other direction is unchanged."""
 
     def mend(self, source: int, target: int) -> None:
-        """Let everything through again."""
+        """Restore the traffic from `source` to `target`."""
 
 
 class Wiring:
     """All ways of a cluster, through ports of this host.
 
-    A context manager: entering begins the thread, leaving breaks every connection.
+    A context manager: entering begins the thread, leaving closes every connection.
     """
 
     def __init__(self) -> None:
@@ -86,26 +86,26 @@ class Wiring:
         self._loop.close()
 
     def host(self, node_id: int) -> str:
-        """Of everybody: this one."""
+        """Return this host, for every broker."""
         return LOCALHOST
 
     def prepare(self, node_id: int) -> None:
-        """Nothing has to be done first."""
+        """Return None: the process has nothing to call."""
 
     def lead(self, target: int, host: str, port: int, *, source: int | None = None) -> int:
         """Open a port that leads to `host`:`port`, where broker `target` (or the registry) listens, and return it.
 
-        `source` is who uses it; without it, the first request on each connection tells.
+        `source` is the broker that uses it; without it, the first request on each connection names its sender.
         """
         opened: int = self._run(self._listen(target, host, port, source))
         return opened
 
     def cut(self, source: int, target: int) -> None:
-        """From now on nothing that `source` sends arrives at `target`; the other direction is left as it is."""
+        """Stop all traffic from `source` to `target`; the other direction is unchanged."""
         self._run(self._set((source, target), open_=False))
 
     def mend(self, source: int, target: int) -> None:
-        """Let everything through again."""
+        """Restore the traffic from `source` to `target`."""
         self._run(self._set((source, target), open_=True))
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -142,7 +142,7 @@ class Wiring:
     async def _join(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: int, host: str, port: int, source: int | None
     ) -> None:
-        """Pass on what either side sends, until one of them ends."""
+        """Forward the bytes of both sides, until one of them ends."""
         begin = b""
         while source is None:
             begin += (chunk := await reader.read(_CHUNK_BYTES))
