@@ -1,1 +1,1 @@
-"""What brokers agree on: topics, leaders, replicas and settings. It decides and applies changes through the registry port."""
+"""Topics, leaders, replicas and settings, on which brokers agree. The package decides and applies changes by the registry port."""

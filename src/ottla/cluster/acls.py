@@ -1,6 +1,6 @@
 """ACLs (KIP-11, KIP-290): their parts, their entries in the registry, and decisions to create and delete them.
 
-The module uses Kafka's numbers and its ZooKeeper layout. It must not depend on requests, nor on the users who are authorized.
+The module uses Kafka's numbers and its ZooKeeper layout. Requests, and the principals that send them, are unknown here.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def paths(registry: Entries) -> Iterator[str]:
             yield from (f"{top}/{kind}/{entry}" for entry in registry.children(f"{top}/{kind}"))
 
 
-@lru_cache(maxsize=None, typed=True)  # a topic is 2, and so are all operations
+@lru_cache(maxsize=None, typed=True)  # untyped, Resource.TOPIC and Operation.ALL would share an entry: both are 2
 def told(member: IntEnum) -> str:
     """Return the name that Kafka's tools write for a number: TransactionalId for `TRANSACTIONAL_ID`."""
     return "".join(word.capitalize() for word in member.name.split("_"))

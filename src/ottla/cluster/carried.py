@@ -124,7 +124,7 @@ def _is_led(one: PartitionImage, node_id: int) -> bool:
 
 
 def _led(controller_epoch: int, topic: TopicImage, one: PartitionImage, node_id: int) -> Change:
-    """Return the change that makes `node_id` the leader: there is none if the controller stopped before the last broker did."""
+    """Return the change that makes `node_id` the leader. If the controller stopped before the last broker, a partition has none."""
     return Change(
         layout.state_path(topic.name, one.index), layout.state_json(controller_epoch, node_id, one.leader_epoch + 1, [node_id])
     )

@@ -39,7 +39,7 @@ SEEN_BROKERS = "/ottla/seen_brokers"
 ACCEPTED_LOSSES = "/ottla/accepted_losses"
 """The brokers whose lost directories an operator has accepted."""
 UNKNOWN_USERS = "/ottla/unknown_users"
-"""The secret of which salts are made for users that do not exist."""
+"""The secret from which brokers derive the SCRAM salts of users that do not exist."""
 PERSISTENT = (
     CONSUMERS, BROKERS, TOPICS, "/config/changes", "/admin/delete_topics", BROKER_SEQUENCE, "/isr_change_notification",
     PRODUCER_ID_BLOCK, "/log_dir_event_notification", TOPIC_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, BROKER_CONFIGS, IP_CONFIGS,

@@ -107,7 +107,7 @@ def _decide(present: UserConfigs, wanted: ScramRemoval | ScramUpsertion, may_go:
 
 
 def _refusal(wanted: ScramUpsertion) -> str | None:
-    """Return why a credential is refused. A salted password may have any size, as in Kafka, though no login matches a wrong one."""
+    """Return why a credential is refused. As in Kafka a salted password may have any size, though no login matches a wrong size."""
     if not LEAST_ITERATIONS <= wanted.iterations <= MOST_ITERATIONS:
         few = "few" if wanted.iterations < LEAST_ITERATIONS else "many"
         return f"Too {few} iterations: choose {LEAST_ITERATIONS} to {MOST_ITERATIONS}."

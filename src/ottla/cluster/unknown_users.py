@@ -1,7 +1,7 @@
-"""What the cluster keeps so that a login of SCRAM shows nobody which users exist: a secret, and what real credentials are like.
+"""The cluster's entry that keeps SCRAM logins from showing which users exist: a secret, and the parameters of real credentials.
 
-All brokers derive from it the salts of users that do not exist. It is written once, and stays as it is whatever becomes of users:
-only real credentials ever change, as their passwords do, and nobody can see who has which.
+All brokers derive the salts of users that do not exist from the secret. The secret is written once, and never changes with
+users: only credentials of real users ever change, with their passwords.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SECRET_BYTES: Final = 32
 
 
 class UnknownUsers(NamedTuple):
-    """`likenesses` are of the first credential that there was of each mechanism, by its name."""
+    """The content of the entry. `likenesses` has the parameters of each mechanism's first credential, by the mechanism's name."""
 
     secret: bytes
     likenesses: Mapping[str, Likeness] = MappingProxyType({})
 
 
 def read(value: bytes) -> UnknownUsers:
-    """Read the entry. Raises several errors where it can't be understood."""
+    """Parse the entry. Raises several exceptions if it cannot be parsed."""
     stored = layout.read(value)
     secret = b64decode(stored["secret"], validate=True)
     if len(secret) < SECRET_BYTES:
@@ -42,7 +42,7 @@ def read(value: bytes) -> UnknownUsers:
 def keep(
     present: UnknownUsers | None, first: Callable[[Algorithm], Credential | None], random_bytes: Callable[[int], bytes]
 ) -> tuple[Change, ...]:
-    """Return the change that makes the entry, or adds the mechanisms that have a `first` credential now; none if it has all."""
+    """Return the change that creates the entry, or adds mechanisms that have a `first` credential now; none if it is complete."""
     missing = [one for one in ALGORITHMS.values() if present is None or one.name not in present.likenesses]
     found = {algorithm.name: first(algorithm) for algorithm in missing}
     new = {name: likeness_of(credential) for name, credential in found.items() if credential is not None}

@@ -25,7 +25,7 @@ Since = Callable[[Committed], int]
 Tombstone = OffsetForgotten | GroupForgotten | ConsumerStored
 
 MOST_LOOKED_AT = 2_000
-"""Groups and offsets checked in one slice, which takes one to three milliseconds. A topic of a group is never split."""
+"""Groups and offsets checked in one slice, which takes one to three milliseconds. A topic of a group is checked as a whole."""
 
 TOMBSTONE = 5
 """The cost of a tombstone, which is stored and applied, in checks of an offset."""
@@ -153,9 +153,9 @@ def _is_deserted(group: AnyGroup) -> bool:
 def _retained_since(group: AnyGroup) -> Since | None:
     """Return the time from which an offset's retention counts; None if nothing expires.
 
-    In an empty group it is when the group became empty. It is the commit for topics that no member of a stable group reads,
-    for offsets committed without a group, and for consumer groups (KIP-848), which do not record when they became empty.
-    Nothing expires while a classic group rebalances.
+    In an empty group it is when the group became empty. It is the commit for topics that no member of a stable group reads, and
+    for offsets committed without a group. It is the commit in consumer groups (KIP-848), too: they do not record when they
+    became empty. Nothing expires while a classic group rebalances.
     """
     if isinstance(group, ConsumerGroup):
         return _commit_time

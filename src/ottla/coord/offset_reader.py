@@ -1,7 +1,7 @@
 """The reader of committed offsets by the million: a fast path for the two layouts of nearly all of them.
 
-It reads the bytes of offset records whose value has version 3, or version 4 with a topic id as the only tag (KIP-848), both
-without metadata. `ottla.coord.records.decode_record` reads all others.
+The layouts are values of version 3, and of version 4 with a topic id as the only tag (KIP-848), both without metadata.
+`ottla.coord.records.decode_record` reads all others.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ GAP_BYTES: Final = 1
 _V3: Final = Struct(">ixhqihq0s")
 _V4: Final = Struct(">ixhqiBq19s")
 """The partition at the end of a key, the gap, and a value without metadata: its version, offset, leader epoch, length of the
-metadata, commit timestamp, and any tags.
-"""
+metadata, commit timestamp, and any tags."""
 _SHAPES: Final = {BARE_V3.size: (_V3.unpack_from, 3, 0), BARE_V4.size: (_V4.unpack_from, 4, *EMPTY_V4)}
 """Value size -> (unpacking function, expected version, expected length of the metadata)."""
 
@@ -72,8 +71,9 @@ class OffsetReader(RecordReader[Replayed]):
         return record._replace(topic=topic, topic_id=topic_id)
 
     def read_all(self, rows: RecordRows, read_row: Callable[[int], Replayed | None]) -> Iterator[Replayed]:  # noqa: C901 - called by the million
-        """Yield the records of all rows in order. Consecutive offsets of one group and topic become one record; `read_row` reads
-        rows of other layouts.
+        """Yield the records of all rows in order.
+
+        Consecutive offsets of one group and topic become one record; `read_row` reads rows of other layouts.
         """
         data, places, topic_ids = rows[0], self._places, self._topic_ids
         prefix = place = tags = topic_id = run = None

@@ -478,10 +478,7 @@ class Segment:
             self.unproven.cut(size)
 
     def truncate(self, end_offset: int, interval: int) -> None:
-        """Remove from the files, durably, everything beyond `size`, where the batches end before `end_offset`.
-
-        Raises `StorageFailed`.
-        """
+        """Truncate the files durably to `size`, where the batches end before `end_offset`. Raises `StorageFailed`."""
         if not self._disk.exists(self.path(LOG)):
             self._clear_indexes()
             return

@@ -95,7 +95,7 @@ class FenceWriter(NamedTuple):
 
 
 class BeginId(NamedTuple):
-    """Get a producer id and epoch for a transactional id of this process that is new, or has its producer renewed."""
+    """Get a producer id and epoch for a transactional id of this process, whether it is new or used before."""
 
     transactional_id: str
 

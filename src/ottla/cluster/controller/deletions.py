@@ -1,6 +1,7 @@
-"""Topics that are being deleted: when brokers are told to delete replicas, and when all have. It depends on the context only.
+"""Topics that are being deleted: when brokers must delete their replicas, and when all have. Only the context is used.
 
-A deletion waits while a broker is offline, has failed to delete a replica, or a reassignment is in progress, until it is resumed.
+A deletion waits while a broker is offline, has failed to delete a replica, or a reassignment is in progress, until it is
+resumed.
 """
 
 from __future__ import annotations

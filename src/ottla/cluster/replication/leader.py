@@ -131,8 +131,8 @@ class LeaderState:
     def expand(self, node_id: int, high_watermark: int, now_ms: int) -> IsrChange | None:
         """Return the change to request if this follower may join; else None.
 
-        It needs all records below the high watermark and this leader epoch: otherwise it could become leader without committed
-        records. A refused follower is proposed again after a pause, or when its broker has registered again.
+        It needs all records below the high watermark, and below the start of this leader epoch: otherwise it could become leader
+        without committed records. A refused follower is proposed again after a pause, or when its broker has registered again.
         """
         if self.pending is not None or node_id in self.isr or node_id not in self._terms.live_brokers:
             return None

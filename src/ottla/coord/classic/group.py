@@ -133,7 +133,10 @@ class ClassicGroup:
         return max(votes, key=votes.__getitem__)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether a member may read this topic; True for any topic if subscriptions cannot be parsed."""
+        """Return whether a member may read this topic.
+
+        If its members' subscriptions cannot be parsed, a consumer group may read any.
+        """
         if self.topics is None:
             return self.protocol_type == "consumer"
         return topic in self.topics

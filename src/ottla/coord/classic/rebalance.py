@@ -26,7 +26,7 @@ from ottla.wire.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 log = logging.getLogger("ottla.coord")
 
 LEAST_AGAIN_MS = 1000
-"""The shortest extension of a join phase that no member has joined, in ms: members may send any timeout, also one in the past."""
+"""The shortest extension of a join phase that no member has joined, in ms: members may send any timeout, even 0 or less."""
 
 
 def begin_or_complete(draft: ClassicDraft, reason: str) -> None:
@@ -82,7 +82,7 @@ def _delay(draft: ClassicDraft, delay: InitialDelay) -> None:
 
 
 def complete(draft: ClassicDraft) -> None:
-    """End the join phase. Members that have not joined are removed, except static ones, which have only a session (KIP-345)."""
+    """End the join phase and remove members that have not joined, except static ones: these have only their session (KIP-345)."""
     group_id = draft.group.group_id
     draft.cancel(JoinKey(group_id))
     absent = [m for m in draft.group.members.values() if m.member_id not in draft.group.joining and m.group_instance_id is None]

@@ -67,8 +67,7 @@ REJOIN: dict[State, Rejoin] = {
     State.STABLE: Rejoin.JOIN_IF_CHANGED_OR_LEADER,
 }
 """The treatment by state. A member without changes has only lost a reply, and gets it again. A stable group's leader joins to
-make a new assignment, for a reason that only the leader sees (such as more partitions).
-"""
+make a new assignment, for a reason that only the leader sees (such as more partitions)."""
 
 
 class SyncGroupAnswer(Enum):

@@ -58,5 +58,4 @@ NEXT: dict[Hindrance, MemberState] = {
     Hindrance.NOTHING: MemberState.STABLE,
 }
 """The next state, from any state. With partitions to revoke a member keeps its epoch. Otherwise it gets the epoch of its target at
-once, and partitions of others when they are revoked.
-"""
+once, and partitions of others when they are revoked."""
