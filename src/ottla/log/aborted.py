@@ -42,9 +42,9 @@ class AbortedNotes:
         return f"{self._path}/{ABORTED_TRANSACTIONS}"
 
     def check(self, segments: Sequence[Segment], names: Iterable[str], snapshots: Sequence[int], most: int, *, clean: bool) -> None:
-        """Hold the indexes against what was noted, and build anew what differs, with at most `most` producers at any time.
+        """Compare the indexes with the notes, and rebuild those that differ, with at most `most` producers at any time.
 
-        After an orderly stop nothing was written since; otherwise entries may have been added. Raises `StorageFailed`.
+        After an orderly stop they must be equal; otherwise an index may have more entries. Raises `StorageFailed`.
         """
         is_known = self._load(names)
         there = {name for name in names if name.endswith(TRANSACTION_INDEX)}

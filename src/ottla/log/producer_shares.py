@@ -1,6 +1,7 @@
-"""How many idempotent producers all logs of a broker remember, and which are forgotten first when there are too many.
+"""The count of idempotent producers in all logs of a broker, and the removal of the first ones when there are too many.
 
-Knows owners by name only, and no partition. A producer id is the client's own choice: whoever makes them up is to push out his own.
+Owners are only names here, and partitions are unknown. Clients choose producer ids freely: an owner that makes up many of them
+loses its own first.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ log = logging.getLogger("ottla.log")
 
 MOST_BY_DEFAULT = 500_000
 UNKNOWN = ""
-"""The owner of what was read from a snapshot or copied from a leader, until the owner writes again."""
+"""The owner of producers that were read from a snapshot or copied from a leader, until the owner writes again."""
 
 MOST_SHARES = 1000
-"""Owners beyond that share the share of the unknown."""
+"""The most owners with a share of their own; further ones belong to the share `UNKNOWN`."""
 
 FORGOTTEN_SHARE = 16
 FORGOTTEN_AT_ONCE = 64
-"""A sixteenth of what there may be is forgotten at once, at most so many: a setting that was lowered takes no long step."""
+"""A sixteenth of the limit is removed at once, and at most 64: a lowered setting must not cause a long step."""
 
 
 class RingPlace:
-    """A place in the ring of a share, or nowhere."""
+    """A place in the ring of a share, or in none."""
 
     __slots__ = ("after", "before")
 
@@ -36,18 +37,18 @@ class RingPlace:
         self.before = self.after = NOWHERE
 
     def unlink(self) -> None:
-        """Leave the ring."""
+        """Remove this place from its ring."""
         self.before.after, self.after.before = self.after, self.before
         self.before = self.after = NOWHERE
 
     def put_before(self, link: RingPlace) -> None:
-        """Enter the ring of `link`, as the last one before it."""
+        """Insert this place into the ring of `link`, directly before it."""
         self.before, self.after = link.before, link
         link.before.after = link.before = self
 
 
 NOWHERE: RingPlace = RingPlace.__new__(RingPlace)
-"""Stands for no neighbour, so that a producer that is not counted is part of no cycle."""
+"""The neighbour of a place in no ring, so that a producer that is not counted is part of no reference cycle."""
 NOWHERE.before = NOWHERE.after = NOWHERE
 
 
@@ -63,14 +64,14 @@ class OwnerShare(RingPlace):
 
 
 class Home(Protocol):
-    """Where a producer is remembered."""
+    """The log's producers, from which a producer can be removed."""
 
     def forget(self, producer_id: int) -> None:
-        """Remember this producer no longer."""
+        """Remove this producer."""
 
 
 class Counted(RingPlace):
-    """A producer that may be counted: `share` is set while it is, with the place to forget it at."""
+    """A producer that may be counted. While it is, `share` is set, and `home` is where it can be removed."""
 
     __slots__ = ("home", "producer_id", "share")
 
@@ -82,9 +83,9 @@ class Counted(RingPlace):
 
 
 class ProducerShares:
-    """Counts the idempotent producers of all logs of a broker, by owner. `most` says how many there may be.
+    """The count of the idempotent producers of all logs of a broker, by owner. `most` returns the limit.
 
-    Open transactions are never forgotten, so that there can be more.
+    Producers with open transactions are never removed, so that the count can exceed it.
     """
 
     __slots__ = ("_forgotten", "_shares", "count", "most")
@@ -96,13 +97,13 @@ class ProducerShares:
         self._shares: dict[str, OwnerShare] = {}
 
     def add(self, state: Counted, home: Home, producer_id: int) -> None:
-        """Count a producer, whose owner is not known yet, as the one that wrote last."""
+        """Add a producer of unknown owner, as the one that wrote last."""
         state.home, state.producer_id = home, producer_id
         self.count += 1
         self._give(state, self._share(UNKNOWN))
 
     def claim(self, state: Counted, owner: str) -> None:
-        """Count a producer as this owner's from now on, unless another owner is known."""
+        """Move a producer to the share of this owner, unless it has one."""
         share = state.share
         if share is not None and share.owner == UNKNOWN:
             wanted = self._share(owner)
@@ -114,7 +115,7 @@ class ProducerShares:
                     state.unlink()
 
     def take_place(self, state: Counted, home: Home, old: Counted) -> None:
-        """Count a producer in the place of what was known of it before."""
+        """Count a producer in place of its former state."""
         share = old.share
         assert share is not None, "its place is known only while it is counted"
         state.home, state.producer_id, state.share = home, old.producer_id, share
@@ -125,20 +126,20 @@ class ProducerShares:
         del old.home
 
     def used(self, state: Counted, *, is_open: bool) -> None:
-        """Let a producer be the one that wrote last; with an open transaction it is not forgotten."""
+        """Make a producer the one that wrote last; with an open transaction it cannot be removed."""
         state.unlink()
         if not is_open and state.share is not None:
             state.put_before(state.share)
 
     def remove(self, state: Counted) -> None:
-        """Count a producer no longer."""
+        """Remove a producer from the count."""
         if state.share is not None:
             self.count -= 1
             self._take(state)
             del state.home
 
     def make_room(self) -> None:
-        """Forget the oldest producers of whoever has most, if there is no room for another."""
+        """Remove the oldest producers of the largest share, if there is no room for another."""
         most = self.most()
         if self.count < most:
             return
@@ -186,7 +187,7 @@ def _count(share: OwnerShare) -> int:
 
 
 def fair(sizes: list[int], wanted: int) -> list[int]:
-    """Return how many of each group go if `wanted` have to: each time one of the largest group."""
+    """Return how many of each group to remove, if `wanted` are to be removed: each time one of the largest group."""
     left = [(-size, number) for number, size in enumerate(sizes) if size]
     heapify(left)
     gone = [0] * len(sizes)

@@ -56,7 +56,7 @@ class ProducerBatch(NamedTuple):
 
 
 class ProducerState(Counted):
-    """What one producer id wrote last: its epoch and up to five batches, oldest first."""
+    """The last writes of one producer id: its epoch and up to five batches, oldest first."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
 
@@ -77,7 +77,7 @@ class ProducerState(Counted):
 
     @property
     def age(self) -> tuple[int, int]:
-        """The time and the offset of what it wrote last: a replay knows one time only for all of a file."""
+        """Return the time and the offset of its last write: a replay has one time for a whole file."""
         return self.last_timestamp, self.batches[-1].last_offset if self.batches else NO_OFFSET
 
     def find(self, header: BatchHeader, last_sequence: int) -> ProducerBatch | None:
@@ -109,9 +109,8 @@ NO_TOKENS: Mapping[int, TransactionToken] = MappingProxyType({})
 class Producers:
     """All producers of a partition, by producer id. `open_transactions` has the first offset of each, oldest first.
 
-    `tokens` stand for transactions that are about to begin, for as long as somebody holds one; the end of a transaction takes its
-    token away (KIP-890). `shares` count them with those of all other logs, where a broker holds them. `forgotten` counts the
-    producers that gave way to others, until the caller has reported them.
+    `tokens` are for transactions that are about to begin, and exist while a holder refers to them. The end of a transaction
+    removes its token (KIP-890). In a broker, `shares` counts the producers together with those of all other logs.
     """
 
     __slots__ = ("_tokens", "by_id", "forgotten", "most", "open_transactions", "shares")
@@ -246,21 +245,21 @@ class Producers:
             self.forget(producer_id)
 
     def forget(self, producer_id: int) -> None:
-        """Remember this producer no longer."""
+        """Remove this producer."""
         producer = self.by_id.pop(producer_id)
         if self.shares is not None:
             self.shares.remove(producer)
 
-    # Among those of all logs
+    # Shares among all logs
 
     def join(self, shares: ProducerShares) -> None:
-        """Have all producers counted with those of other logs from now on."""
+        """Count all producers with those of other logs from now on."""
         self.shares = shares
         for _, _, producer_id in sorted((*producer.age, id) for id, producer in self.by_id.items()):
             self._count(shares, producer_id)
 
     def take_place_of(self, before: Producers) -> None:
-        """Be counted instead of what was known before the log was cut; each producer keeps its owner and its age."""
+        """Replace the producers from before a cut of the log in the count; each producer keeps its owner and its age."""
         shares = self.shares = before.shares
         if shares is not None:
             for producer_id, producer in self.by_id.items():
@@ -275,14 +274,14 @@ class Producers:
             before.leave()
 
     def leave(self) -> None:
-        """Have no producer counted any more: the log is gone, or is not written to."""
+        """Remove all producers from the count: the log is gone, or is not written to."""
         shares, self.shares = self.shares, None
         if shares is not None:
             for producer in self.by_id.values():
                 shares.remove(producer)
 
     def claim(self, producer_id: int, owner: str) -> None:
-        """Note whose producer this is, unless that is known."""
+        """Set the owner of this producer, unless it has one."""
         if self.shares is not None and producer_id in self.by_id:
             self.shares.claim(self.by_id[producer_id], owner)
 
@@ -294,8 +293,8 @@ class Producers:
     def _forget_oldest(self) -> None:
         """Make room for others: clients choose producer ids freely, and each takes memory until it expires.
 
-        A share of them goes at once, so that this takes little for each new one. Open transactions are kept, and nobody's producers
-        are pushed out by an owner who has more of them here.
+        A share of them is removed at once, so that this costs little for each new one. Open transactions are kept. The owner
+        with the most producers here loses the first ones.
         """
         idle: dict[OwnerShare | None, list[tuple[int, int, int]]] = {}
         for producer_id, producer in self.by_id.items():

@@ -79,7 +79,7 @@ def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) 
 def load_producers(
     disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int, most: int
 ) -> Producers:
-    """Restore the state at the log's end: from the newest good snapshot at or before it, and the headers that follow.
+    """Restore the state at the log's end: from the newest valid snapshot at or before it, and the headers that follow.
 
     It has no more than `most` producers at any time, as when they wrote. Unusable snapshots (torn, or beyond the log's end) are
     removed. Raises `StorageFailed`.
@@ -117,7 +117,7 @@ def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_o
 
 
 def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span], most: int) -> Steps[Producers]:
-    """Restore the state where the last of these spans ends, and change nothing on disk: that log is about to be cut there.
+    """Restore the state at the end of the last of these spans, where the log is about to be cut. Change nothing on disk.
 
     It has no more than `most` producers at any time. Raises `StorageFailed`.
     """
@@ -133,7 +133,7 @@ def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[
 
 
 def _newest(disk: Disk, path: str, offsets: Sequence[int]) -> tuple[Producers, int]:
-    """Return the state of the newest of these snapshots that is whole, and its offset; else none, and 0."""
+    """Return the state and the offset of the newest valid one of these snapshots; an empty state and 0 without one."""
     for offset in reversed(offsets):
         loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
         if loaded is not None:
@@ -172,7 +172,7 @@ def exhausted(steps: Steps[T]) -> T:
 
 
 def rebuild_aborted(disk: Disk, path: str, offsets: Sequence[int], segments: Sequence[Segment], most: int) -> None:
-    """Build the index of aborted transactions of the last of these segments anew, from the newest good snapshot before it.
+    """Rebuild the index of aborted transactions of the last of these segments, from the newest valid snapshot before it.
 
     Raises `StorageFailed`.
     """

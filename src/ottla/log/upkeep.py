@@ -39,10 +39,9 @@ RUNG_BYTES = 64 << 20
 class LogUpkeep(ReadableLog):
     """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
 
-    `size_bytes` is the size of the segments' batches; `cuts` counts how often the log was cut. `_unsynced` has, for each sealed
-    segment, (offset up to which the log must be synced for it, file). Snapshots at `_rungs` stay while they are in one of the two
-    newest segments, where cuts are made; the next is due when the newest is larger than `_next_rung`. `unnamed` is the newest
-    segment while its name may not be on stable storage: whoever has the `directory` synced says so to `is_named`.
+    `size_bytes` is the size of the segments' batches; `cuts` counts the cuts of the log. `_unsynced` has, for each sealed
+    segment, (offset up to which the log must be synced for it, file). `unnamed` is the newest segment while its name may not be
+    on stable storage: call `is_named` after a sync of the `directory`.
     """
 
     __slots__ = (
@@ -113,7 +112,7 @@ class LogUpkeep(ReadableLog):
         self._save_producers(end)
         if self.config.compacts and len(self.segments) == 1:
             note_none(self._disk, self.path)
-        if self.unnamed is not None:  # a crash that kept only the new file would look like a log that starts there
+        if self.unnamed is not None:  # after a crash that kept only the new file, the log would seem to start there
             self._disk.sync_dir(self.path)
         fresh = begin_segment(self._disk, self.path, end)
         self._reserve(fresh)
@@ -128,7 +127,7 @@ class LogUpkeep(ReadableLog):
             self._unsynced[sealed] = unsynced
 
     def is_named(self, segment: Segment) -> None:
-        """Note that the `directory` was synced since this segment was the `unnamed` one, with batches in it."""
+        """Record that the `directory` was synced since this segment was the `unnamed` one, with batches in it."""
         if self.unnamed is segment:
             self.unnamed = None
 
