@@ -207,7 +207,7 @@ def delete(present: Acls, filters: Iterable[AclFilter], keys: Iterable[Key]) -> 
 
 
 def _size(acl: Acl) -> int:
-    """Return about how many bytes a rule takes in its entry."""
+    """Return about how many bytes an ACL takes in its entry."""
     return RULE_BYTES + layout.size_in_json(acl.principal) + layout.size_in_json(acl.host)
 
 

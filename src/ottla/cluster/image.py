@@ -103,7 +103,7 @@ class ClusterImage:
         """The number of client ids with quotas, by user."""
 
     def may_go(self, user: str) -> bool:
-        """Return whether the entry of a user may be removed: nothing is below it, as far as is known here."""
+        """Return whether a user's entry may be removed: as far as this broker's image goes, it has no children."""
         return user not in self._clients
 
     def clients_of(self, user: str) -> int:

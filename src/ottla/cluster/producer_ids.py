@@ -29,7 +29,7 @@ def end_of(value: bytes) -> int:
 def take_block(present: Entry | None, node_id: int, size: int = BLOCK_SIZE) -> tuple[Change, range]:
     """Return the change that takes the next block, and its ids. They may be used only after the commit, and not if it conflicts.
 
-    Brokers of ZooKeeper's time create the entry, still empty, when they start.
+    Brokers of ZooKeeper's time create the entry, still empty, when they start. Raises `StorageFailed` if it cannot be parsed.
     """
     first = 0 if present is None or not present.value else end_of(present.value) + 1
     block = range(first, first + size)

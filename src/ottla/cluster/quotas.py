@@ -135,7 +135,7 @@ def refused(name: str, why: RefusedQuota) -> Decision:
 
 
 def quotas_in(configs: Mapping[str, str]) -> dict[str, float]:
-    """The quotas of an entry: those of its settings that are quotas. Raises `ValueError`."""
+    """Return the quotas among the settings of an entry. Raises `ValueError`."""
     found = {key: float(configs[key]) for key in (*OF_CLIENTS, *OF_ADDRESSES) if key in configs}
     for key, quota in found.items():
         if isnan(quota):

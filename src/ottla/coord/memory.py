@@ -30,9 +30,9 @@ class GroupMemory:
         self._of_machines = of_machines
 
     def lacks(self, growth_bytes: int, most_bytes: int, group_id: str, of_group_bytes: int = 0) -> bool:
-        """Return whether there is no room to grow by so much. Whoever takes no more than before has room.
+        """Return whether memory cannot grow by so many bytes; log a warning then. A change that adds nothing always fits.
 
-        `of_group_bytes` is what the members of a classic group take then.
+        `of_group_bytes` is the memory of a classic group's members after the change.
         """
         if growth_bytes <= 0:
             return False

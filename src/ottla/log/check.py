@@ -87,7 +87,10 @@ class Finding(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A partition's checkpoints. `was_killed`: only the broker's process ended, and not the machine."""
+    """A partition's checkpoints. `was_killed`: only the broker's process ended, and not the machine.
+
+    `topic_id` is the topic's id in the registry, or zeros.
+    """
 
     recovery_point: int = 0
     log_start_offset: int = 0

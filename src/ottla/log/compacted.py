@@ -19,7 +19,7 @@ Compact = tuple[int, int]
 """(base offset, size in bytes); a size of 0 matches any size"""
 
 NEW, NEW_COPIED = ".new", ".copied.new"
-"""What the next note is called until it is on stable storage: compaction's, and a follower's, which may be written at a time."""
+"""The suffixes of the next note until it is on stable storage: compaction's and a follower's, which may exist at the same time."""
 
 ANY_SIZE = 0
 """The size for a segment with batches copied from a leader's compacted log: it still grows."""
@@ -45,7 +45,7 @@ def note_compacted(disk: Disk, path: str, segments: Sequence[Segment], new: Iter
 
 
 class Note(NamedTuple):
-    """A note that does not count yet: the `file` is to be synced. `before` is what was known when it was written."""
+    """A note that is not in place yet: its `file` is to be synced. `before` is what was noted when it was written."""
 
     name: str
     file: File
@@ -53,22 +53,19 @@ class Note(NamedTuple):
 
 
 def begin_note(disk: Disk, path: str, segments: Sequence[Segment], new: Iterable[Segment]) -> Note:
-    """Write the note without waiting: once its file is synced, call `finish_note`. Raises `StorageFailed`.
-
-    A power cut must leave the old note or the new one: without any, gaps would be damage.
-    """
+    """Write the note without waiting: when its file is synced, call `finish_note`. Raises `StorageFailed`."""
     return _begin(disk, f"{path}/{COMPACTED_SEGMENTS}{NEW}", *_with(disk, path, segments, new))
 
 
 def begin_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> Note:
-    """Do what `note_copied` does without waiting, in the same way. Raises `StorageFailed`."""
+    """Write the note of `note_copied` without waiting: when its file is synced, call `finish_note`. Raises `StorageFailed`."""
     return _begin(disk, f"{path}/{COMPACTED_SEGMENTS}{NEW_COPIED}", *_with_copied(disk, path, segments))
 
 
 def finish_note(disk: Disk, path: str, note: Note) -> Syncable | None:
-    """Have a note count that is on stable storage; returns the directory, to be synced. Raises `StorageFailed`.
+    """Put a synced note in place; return the directory to sync. Raises `StorageFailed`.
 
-    None, and nothing counts, if another note came between: begin again, or what that one says would be lost.
+    Return None, with nothing changed, if another note was put in place since: begin again, or its content would be lost.
     """
     note.file.close()
     if read_compacted(disk, path) != note.before:
@@ -78,7 +75,7 @@ def finish_note(disk: Disk, path: str, note: Note) -> Syncable | None:
 
 
 def drop_note(disk: Disk, path: str, ending: str = NEW) -> None:
-    """Remove a note that does not count: a file that could not be synced never can be."""
+    """Remove an unfinished note: a file that could not be synced never can be."""
     with suppress(StorageFailed):
         if disk.exists(f"{path}/{COMPACTED_SEGMENTS}{ending}"):
             disk.remove(f"{path}/{COMPACTED_SEGMENTS}{ending}")
@@ -106,7 +103,7 @@ def note_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> None:
 
 
 def _with_copied(disk: Disk, path: str, segments: Sequence[Segment]) -> tuple[set[Compact] | None, set[Compact]]:
-    """Return (what is known, what will be)."""
+    """Return (present entries or None, new entries)."""
     known = read_compacted(disk, path)
     sealed = {(segment.base_offset, segment.size) for segment in segments[:-1]}
     return known, (sealed if known is None else known) | {(segments[-1].base_offset, ANY_SIZE)}

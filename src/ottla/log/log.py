@@ -307,7 +307,7 @@ class Log(LogUpkeep):
         return plan.cuts == self.cuts and plan.segment in self.segments
 
     def loses_all(self, plan: PlannedCut) -> bool:
-        """Return whether the planned cut removes the whole log, which then begins again at the leader's start."""
+        """Return whether the planned cut removes the whole log, which begins again at the leader's end if that is earlier."""
         return min(plan.offset, plan.end_offset) < self.log_start_offset
 
     def cut(self, plan: PlannedCut) -> None:

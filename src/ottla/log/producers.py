@@ -110,7 +110,8 @@ class Producers:
     """All producers of a partition, by producer id. `open_transactions` has the first offset of each, oldest first.
 
     `tokens` are for transactions that are about to begin, and exist while a holder refers to them. The end of a transaction
-    removes its token (KIP-890). In a broker, `shares` counts the producers together with those of all other logs.
+    removes its token (KIP-890). In a broker, `shares` counts the producers together with those of all other logs. `forgotten`
+    counts the producers that were removed for others, until the caller has reported them.
     """
 
     __slots__ = ("_tokens", "by_id", "forgotten", "most", "open_transactions", "shares")

@@ -40,8 +40,9 @@ class LogUpkeep(ReadableLog):
     """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
 
     `size_bytes` is the size of the segments' batches; `cuts` counts the cuts of the log. `_unsynced` has, for each sealed
-    segment, (offset up to which the log must be synced for it, file). `unnamed` is the newest segment while its name may not be
-    on stable storage: call `is_named` after a sync of the `directory`.
+    segment, (offset up to which the log must be synced for it, file). Snapshots at `_rungs` stay while they are in one of the
+    two newest segments, where cuts are made; the next is due when the newest is larger than `_next_rung`. `unnamed` is the
+    newest segment while its name may not be on stable storage: call `is_named` after a sync of the `directory`.
     """
 
     __slots__ = (
@@ -132,9 +133,9 @@ class LogUpkeep(ReadableLog):
             self.unnamed = None
 
     def lacks_note(self, headers: Iterable[BatchHeader]) -> bool:
-        """Whether offsets are missing in front of one of these batches, and nobody knows that some may be in the newest segment.
+        """Return whether offsets are missing in front of one of these batches, and the newest segment has no note for that yet.
 
-        Where the topic is not compacted any more this is not looked for: an append finds it, and waits for its note.
+        If the topic is no longer compacted this is not checked: an append finds the gap, and waits for its note.
         """
         if self._active.may_have_gaps or not self.config.compacts:
             return False
@@ -145,9 +146,9 @@ class LogUpkeep(ReadableLog):
         return has_gap
 
     def note_gaps_soon(self) -> Generator[Syncable]:
-        """Note that offsets are missing within the newest segment, durably: have each of these synced before the next.
+        """Note durably that offsets are missing within the newest segment; yield files, each to be synced before the next step.
 
-        Nothing is noted if the log goes on in another segment meanwhile, or is cut. Raises `StorageFailed`.
+        Nothing is noted if the log continues in another segment meanwhile, or is cut. Raises `StorageFailed`.
         """
         segment, cuts = self._active, self.cuts
         try:

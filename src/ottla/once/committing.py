@@ -120,7 +120,7 @@ def aborting(work: Work, handed: Sequence[Handed], clock: Clock, *, recorded: bo
 
 
 def giving_up(work: Work) -> Steps[None]:
-    """Abort whatever is open of a job that nobody can start again: its tasks may have been killed before they could."""
+    """Abort all open transactions of a job that cannot be restarted: its tasks may have been killed before they could."""
     yield from _cleared(work, (), 0, others=False)
 
 

@@ -144,7 +144,7 @@ def state_value(written: LeaderAndIsr) -> bytes:
 
 
 def changed_isrs(value: bytes) -> list[TopicPartition]:
-    """The partitions whose in-sync replicas a leader has changed by itself (before 2.7)."""
+    """Return the partitions whose in-sync replicas a leader has changed by itself (before 2.7)."""
     return _understood(
         lambda: [(layout.text(one["topic"]), layout.whole(one["partition"])) for one in layout.read(value)["partitions"]]
     )
@@ -168,7 +168,7 @@ def broker_epochs_value(brokers: Iterable[LiveBroker]) -> bytes:
 
 
 def failed_broker(value: bytes) -> int:
-    """The broker of which a log directory failed."""
+    """Return the broker with a failed log directory."""
     return _understood(lambda: layout.whole(layout.read(value)["broker"]))
 
 
@@ -178,7 +178,7 @@ def failed_broker_value(node_id: int) -> bytes:
 
 
 def controller(value: bytes) -> int:
-    """The broker that is the controller."""
+    """Return the id of the controller."""
     return _understood(lambda: layout.whole(layout.read(value)["brokerid"]))
 
 

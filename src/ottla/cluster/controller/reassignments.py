@@ -108,7 +108,7 @@ def _led_within(context: ControllerContext, partition: TopicPartition, replicas:
 
 
 def moves_wanted(value: bytes) -> dict[TopicPartition, tuple[int, ...]]:
-    """What a tool has written to `REASSIGNMENTS`. Raises `ValueError`."""
+    """Parse the value of `REASSIGNMENTS` that a tool has written. Raises `ValueError`."""
     try:
         return {where: layout.nodes(one["replicas"]) for where, one in _partitions(value).items()}
     except layout.NOT_UNDERSTOOD as error:

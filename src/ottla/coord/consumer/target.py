@@ -134,7 +134,7 @@ def _changes(
     members: Mapping[str, ConsumerMember],
     targets: Mapping[str, Partitions],
 ) -> Pauses[list[ChangedTarget]]:
-    """The targets that become others."""
+    """Return the changed targets."""
     subscribers, shapes = yield from _subscribers(topics, look, members, targets)
     assigned = yield from _assigned(assignor, subscribers, shapes)
     changes = []
@@ -160,7 +160,7 @@ def _assigned(
 def _subscribers(
     topics: KnownTopics, look: Outlook, members: Mapping[str, ConsumerMember], targets: Mapping[str, Partitions]
 ) -> Pauses[tuple[dict[str, Subscriber], dict[Uuid, TopicShape]]]:
-    """The members as an assignor sees them, and the topics to which any subscribe.
+    """Return the assignor's input, and the shapes of all subscribed topics.
 
     Members with one subscription share one set of topics.
     """

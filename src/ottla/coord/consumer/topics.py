@@ -40,12 +40,12 @@ class KnownTopics:
         self._by_name = Spread((topic.name, topic) for topic in topics)
         self._by_id = Spread((topic.topic_id, topic) for topic in self._by_name.values())
         self._hashes: dict[str, tuple[KnownTopic, int]] = {}
-        """With what was hashed: versions share them."""
+        """The hashes of topics, with the topics they were computed from: versions share this table."""
         self._metadata_hashes: dict[frozenset[ref[frozenset[str]]], int] = {}
         self._names: tuple[str, ...] | None = None
 
     def changed(self, topics: Iterable[KnownTopic], gone: Collection[str] = ()) -> KnownTopics:
-        """Return the topics with these added or replaced, and those in `gone` removed."""
+        """Return the topics with these added or replaced, and those in `gone` removed; the work depends only on their number."""
         news = {topic.name: topic for topic in topics}
         former = [known for name in (*gone, *news) if (known := self._by_name.get(name)) is not None]
         after = KnownTopics.__new__(KnownTopics)
@@ -74,7 +74,7 @@ class KnownTopics:
         return self._by_id.get(topic_id)
 
     def shapes_of(self, names: AbstractSet[str]) -> dict[Uuid, TopicShape]:
-        """The shapes of those of these topics that exist, by their ids."""
+        """Return the shapes of those of these topics that exist, by topic id."""
         return {topic.topic_id: topic.shape for topic in self._by_name.among(names)}
 
     def by_id(self, partitions: Mapping[str, Iterable[int]]) -> dict[Uuid, frozenset[int]]:
