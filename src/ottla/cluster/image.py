@@ -192,7 +192,7 @@ class ClusterImage:
             case "feature":
                 self.features = dict(features.NEWEST) if value is None else features.levels_in(value)
             case "controller":
-                self.controller_id = -1 if value is None else layout.whole(layout.read(value)["brokerid"])
+                self.controller_id = -1 if value is None else layout.whole(layout.read(value)["brokerid"], lowest=-1)
             case "controller_epoch":
                 self.controller_epoch = 0 if value is None else layout.whole(int(value))
 

@@ -69,6 +69,12 @@ def test_what_holds_the_delimiter_is_quoted_whatever_its_type(delimiter: str) ->
         assert through("csv", kind, values, delimiter) == values
 
 
+@pytest.mark.parametrize("delimiter", "09af")
+def test_a_digit_may_be_the_delimiter_whatever_marks_the_ends_of_rows(delimiter: str) -> None:
+    for _ in range(20):  # each decoder makes a mark of its own
+        assert through("csv", pa.string(), ["x", "y"], delimiter) == ["x", "y"]
+
+
 def test_bytes_that_are_no_text_are_refused_in_csv() -> None:
     with pytest.raises(OptionError, match=r"A BINARY column is no UTF-8 in a row, and csv holds text"):
         through("csv", pa.binary(), [b"\xff"])

@@ -34,7 +34,7 @@ class CsvDecoder:
     def __init__(self, kind: pa.StructType, delimiter: str) -> None:
         self._kind = kind
         self._delimiter = delimiter
-        self._mark = secrets.token_hex(8)
+        self._mark = secrets.token_hex(16).replace(delimiter, "")  # any digit may be the delimiter
         self._parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False)
         # Arrow's reader takes times with a zone or without one, never both: each way is tried, first the one that did last.
         self._ways = [self._converting(zoned) for zoned in (True, False)]
