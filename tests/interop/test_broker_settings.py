@@ -30,6 +30,7 @@ OURS = OF_THE_AUTHORIZER | {
     "ottla.max.group.bytes",
     "ottla.max.open.files",
     "ottla.max.producer.ids",
+    "ottla.max.producer.ids.per.broker",
     "ottla.max.transactional.id.bytes",
     "ottla.reserve.bytes",
     "ottla.sasl.oauthbearer.required.scope",

@@ -200,11 +200,11 @@ MISTAKES = {
     ),
     "knows no commits after a move": (GROUPS, Mistake("commits stay", MovingCoordinators, "_loaded_slowly", load_nothing, 3)),
     "takes refused markers for written": (
-        DEPOSED_COPYING, Mistake("only what is committed", MarkerSender, "_heard", take_refused_markers_for_written, 9),
+        DEPOSED_COPYING, Mistake("only what is committed", MarkerSender, "_heard", take_refused_markers_for_written, 135),
     ),
     "has anybody in sync": (CRUMBS, Mistake("in sync have all", LeaderState, "expand", let_anybody_be_in_sync)),
     "waits for nobody to agree to fewer in sync": (
-        CRUMBS, Mistake("in sync have all", LeaderState, "shrink", wait_for_nobody_to_agree, 3),
+        CRUMBS, Mistake("in sync have all", LeaderState, "shrink", wait_for_nobody_to_agree, 56),
     ),
     "takes what is sent for copied": (
         PLAIN, Mistake("in sync have all", Replica, "follower_fetched", take_what_is_sent_for_copied),

@@ -141,7 +141,7 @@ MISTAKES = {
     "loses a marker": Mistake("nothing hangs", MarkerWriter, "append", lose_a_marker),
     "commits what is aborted": Mistake("only what is committed", markers, "marker", commit_what_is_aborted),
     "writes markers before the end is kept": Mistake(
-        "whole or not at all", PartitionLog, "when_durable", carry_orders_out_at_once, 69
+        "whole or not at all", PartitionLog, "when_durable", carry_orders_out_at_once, 111
     ),
     "adds partitions for any epoch": Mistake("fenced for good", machine, "_membership_error", any_epoch, 4),
     "gives all transactions one epoch": Mistake("soon done", Transaction, "prepared", one_epoch_for_all, 4),
@@ -158,7 +158,7 @@ MISTAKES = {
     "ends what is prepared when its time is over": Mistake(
         "prepared stays", producers, "timeout_of", lambda body: body.transaction_timeout_ms, 2
     ),
-    "takes a failed sync for a good one": Mistake("nothing hangs", Partition, "fail", take_for_synced, 9),
+    "takes a failed sync for a good one": Mistake("nothing hangs", Partition, "fail", take_for_synced, 69),
     "waits for topics that are gone": Mistake("ended in time", MarkerWriter, "append", wait_for_what_is_gone, 10),
     "gives epochs only where the level says so": Mistake("prepared stays", machine, "_DECISIONS", BY_LEVEL, 42),
     "looks for what is overdue by the wall clock": Mistake(

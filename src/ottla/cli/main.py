@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,9 @@ from typing import NoReturn
 
 from ottla.cli.exits import MISUSED, fail, unwritten
 from ottla.version import VERSION
+
+SILENT = logging.NullHandler()
+"""Keeps warnings of the clients off standard error: a command says there, in one sentence of its own, what failed."""
 
 
 class Words(argparse.ArgumentParser):
@@ -36,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.run is None:
         parser.print_help()
         return MISUSED
+    logging.getLogger("ottla.client").addHandler(SILENT)
     try:
         code: int = options.run(options)
         if sys.stdout is not None:

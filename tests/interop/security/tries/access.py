@@ -172,7 +172,7 @@ def change_rows() -> Iterator[Row]:
     )
     yield "elect all leaders", 43, 2, {"topic_partitions": None, "timeout_ms": 9}, NO_CLUSTER
     moved = [{"name": CANARY, "partitions": [{"partition_index": 0, "replicas": [1]}]}]
-    yield "reassign the canary", 45, 0, {"topics": moved, "timeout_ms": 9}, "closed"
+    yield "reassign the canary", 45, 0, {"topics": moved, "timeout_ms": 9}, NO_CLUSTER
     yield "what is being reassigned", 46, 0, {"topics": None, "timeout_ms": 9}, NO_CLUSTER
 
 
