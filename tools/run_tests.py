@@ -7,6 +7,7 @@ makes it lose. It must not pass unseen: each test that needed the second run is 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,9 @@ LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
 
 
 def pytest(*arguments: str) -> int:
-    return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+    """Run pytest with one seed for hashes: simulated worlds walk over sets, and a seed is to be lived in the same way each time."""
+    environment = os.environ | {"PYTHONHASHSEED": "0"}
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False, env=environment).returncode
 
 
 def failures() -> list[str]:

@@ -200,7 +200,7 @@ MISTAKES = {
     ),
     "knows no commits after a move": (GROUPS, Mistake("commits stay", MovingCoordinators, "_loaded_slowly", load_nothing, 3)),
     "takes refused markers for written": (
-        DEPOSED_COPYING, Mistake("only what is committed", MarkerSender, "_heard", take_refused_markers_for_written, 135),
+        DEPOSED_COPYING, Mistake("only what is committed", MarkerSender, "_heard", take_refused_markers_for_written, 130),
     ),
     "has anybody in sync": (CRUMBS, Mistake("in sync have all", LeaderState, "expand", let_anybody_be_in_sync)),
     "waits for nobody to agree to fewer in sync": (
@@ -219,7 +219,7 @@ MISTAKES = {
         OLD_AND_LATE, Mistake("epochs grow", IsrsByRegistry, "_written_as", write_over_whatever_is_there, 2),
     ),
     "trusts in a new leader epoch what it knew of its followers": (
-        MISSED, Mistake("in sync have all", LeaderState, "lead", trust_what_was_known_of_followers),
+        MISSED, Mistake("in sync have all", LeaderState, "lead", trust_what_was_known_of_followers, 41),
     ),
     "lets in who lost its disk beside others in sync": (
         WIPED, Mistake("what is read stays", DirectoryEpoch, "_counted_on", look_only_who_is_alone),
