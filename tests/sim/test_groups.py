@@ -43,7 +43,7 @@ def test_groups_that_are_assigned_in_the_smallest_slices_live_through_everything
 
 def test_what_a_static_member_gave_up_without_a_word_is_read_after_the_next_change() -> None:
     """With Kafka too: the seed in which it dies between giving up and joining again settles once somebody else joins again."""
-    assert groups.live(3425).beats > group_life.MOST_BEATS
+    assert groups.live(279).beats > group_life.MOST_BEATS
 
 
 @pytest.mark.parametrize("kind", group_crowd.KINDS)
@@ -135,3 +135,14 @@ def test_what_a_classic_group_forgets_with_its_broker_is_forgotten_here_too(ledg
     ledger.broker_died()
     with pytest.raises(Violation, match="the fenced are deaf"):
         commit(ledger, 7)
+
+
+def test_a_member_that_was_taken_in_again_may_come_to_an_epoch_of_the_past(ledger: GroupLedger) -> None:
+    """A group that was empty begins anew, as on Apache Kafka, and counts its epochs from the beginning."""
+    commit(ledger, 5, UNKNOWN_MEMBER_ID)
+    ledger.admitted("g", "m", 2)
+    with pytest.raises(Violation, match="the fenced are deaf"):
+        commit(ledger, 6)
+    ledger.admitted("g", "m", 1)
+    commit(ledger, 7)
+    assert ledger.commits == 2

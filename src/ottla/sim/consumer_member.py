@@ -130,6 +130,8 @@ class SimConsumerMember(SimMember):
         elif response.error_code:
             self._refused(response.error_code)
         else:
+            if self._epoch == 0:
+                self.ledger.admitted(self.group_id, self.member_id, response.member_epoch)
             self._epoch, self._interval_ms, self._told = response.member_epoch, response.heartbeat_interval_ms, owned
             if response.assignment is not None:
                 names = self.cluster.names()

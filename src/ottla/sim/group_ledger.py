@@ -196,6 +196,12 @@ class GroupLedger:
         if self._remembers_fenced:
             self._gone[seat] = lasting
 
+    def admitted(self, group_id: str, member_id: str, epoch: int) -> None:
+        """Note that a coordinator took a member in at an epoch: an empty group begins anew, and comes to former epochs again."""
+        self._gone = {
+            seat: lasting for seat, lasting in self._gone.items() if seat[:2] != (group_id, member_id) or seat.generation < epoch
+        }
+
     def broker_died(self) -> None:
         """Forget what the dead broker had not stored: a classic member that was out may be in again, with its generation."""
         self._gone = {seat: lasting for seat, lasting in self._gone.items() if lasting}
