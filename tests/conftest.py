@@ -53,6 +53,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Take back what a test had `ottla serve` set up in this process: its handler writes to a stream that is closed afterwards."""
+    ottla = logging.getLogger("ottla")
+    handlers, level, propagates = ottla.handlers[:], ottla.level, ottla.propagate
+    yield
+    ottla.handlers[:], ottla.propagate = handlers, propagates
+    ottla.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
 def _no_unexpected_errors(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail the test with which a broker's log speaks of an error, or shows a traceback, that the test does not expect."""
     expected = [str(pattern) for mark in request.node.iter_markers("expects_errors") for pattern in mark.args]
