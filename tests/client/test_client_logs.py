@@ -48,6 +48,8 @@ def test_a_consumer_that_is_not_polled_says_why_it_leaves(
     with ottla.Consumer(topic, bootstrap_servers=broker.address, **settings) as consumer:  # type: ignore[arg-type]  # a dict
         eventually(lambda: consumer.poll(50) is not None and consumer.assignment(), what="an assignment")
         eventually(lambda: [line for line in caplog.messages if "max_poll_interval_ms=300" in line], what="the warning")
+    levels = {record.levelno for record in caplog.records if "max_poll_interval_ms=300" in record.getMessage()}
+    assert levels == {logging.WARNING}
 
 
 def test_a_fence_is_logged(broker: Peer, topic: str, unique: Callable[[str], str], caplog: pytest.LogCaptureFixture) -> None:
