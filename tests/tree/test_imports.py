@@ -27,7 +27,7 @@ SIBLINGS = {
     "cluster": {"log", "coord", "registry", "broker"},
     "registry": {"log", "coord", "cluster", "broker"},
 }
-CORE = {"cramjam", "crc32c", "ottla"}
+CORE = {"cramjam", "crc32c", "ottla", "xxhash"}
 ZOOKEEPER = "src/ottla/net/zookeeper/"
 EXTRAS = {"IPython", "kazoo", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark", "rich"}
 

@@ -8,10 +8,11 @@ from struct import pack
 from typing import Final, NamedTuple
 from weakref import ref
 
+from xxhash import xxh3_64_intdigest
+
 from ottla.coord.consumer.assign import Pauses, TopicShape, finish
 from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.spread import Spread
-from ottla.coord.consumer.xxh3 import xxh3_64, xxh3_64_slowly
 from ottla.wire.schema import Uuid
 
 _HASH_VERSION = b"\0"
@@ -83,7 +84,7 @@ class KnownTopics:
         return {topic.topic_id: frozenset(indexes) for topic, indexes in found if topic is not None}
 
     def hash_of(self, *subscriptions: frozenset[str]) -> int:
-        """Return the metadata hash of a group's subscribed topics, as Kafka computes it: signed; 0 without topics."""
+        """Return the metadata hash of a group's subscribed topics, as Kafka computes it (KIP-1101): signed; 0 without topics."""
         known = self._metadata_hashes.get(frozenset(map(ref, subscriptions)))
         return finish(self.hash_slowly(*subscriptions)) if known is None else known
 
@@ -105,7 +106,7 @@ class KnownTopics:
             hashes = [self._hash(name) for name in ordered[at : at + TOPICS_BETWEEN_PAUSES]]
             packed.append(pack(f"<{len(hashes)}Q", *hashes))
             yield None
-        hashed = (yield from xxh3_64_slowly(b"".join(packed))) if packed else 0
+        hashed = xxh3_64_intdigest(b"".join(packed)) if packed else 0
         hashed = hashed - _RANGE if hashed & _SIGN else hashed
         if len(self._metadata_hashes) >= MOST_KEPT:
             del self._metadata_hashes[next(iter(self._metadata_hashes))]
@@ -125,7 +126,7 @@ class KnownTopics:
         if known is None or known[0] is not topic:
             if len(self._hashes) > 2 * len(self._by_name):  # slow work on a former version brings back what is gone
                 self._hashes.clear()
-            known = self._hashes[name] = (topic, xxh3_64(_described(topic)))
+            known = self._hashes[name] = (topic, xxh3_64_intdigest(_described(topic)))
         return known[1]
 
 
