@@ -48,14 +48,14 @@ races: .venv/ready
 	OTTLA_RACE_SECONDS=$(RACE_SECONDS) $(BIN)/python -m pytest -q --timeout 600 tests/client/test_shared_clients.py
 
 sim: .venv/ready
-	$(BIN)/python -m ottla.sim.crashes --points 20000
-	$(BIN)/python -m ottla.sim.followers --seeds 2000
-	$(BIN)/python -m ottla.sim.groups --seeds 5000
-	$(BIN)/python -m ottla.sim.transactions --seeds 1000
-	$(BIN)/python -m ottla.sim.brokers --seeds 500
-	$(BIN)/python -m ottla.sim.pipelines --seeds 10000
-	$(BIN)/python -m ottla.sim.consumers07 --seeds 10000 --seconds 1800
-	$(BIN)/python -m ottla.sim.clusters --seeds 10000 --seconds 7200
+	$(BIN)/python -m tests.sim.crashes --points 20000
+	$(BIN)/python -m tests.sim.followers --seeds 2000
+	$(BIN)/python -m tests.sim.groups --seeds 5000
+	$(BIN)/python -m tests.sim.transactions --seeds 1000
+	$(BIN)/python -m tests.sim.brokers --seeds 500
+	$(BIN)/python -m tests.sim.pipelines --seeds 10000
+	$(BIN)/python -m tests.sim.consumers07 --seeds 10000 --seconds 1800
+	$(BIN)/python -m tests.sim.clusters --seeds 10000 --seconds 7200
 
 # Each kind of damage to each kind of file; BITROT_EVERY=1 for all cases instead of a share of some thousands.
 BITROT_EVERY ?= 8

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.sim.broker_ledger import DAY_MS, CleanupRules, ObservedPartition, PartitionLedger, SentRecord
-from ottla.sim.seeds import Violation
+from tests.sim.lives.broker_ledger import DAY_MS, CleanupRules, ObservedPartition, PartitionLedger, SentRecord
+from tests.sim.seeds import Violation
 
 NOW_MS = 100 * DAY_MS
 

@@ -20,9 +20,10 @@ from ottla.log.segment import Segment
 from ottla.log.soundness import ENDLESS
 from ottla.registry import journal
 from ottla.registry.generations import FIRST, Found, journal_name, numbers, read_journal
-from ottla.sim import broker_life, brokers
 from ottla.sim.disk import SimDisk
-from ottla.sim.seeds import Violation
+from tests.sim import brokers
+from tests.sim.lives import broker_life
+from tests.sim.seeds import Violation
 
 MOST_SEEDS = 200
 LEAVE = Log._leave
@@ -42,7 +43,7 @@ def test_a_seed_is_lived_the_same_way_every_time() -> None:
 def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_life, "weight", lambda broker: -1)
     monkeypatch.setattr(broker_life, "MORE_ITEMS", -1)
-    with pytest.raises(Violation, match=r"seed 2: memory is bounded: .*python -m ottla.sim.brokers --seed 2 --weeks 0.25"):
+    with pytest.raises(Violation, match=r"seed 2: memory is bounded: .*python -m tests.sim.brokers --seed 2 --weeks 0.25"):
         brokers.live(2, weeks=0.25)
 
 

@@ -9,9 +9,10 @@ import sys
 
 import pytest
 
-from ottla.sim import cluster_life, clusters
-from ottla.sim.seeds import Violation
 from ottla.sim.world import World
+from tests.sim import clusters
+from tests.sim.lives import cluster_life
+from tests.sim.seeds import Violation
 
 SEEDS = range(6)
 MENDED = (33580, 36458)
@@ -43,7 +44,7 @@ def test_a_seed_is_lived_the_same_way_every_time() -> None:
 def test_the_command_lives_a_seed_the_same_way_in_every_process() -> None:
     told = {
         subprocess.run(
-            [sys.executable, "-m", "ottla.sim.clusters", "--seed", "52"],
+            [sys.executable, "-m", "tests.sim.clusters", "--seed", "52"],
             env=os.environ | {"PYTHONHASHSEED": hashes},
             capture_output=True,
             check=True,
@@ -56,7 +57,7 @@ def test_the_command_lives_a_seed_the_same_way_in_every_process() -> None:
 def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_life, "PATIENCE_MS", 0)
     monkeypatch.setattr(cluster_life.ClusterLife, "_is_well", lambda life: False)
-    with pytest.raises(Violation, match=r"seed 1: .*heals: not in 0 ms.*python -m ottla.sim.clusters --seed 1"):
+    with pytest.raises(Violation, match=r"seed 1: .*heals: not in 0 ms.*python -m tests.sim.clusters --seed 1"):
         clusters.live(1)
 
 

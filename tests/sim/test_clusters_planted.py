@@ -29,11 +29,12 @@ from ottla.cluster.replication.assigned import Assigned, IsrChange
 from ottla.cluster.replication.leader import LeaderState
 from ottla.cluster.replication.truncation import Cut, EpochEnd
 from ottla.ports import Change, CommitSteps, Now
-from ottla.sim import cluster_life, clusters
-from ottla.sim.cluster_agreement import ClusterAgreement
-from ottla.sim.cluster_faults import FaultsPlan
 from ottla.sim.links import LinkWeather
 from ottla.wire.errors import NONE
+from tests.sim import clusters
+from tests.sim.lives import cluster_life
+from tests.sim.lives.cluster_agreement import ClusterAgreement
+from tests.sim.lives.cluster_faults import FaultsPlan
 from tests.support.planted import Mistake, found
 
 MOST_SEEDS = 40

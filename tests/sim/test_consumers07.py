@@ -7,7 +7,8 @@ import pytest
 from ottla.client.kafka07 import group, rebalance
 from ottla.client.kafka07.group import Group07
 from ottla.ports import NEW, Change, EntryExists
-from ottla.sim import consumer07, consumers07
+from tests.sim import consumers07
+from tests.sim.lives import consumer07
 from tests.support.planted import Mistake, found
 
 

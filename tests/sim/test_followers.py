@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.sim import follower_life, followers
-from ottla.sim.follower_ledger import FollowerLedger
-from ottla.sim.seeds import Violation
+from tests.sim import followers
+from tests.sim.lives import follower_life
+from tests.sim.lives.follower_ledger import FollowerLedger
+from tests.sim.seeds import Violation
 
 SHARES = 6
 SEEDS_PER_SHARE = 4
@@ -27,7 +28,7 @@ def test_a_violation_of_a_follower_names_the_command_that_shows_it_again(monkeyp
         raise Violation("catches up: never")
 
     monkeypatch.setattr(FollowerLedger, "check", wrong)
-    with pytest.raises(Violation, match=r"seed 3: .*catches up: never.*python -m ottla.sim.followers --seed 3"):
+    with pytest.raises(Violation, match=r"seed 3: .*catches up: never.*python -m tests.sim.followers --seed 3"):
         followers.live(3)
 
 

@@ -14,7 +14,7 @@ from ottla.log.checkpoints import RECOVERY_POINTS
 from ottla.log.compaction import Compaction
 from ottla.log.log import Log
 from ottla.log.segment import Segment
-from ottla.sim import followers
+from tests.sim import followers
 from tests.support.planted import found
 
 CUT, REPLACE, FORGET_END = Log.cut, Log.replace_segments, Segment.forget_end

@@ -8,13 +8,14 @@ from ottla.client.types import TopicPartition
 from ottla.coord.consumer import slow_target, target
 from ottla.coord.consumer.assign import draft, uneven, uniform
 from ottla.coord.consumer.assign import range as ranges
-from ottla.sim import group_crowd, group_life, groups
-from ottla.sim.group_ledger import GroupLedger, Seat
 from ottla.sim.host import Host
-from ottla.sim.seeds import Violation
 from ottla.sim.world import World
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.errors import UNKNOWN_MEMBER_ID
+from tests.sim import groups
+from tests.sim.lives import group_crowd, group_life
+from tests.sim.lives.group_ledger import GroupLedger, Seat
+from tests.sim.seeds import Violation
 
 SHARES = 10
 SEEDS_PER_SHARE = 15
@@ -54,7 +55,7 @@ def test_a_seed_is_lived_the_same_way_every_time(kind: str) -> None:
 def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_life, "MOST_BEATS", 0)
     with pytest.raises(
-        Violation, match=r"seed 3: .*soon settled: not in 0 heartbeats.*python -m ottla.sim.groups --seed 3 --kind classic"
+        Violation, match=r"seed 3: .*soon settled: not in 0 heartbeats.*python -m tests.sim.groups --seed 3 --kind classic"
     ):
         groups.live(3, kind="classic")
 

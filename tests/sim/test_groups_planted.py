@@ -17,8 +17,8 @@ from ottla.coord.consumer.commits import commit_error
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.groups import ConsumerGroups
 from ottla.coord.offsets import Offsets
-from ottla.sim import groups
 from ottla.wire.errors import NONE, UNKNOWN_MEMBER_ID
+from tests.sim import groups
 from tests.support.planted import found
 
 MOST_SEEDS = 150

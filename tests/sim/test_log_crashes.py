@@ -12,9 +12,11 @@ from ottla.ports import Now
 from ottla.records.batch import batches
 from ottla.records.build import build
 from ottla.records.columns import Record, open_batches
-from ottla.sim import crashes, invariants, life
+from ottla.sim import invariants
 from ottla.sim.disk import SimDisk
 from ottla.sim.storage import Folder
+from tests.sim import crashes
+from tests.sim.lives import life
 
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
@@ -47,7 +49,7 @@ def test_a_failed_sync_of_names_that_is_tried_again_is_found(monkeypatch: pytest
 
 def test_a_fault_names_its_seed_and_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(life.LogLife, "faults", lambda life: ["something is lost"])
-    with pytest.raises(AssertionError, match=r"(?s)seed 7: .*something is lost.*python -m ottla.sim.crashes --seed 7"):
+    with pytest.raises(AssertionError, match=r"(?s)seed 7: .*something is lost.*python -m tests.sim.crashes --seed 7"):
         crashes.survive(7)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.sim import pipeline_life, pipelines
-from ottla.sim.pipeline_life import PipelineLife
-from ottla.sim.seeds import Violation
+from tests.sim import pipelines
+from tests.sim.lives import pipeline_life
+from tests.sim.lives.pipeline_life import PipelineLife
+from tests.sim.seeds import Violation
 
 
 @pytest.mark.parametrize("share", range(3))
@@ -37,7 +38,7 @@ def test_a_seed_is_lived_the_same_way_every_time() -> None:
 def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PipelineLife, "is_done", False)
     monkeypatch.setattr(pipeline_life, "PATIENCE_MS", 0)
-    with pytest.raises(Violation, match=r"seed 3: .*done in time: .*python -m ottla.sim.pipelines --seed 3"):
+    with pytest.raises(Violation, match=r"seed 3: .*done in time: .*python -m tests.sim.pipelines --seed 3"):
         pipelines.live(3)
 
 

@@ -13,9 +13,10 @@ from ottla.once import committing, writing
 from ottla.once.decisions import BatchDecision
 from ottla.once.fates import Fate
 from ottla.once.steps import BeginId, Decide, EndHanded, NoteFinished
-from ottla.sim import pipeline_life, pipelines
-from ottla.sim.pipeline_process import SimPipelineProcess
-from ottla.sim.seeds import Violation
+from tests.sim import pipelines
+from tests.sim.lives import pipeline_life
+from tests.sim.lives.pipeline_process import SimPipelineProcess
+from tests.sim.seeds import Violation
 
 MOST_SEEDS = 400
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.sim import transaction_life, transactions
-from ottla.sim.seeds import Violation
 from ottla.sim.world import World
+from tests.sim import transactions
+from tests.sim.lives import transaction_life
+from tests.sim.seeds import Violation
 
 SHARES = 4
 SEEDS_PER_SHARE = 2
@@ -43,7 +44,7 @@ def test_a_seed_is_lived_the_same_way_every_time() -> None:
 def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_life, "PATIENCE_MS", 0)
     with pytest.raises(
-        Violation, match=r"seed 5: .*soon done: not in 0 ms.*python -m ottla.sim.transactions --seed 5 --protocol newer"
+        Violation, match=r"seed 5: .*soon done: not in 0 ms.*python -m tests.sim.transactions --seed 5 --protocol newer"
     ):
         transactions.live(5, protocol="newer")
 

@@ -25,10 +25,10 @@ from ottla.log.log import Log
 from ottla.log.offset_map import OffsetMap
 from ottla.log.producers import Producers
 from ottla.ports import Now
-from ottla.sim import transactions
 from ottla.sim.clock import EPOCH_MS
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, PRODUCER_FENCED
+from tests.sim import transactions
 from tests.support.planted import Mistake, found
 
 MOST_SEEDS = 40

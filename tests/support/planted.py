@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ottla.sim.seeds import Violation
+from tests.sim.seeds import Violation
 
 
 class Mistake(NamedTuple):

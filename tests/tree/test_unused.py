@@ -3,7 +3,7 @@
 A name counts as used where code outside its own definition reads it, be it as an attribute of anything, or spells it as a text of
 its own. Not looked at: declarations of messages, what `ottla` exports, methods that Python or a base class from elsewhere calls,
 what a decorator hands to somebody (handlers, fixtures), and numbers that are named together (`A, B = 1, 2`). What only tests,
-benchmarks and examples use stands in a table.
+benchmarks and examples use stands in a table, but for `ottla.sim`: with that users simulate programs of their own.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ PLAIN_DECORATORS = {
 """Those that leave a definition where it is; any other one may register it somewhere."""
 OWN_BASES = {"ABC", "Enum", "Exception", "Generic", "IntEnum", "NamedTuple", "Protocol", "ValueError", "object"}
 """Bases from elsewhere that call none of our methods, other than those with underscores."""
+
+WORLD = "src/ottla/sim/"
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
@@ -150,7 +152,7 @@ def project() -> tuple[list[Defined], list[Defined]]:
     left = unused(files, Uses({source.path: source.tree for source in sources("src")}), {*ottla.__all__, *ottla.testing.__all__})
     others = Uses({source.path: source.tree for source in sources("tests", "bench", "examples", "tools") if not is_this(source)})
     in_tests = [one for one in left if others.has(one, {one.owner.rstrip(".")})]
-    return [one for one in left if one not in in_tests], in_tests
+    return [one for one in left if one not in in_tests], [one for one in in_tests if not one.path.startswith(WORLD)]
 
 
 def is_this(source: Source) -> bool:

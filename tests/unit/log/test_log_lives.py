@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ottla.sim import invariants
-from ottla.sim.life import LogLife
 from ottla.sim.power import PowerCut
+from tests.sim.lives.life import LogLife
 
 pytestmark = pytest.mark.expects_errors("old segments could not be deleted")  # when they are to go, the disk may refuse anything
 SEEDS = st.integers(0, 2**32)

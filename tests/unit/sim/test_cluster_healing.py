@@ -10,11 +10,11 @@ import pytest
 from ottla.broker.partitions.partition import LEADER
 from ottla.ports import Change
 from ottla.sim.cluster_host import ClusterHost
-from ottla.sim.cluster_life import SESSION_MS, SETTINGS
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.links import SimNetwork
 from ottla.sim.shared_registry import RegistryWeather
 from ottla.sim.world import World
+from tests.sim.lives.cluster_life import SESSION_MS, SETTINGS
 
 TOPIC = b'{"version":1,"partitions":{"0":[1]}}'
 PATIENCE_MS = 20_000
