@@ -16,34 +16,7 @@ except ImportError:
     from ottla.records import plain as cython
 
 if cython.compiled:
-    from cython.cimports.ottla.records.kernel_common import (
-        AGE,
-        AT,
-        ATTRIBUTES,
-        CONTENT,
-        COUNT,
-        DELTA,
-        DIGITS,
-        HAS_KEY,
-        HEADERS,
-        INDEX,
-        IS_BROKEN,
-        IS_DOUBTFUL,
-        KEY,
-        LEFT,
-        LENGTH,
-        NAME,
-        NEWEST,
-        SKIP,
-        SPAN_COLUMNS,
-        STAGE,
-        TIMESTAMP,
-        WALK_STATES,
-        inside,
-        span,
-        wrapped,
-        zigzag,
-    )
+    from cython.cimports.ottla.records.kernel_common import *  # noqa: F403  # the names below, as C has them
 else:
     from ottla.records.kernel_common import (
         AGE,
