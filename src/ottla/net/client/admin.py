@@ -1,13 +1,13 @@
-"""The blocking admin client: it calls the asynchronous one, which runs on a background thread."""
+"""The blocking admin. Written by `tools/blocking.py`: change `async_admin.py`, not this file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
+from ottla.client import admin, user_admin
 from ottla.client.acl_admin import AclRule
-from ottla.client.admin import BROKER_DEFAULT, ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
+from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
 from ottla.client.feature_admin import ClusterFeatures
 from ottla.client.keywords import AdminKeywords
 from ottla.client.metadata import TopicInfo
@@ -22,12 +22,12 @@ from ottla.client.transaction_admin import (
     TransactionListing,
 )
 from ottla.client.types import OffsetAndMetadata, Place, TopicPartition
-from ottla.client.user_admin import DEFAULT_ITERATIONS, DEFAULT_MECHANISM, Users
+from ottla.client.user_admin import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
-from ottla.net.client.background import BackgroundLoop
+from ottla.net.client.blocking import BlockingClient
 
 
-class Admin:
+class Admin(BlockingClient[AsyncAdmin]):
     """An admin client that creates, changes and describes; a context manager. Keyword arguments: Kafka's settings with underscores.
 
         with Admin("localhost:9092") as admin:
@@ -39,26 +39,11 @@ class Admin:
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
-        self._async = AsyncAdmin(bootstrap_servers, **settings)
-        self._background = BackgroundLoop.begin("ottla-admin", self._async.start)
-        self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        super().__init__(AsyncAdmin(bootstrap_servers, **settings), "admin")
 
     def close(self) -> None:
-        """Close all connections."""
-        if not self._closed:
-            self._background.check_thread()
-            self._closed = True
-            try:
-                if not self._background.is_forked:
-                    self._background.run(self._async.close())
-            finally:
-                self._background.stop()
+        """Close all connections. Calls that still wait for an answer raise `ConnectionFailed`."""
+        self._end(self._async.close)
 
     def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
         """Create topics; with `validate_only`, only check whether the broker would create them (KIP-4)."""
@@ -67,8 +52,8 @@ class Admin:
     def create_topic(
         self,
         name: str,
-        num_partitions: int = BROKER_DEFAULT,
-        replication_factor: int = BROKER_DEFAULT,
+        num_partitions: int = admin.BROKER_DEFAULT,
+        replication_factor: int = admin.BROKER_DEFAULT,
         configs: Mapping[str, ConfigValue] | None = None,
     ) -> None:
         """Create a topic. Counts left out are the broker's defaults."""
@@ -118,10 +103,11 @@ class Admin:
         `delete` restores defaults; `append` and `subtract` change lists (`cleanup.policy`). With `validate_only`, nothing changes.
         Raises `BrokerError` (INVALID_CONFIG) for a value that the broker refuses, and `UnknownTopic`.
         """
-        altering = self._async.alter_configs(
-            resource, set=set, delete=delete, append=append, subtract=subtract, validate_only=validate_only
+        self._background.run(
+            self._async.alter_configs(
+                resource, set=set, delete=delete, append=append, subtract=subtract, validate_only=validate_only
+            )
         )
-        self._background.run(altering)
 
     def describe_configs(self, resource: ConfigResource) -> dict[str, ConfigEntry]:
         """Return the settings in force for a topic, broker or group, by name, defaults included (KIP-226)."""
@@ -205,8 +191,7 @@ class Admin:
         self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
     ) -> None:
         """Abort a hanging transaction in one partition. `describe_producers` returns its producer id and epochs (KIP-664)."""
-        aborting = self._async.abort_transaction(topic, partition, producer_id, producer_epoch, coordinator_epoch)
-        self._background.run(aborting)
+        self._background.run(self._async.abort_transaction(topic, partition, producer_id, producer_epoch, coordinator_epoch))
 
     def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
         """Fence the producers that use these transactional ids, and abort their open transactions."""
@@ -244,17 +229,6 @@ class Admin:
         """Return the features of the cluster and their levels (KIP-584)."""
         return self._background.run(self._async.describe_features())
 
-    def update_features(
-        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
-    ) -> None:
-        """Set these features to these levels, all of them or none (KIP-584). `downgrade` permits lower levels; 0 disables one.
-
-        An `unsafe` downgrade may lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
-        `BrokerError` (INVALID_UPDATE_VERSION) for a level that the broker refuses.
-        """
-        updating = self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only)
-        self._background.run(updating)
-
     def describe_quotas(self, user: str | None = None, client_id: str | None = None, ip: str | None = None) -> list[ClientQuota]:
         """Return client quotas (KIP-546): all, or the ones of this user, client id or address. "" means the default entity."""
         return self._background.run(self._async.describe_quotas(user, client_id, ip))
@@ -274,7 +248,17 @@ class Admin:
         """
         self._background.run(self._async.alter_quotas(quotas, user, client_id, ip, validate_only=validate_only))
 
-    def list_users(self, *names: str) -> Users:
+    def update_features(
+        self, levels: Mapping[str, int], *, downgrade: bool = False, unsafe: bool = False, validate_only: bool = False
+    ) -> None:
+        """Set these features to these levels, all of them or none (KIP-584). `downgrade` permits lower levels; 0 disables one.
+
+        An `unsafe` downgrade may lose metadata that the lower level cannot express. With `validate_only`, nothing changes. Raises
+        `BrokerError` (INVALID_UPDATE_VERSION) for a level that the broker refuses.
+        """
+        self._background.run(self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
+
+    def list_users(self, *names: str) -> user_admin.Users:
         """Return the SCRAM iterations of each user, by name and mechanism; without names, of all users (KIP-554)."""
         return self._background.run(self._async.list_users(*names))
 

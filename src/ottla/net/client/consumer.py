@@ -1,30 +1,20 @@
-"""The blocking consumer: it calls the asynchronous one, which runs on a background thread.
-
-Only the decoding of fetched chunks into records or Arrow batches runs on the caller's thread, so that fetching continues meanwhile.
-"""
+"""The blocking consumer. Written by `tools/blocking.py`: change `async_consumer.py`, not this file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.async_consumer import AsyncConsumer, Listener, Partition
-from ottla.net.client.background import BackgroundLoop
+from ottla.net.client.blocking import BlockingClient
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-class _BackgroundConsumer(AsyncConsumer):
-    """The asynchronous consumer with its cursors made public, so that the blocking consumer decodes them on the caller's thread."""
-
-    next_cursor = AsyncConsumer._next_cursor
-
-
-class Consumer:
+class Consumer(BlockingClient[AsyncConsumer]):
     """A consumer that reads records; a context manager. Keyword arguments are Kafka's consumer settings with underscores.
 
         with Consumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
@@ -34,8 +24,10 @@ class Consumer:
     partitions given to `assign`. With `api_version="0.7"`, offsets are positions in bytes, group state is in ZooKeeper, and
     partition numbers of broker 1 start at 65536.
 
-    `on_assigned` and `on_revoked` are called with the partitions that are added or removed, on the client's background thread. Only
-    one thread may use a consumer at a time. Raises `SettingError` for a setting that is unknown or has a wrong value.
+    `on_assigned` and `on_revoked` are called with the partitions that are added or removed.
+    Raises `SettingError` for a setting that is unknown or has a wrong value.
+
+    Callbacks run on the client's background thread. Only one thread may use a consumer at a time.
     """
 
     def __init__(
@@ -45,33 +37,38 @@ class Consumer:
         on_revoked: Listener | None = None,
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
-        self._async = _BackgroundConsumer(*topics, on_assigned=on_assigned, on_revoked=on_revoked, **settings)
-        self._background = BackgroundLoop.begin("ottla-consumer", self._async.start)
-        self._closed = False
+        super().__init__(AsyncConsumer(*topics, on_assigned=on_assigned, on_revoked=on_revoked, **settings), "consumer")
 
-    def __enter__(self) -> Self:
-        return self
+    def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+        """Read these topics from now on, or all whose whole name matches the regular expression `pattern`, future ones included.
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close(finished=kind is None)
-
-    def close(self, *, finished: bool = True) -> None:
-        """Commit the offsets of processed records (with auto-commit), leave the group, and close all connections.
-
-        The records handed out last count as processed only if `finished`. Leaving a `with` statement by an exception passes False.
+        After the group has refused this consumer, join it again. If brokers do not answer, the subscription stays unchanged. Raises
+        `KafkaError`.
         """
-        if not self._closed:
-            self._background.check_thread()
-            self._closed = True
-            try:
-                if not self._background.is_forked:
-                    self._background.run(self._async.close(finished=finished))
-            finally:
-                self._background.stop()
+        self._background.run(self._async.subscribe(*topics, pattern=pattern))
+
+    def unsubscribe(self) -> None:
+        """Stop reading, and leave the group."""
+        self._background.run(self._async.unsubscribe())
+
+    def assign(self, partitions: Iterable[Partition]) -> None:
+        """Read exactly these partitions, independently of the group's other members. Offsets can still be committed for the group.
+
+        Raises `UnknownTopic` for a partition that does not exist.
+        """
+        self._background.run(self._async.assign(partitions))
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions being read."""
+        return self._background.do(self._async.assignment)
+
+    def subscription(self) -> set[str]:
+        """Return the subscribed topics."""
+        return self._async.subscription()
 
     def records(self, timeout_ms: int | None = None) -> Iterator[ConsumerRecord]:
         """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`."""
-        while (cursor := self._background.run(self._async.next_cursor(timeout_ms))) is not None:
+        while (cursor := self._background.run(self._async._next_cursor(timeout_ms))) is not None:
             yield from cursor.each()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -85,7 +82,7 @@ class Consumer:
         """
         from ottla.net.client.arrow import record_batches
 
-        while (cursor := self._background.run(self._async.next_cursor(timeout_ms))) is not None:
+        while (cursor := self._background.run(self._async._next_cursor(timeout_ms))) is not None:
             yield from record_batches(cursor)
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord]:
@@ -94,26 +91,6 @@ class Consumer:
         Raises `KafkaError` if an error comes before the first record. The next call raises an error that comes after some records.
         """
         return self._background.run(self._async.poll(timeout_ms, max_records))
-
-    def subscribe(self, *topics: str, pattern: str | None = None) -> None:
-        """Read these topics from now on, or all whose whole name matches the regular expression `pattern`, future ones included."""
-        self._background.run(self._async.subscribe(*topics, pattern=pattern))
-
-    def unsubscribe(self) -> None:
-        """Stop reading, and leave the group."""
-        self._background.run(self._async.unsubscribe())
-
-    def assign(self, partitions: Iterable[Partition]) -> None:
-        """Read exactly these partitions, independently of the group's other members. Commits for the group stay possible."""
-        self._background.run(self._async.assign(partitions))
-
-    def assignment(self) -> set[TopicPartition]:
-        """Return the partitions being read."""
-        return self._background.do(self._async.assignment)
-
-    def subscription(self) -> set[str]:
-        """Return the subscribed topics."""
-        return self._async.subscription()
 
     def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
         """Commit offsets for the group. Without `offsets`, commit the positions after all records handed out so far.
@@ -197,3 +174,10 @@ class Consumer:
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `UnknownTopic`."""
         return self._background.run(self._async.partitions_for(topic))
+
+    def close(self, *, finished: bool = True) -> None:
+        """Commit the offsets of processed records (with auto-commit), leave the group, and close all connections.
+
+        The records handed out last count as processed only if `finished`. Leaving a `with` statement by an exception passes False.
+        """
+        self._end(lambda: self._async.close(finished=finished))

@@ -1,30 +1,25 @@
-"""The blocking producer: it calls the asynchronous machines, which run on a background thread."""
+"""The blocking producer. Written by `tools/blocking.py`: change `async_producer.py`, not this file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
-from ottla.client.accumulator import Headers
-from ottla.client.arguments import timeout
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
-from ottla.client.offsets import committable
-from ottla.client.settings import ProducerSettings, parse
-from ottla.client.transactions import InGroup, metadata_of, tell_both
+from ottla.client.transactions import InGroup, tell_both
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
-from ottla.net.client.background import BackgroundLoop
-from ottla.net.client.delivery import Delivery
-from ottla.net.client.produce_driver import ProduceDriver
+from ottla.net.client.async_producer import AsyncProducer
+from ottla.net.client.blocking import BlockingProducer
 
 
-class Producer:
+class Producer(BlockingProducer):
     """A producer that writes records; a context manager. Keyword arguments are Kafka's producer settings with underscores.
 
         with Producer("localhost:9092", linger_ms=5) as producer:
-            producer.send("flights", b"...", key=b"JFK")
+            delivery = producer.send("flights", b"...", key=b"JFK")
+            written = delivery.result()  # topic, partition, offset, timestamp
 
     With `transactional_id`, every record belongs to a transaction; a newer producer with that id fences this one (KIP-98):
 
@@ -36,69 +31,24 @@ class Producer:
     request, and its offset is -1.
 
     Leaving the context waits until every record is written. It raises `DeliveryFailed` if records were not written and no caller
-    has read their errors. Several threads may share a producer. Raises `SettingError` for a setting that is unknown or has a wrong
-    value.
+    has read their errors. Raises `SettingError` for a setting that is unknown or has a wrong value.
+
+    Several threads may share a producer.
     """
 
     def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[ProducerKeywords]) -> None:
-        servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
-        self._driver = ProduceDriver(parse(ProducerSettings, {**settings, **servers}))
-        self._background = BackgroundLoop.begin("ottla-producer", self._driver.start)
-        self._closed = False
-        self._accumulator = self._driver.accumulator
-        self._buffer_memory = self._driver.settings.buffer_memory
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        try:
-            self.close()
-        except KafkaError as failed:
-            if error is None:
-                raise
-            error.add_note(f"Closing the producer failed as well: {failed}")
-
-    def send(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        *,
-        key: bytes | None = None,
-        partition: int | None = None,
-        headers: Headers | None = None,
-        timestamp_ms: int | None = None,
-    ) -> Delivery:
-        """Queue a record, and return a `Delivery` whose `result()` is the record's `RecordMetadata`.
-
-        Without `partition`, the key selects the partition; records without a key are spread over all (KIP-480). `timestamp_ms` is
-        in ms since 1970; None means now. Waits up to `max_block_ms` while `buffer_memory` is full or the topic's metadata is
-        missing.
-
-        Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a
-        field of a wrong type. With a `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and outside of a
-        transaction `TransactionError`.
-        """
-        accumulator = self._accumulator
-        self._background.check_process()
-        if accumulator.pending_bytes > self._buffer_memory:
-            self._background.run(self._driver.wait_for_room())
-        while (delivery := self._driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
-            self._background.run(self._driver.know(topic))
-        if not delivery.index:
-            self._background.call(self._driver.pump_soon)
-        return delivery
+        super().__init__(AsyncProducer(bootstrap_servers, **settings), "producer")
 
     def init_transactions(self) -> None:
         """Fence older producers with the transactional id and abort their open transaction. The first transaction does this itself.
 
         Raises `SettingError` without a `transactional_id`, and `TransactionFailed`. After any other `KafkaError`, call again.
         """
-        self._background.run(self._driver.transactions.initialize())
+        self._background.run(self._async.init_transactions())
 
     def begin_transaction(self) -> None:
         """Begin a transaction for all records sent until it ends. Raises `TransactionError`, and as `init_transactions`."""
-        self._background.run(self._driver.transactions.begin())
+        self._background.run(self._async.begin_transaction())
 
     def commit_transaction(self) -> None:
         """Write all records sent so far, and commit the transaction.
@@ -106,14 +56,14 @@ class Producer:
         Raises `TransactionAbortable`: then abort; or `TransactionFailed`: then close. Any other `KafkaError`, such as `TimedOut`,
         leaves it open whether brokers have committed: call again.
         """
-        self._background.run(self._driver.transactions.commit())
+        self._background.run(self._async.commit_transaction())
 
     def abort_transaction(self) -> None:
         """Abort the transaction. Records that are still unsent are never written.
 
         Raises `TransactionFailed`: then close. After any other `KafkaError`, such as `TimedOut`, call again.
         """
-        self._background.run(self._driver.transactions.abort())
+        self._background.run(self._async.abort_transaction())
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -146,7 +96,7 @@ class Producer:
         Raises `TransactionAbortable`, whose cause is `CommitFailed` if the group has assigned the partitions to other members, or
         `TransactionFailed`. Raises `SettingError` for a consumer without a group or with automatic commits.
         """
-        self._background.run(self._driver.transactions.send_offsets(committable(offsets), metadata_of(member)))
+        self._background.run(self._async.send_offsets(offsets, member))
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Return once every record sent so far is written. Raises `TimedOut` after `timeout_ms`; None waits without limit.
@@ -154,24 +104,8 @@ class Producer:
         Raises `DeliveryFailed` if records were not written and no caller has read their errors. In a transaction,
         `commit_transaction` raises the error instead.
         """
-        self._background.run(self._driver.flush(timeout_ms))
+        self._background.run(self._async.flush(timeout_ms))
 
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `KafkaError`."""
-        return self._background.run(self._driver.partitions_for(topic))
-
-    def close(self, timeout_ms: int | None = None) -> None:
-        """Flush, then close all connections. Records not written within `timeout_ms` fail with `Closed`. Raises `TimedOut`.
-
-        Raises `DeliveryFailed` if records were not written and no caller has read their errors. An open transaction is aborted.
-        """
-        timeout_ms = timeout("timeout_ms", timeout_ms)
-        if self._closed:
-            return
-        self._background.check_thread()
-        self._closed = True
-        try:
-            if not self._background.is_forked:
-                self._background.run(self._driver.close(timeout_ms))
-        finally:
-            self._background.stop()
+        return self._background.run(self._async.partitions_for(topic))

@@ -1,0 +1,104 @@
+"""The parts of blocking clients that the asynchronous ones do not have. `tools/blocking.py` writes the rest from those.
+
+Everything runs on a client's background thread, except for the hot paths: `Producer.send` appends to the accumulator on the
+caller's thread, and `Consumer.records` decodes there, so that fetching continues meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from ottla.client.accumulator import Headers
+from ottla.client.arguments import timeout
+from ottla.net.client.async_producer import AsyncProducer
+from ottla.net.client.background import BackgroundLoop
+from ottla.net.client.delivery import Delivery
+
+
+class AsyncClient(Protocol):
+    """An asynchronous client: a context manager that `start` enters."""
+
+    async def start(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+Client = TypeVar("Client", bound=AsyncClient)
+
+
+class BlockingClient(Generic[Client]):
+    """A context manager around an asynchronous client, which runs on a background thread."""
+
+    def __init__(self, client: Client, kind: str) -> None:
+        self._async = client
+        self._background = BackgroundLoop.begin(f"ottla-{kind}", client.start)
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end(lambda: self._async.__aexit__(kind, error, trace))
+
+    def _end(self, closing: Callable[[], Coroutine[object, None, None]]) -> None:
+        """Run `closing()` and stop the thread. Only the first call does, and not in a forked child, which has no thread."""
+        if self._closed:
+            return
+        self._background.check_thread()
+        self._closed = True
+        try:
+            if not self._background.is_forked:
+                self._background.run(closing())
+        finally:
+            self._background.stop()
+
+
+class BlockingProducer(BlockingClient[AsyncProducer]):
+    """A producer whose records are appended on the caller's thread."""
+
+    def __init__(self, client: AsyncProducer, kind: str) -> None:
+        super().__init__(client, kind)
+        self._driver = client._driver
+        self._accumulator = self._driver.accumulator
+        self._buffer_memory = self._driver.settings.buffer_memory
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Queue a record, and return a `Delivery` whose `result()` is the record's `RecordMetadata`.
+
+        Without `partition`, the key selects the partition; records without a key are spread over all (KIP-480). `timestamp_ms` is
+        in ms since 1970; None means now. Waits up to `max_block_ms` while `buffer_memory` is full or the topic's metadata is
+        missing.
+
+        Raises `TimedOut`, `UnknownTopic`, `BrokerError` (MESSAGE_TOO_LARGE), `Closed`, or another `KafkaError`; `TypeError` for a
+        field of a wrong type. With a `transactional_id` also `TransactionAbortable`, `TransactionFailed`, and outside of a
+        transaction `TransactionError`.
+        """
+        self._background.check_process()
+        if self._accumulator.pending_bytes > self._buffer_memory:
+            self._background.run(self._driver.wait_for_room())
+        while (delivery := self._driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
+            self._background.run(self._driver.know(topic))
+        if not delivery.index:
+            self._background.call(self._driver.pump_soon)
+        return delivery
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Flush, then close all connections. Records not written within `timeout_ms` fail with `Closed`. Raises `TimedOut`.
+
+        Raises `DeliveryFailed` if records were not written and no caller has read their errors. An open transaction is aborted.
+        """
+        timeout_ms = timeout("timeout_ms", timeout_ms)
+        self._end(lambda: self._async.close(timeout_ms))

@@ -1,0 +1,135 @@
+"""Writes the blocking clients from the asynchronous ones: `python -m tools.blocking`. A test holds the files against it.
+
+Methods keep their signatures and docstrings, and run the asynchronous ones on the background thread. Bodies that run on the
+caller's thread (`MIRRORED`) are taken over without `await`. `net/client/blocking.py` has what only blocking clients have.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from ottla.net.client import blocking
+
+FOLDER = Path(__file__).parents[1] / "src/ottla/net/client"
+KINDS = {"producer": "BlockingProducer", "consumer": "BlockingClient[AsyncConsumer]", "admin": "BlockingClient[AsyncAdmin]"}
+MIRRORED = {"__aiter__", "records", "batches", "transaction", "_abort_after"}
+DIRECT = {"subscription"}
+"""Methods that every thread may call, the background thread too."""
+THREADS = {
+    "producer": "Several threads may share a producer.",
+    "consumer": "Callbacks run on the client's background thread. Only one thread may use a consumer at a time.",
+}
+OF_THE_MODULE = {"admin": "ClusterDescription", "consumer": "Listener, Partition"}
+WORDS = {
+    r"\bAsyncIterator\b": "Iterator",
+    r"\basynccontextmanager\b": "contextmanager",
+    r"\b__aiter__\b": "__iter__",
+    r"\ban async (?=context manager)": "a ",
+    r"\basync (?=with|for|def)": "",
+    r"= await delivery\b": "= delivery.result()",
+    r"\bawait ": "",
+    r"(?<= with )Async": "",
+    r", functions or coroutine functions,": "",
+}
+HEAD = '''"""The blocking {0}. Written by `tools/blocking.py`: change `async_{0}.py`, not this file."""
+
+from __future__ import annotations
+
+'''
+FIX = ["check", "--fix-only", "--select"]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def page(kind: str) -> str:
+    """Return the module of a blocking client, formatted."""
+    text = (FOLDER / f"async_{kind}.py").read_text()
+    tree = ast.parse(text)
+    (client,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == f"Async{kind.title()}")
+    base = KINDS[kind].partition("[")[0]
+    imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports += [f"from ottla.net.client.async_{kind} import {client.name}, {OF_THE_MODULE.get(kind, '')}".rstrip(", ")]
+    imports += [f"from ottla.net.client.blocking import {base}"]
+    own = vars(getattr(blocking, base)).keys() - {"__init__"}
+    lines = text.splitlines()
+    methods = [_method(lines, node, kind) for node in client.body if isinstance(node, Function) and node.name not in own]
+    only_typed = [ast.unparse(node) for node in tree.body if isinstance(node, ast.If)]
+    docstring = "\n".join(_lines(lines, client.body[0]))
+    if kind in THREADS:
+        docstring = docstring[: docstring.rindex('"""')].rstrip() + f'\n\n    {THREADS[kind]}\n    """'
+    made = [HEAD.format(kind), *imports[1:], *only_typed, f"class {kind.title()}({KINDS[kind]}):", docstring, *methods]
+    return _formatted(_reworded("\n".join(made)), kind)
+
+
+def _lines(lines: list[str], node: ast.stmt) -> list[str]:
+    return lines[node.lineno - 1 : node.end_lineno]
+
+
+def _method(lines: list[str], node: Function, kind: str) -> str:
+    """Return a method of the blocking client, or nothing for one that is internal."""
+    if node.name in MIRRORED:
+        return _indented(ast.unparse(Mirrored().visit(node)))
+    if node.name == "start" or (node.name.startswith("_") and node.name != "__init__"):
+        return ""
+    given = node.args
+    passed = [one.arg for one in given.args[1:]] + ([f"*{given.vararg.arg}"] if given.vararg else [])
+    passed += [f"{one.arg}={one.arg}" for one in given.kwonlyargs] + ([f"**{given.kwarg.arg}"] if given.kwarg else [])
+    call = f"self._async.{node.name}({', '.join(passed)})"
+    later = f"lambda: {call}" if passed else f"self._async.{node.name}"
+    if node.name == "__init__":
+        body = f'super().__init__(Async{kind.title()}({", ".join(passed)}), "{kind}")'
+    elif node.name == "close":
+        body = f"self._end({later})"
+    elif isinstance(node, ast.AsyncFunctionDef):
+        body = f"self._background.run({call})"
+    else:
+        body = call if node.name in DIRECT else f"self._background.do({later})"
+    returns = "" if ast.unparse(node.returns or ast.Constant(None)) == "None" else "return "
+    opening = lines[node.lineno - 1 : node.body[0].lineno - 1] + (_lines(lines, node.body[0]) if ast.get_docstring(node) else [])
+    return "\n".join([*opening, f"        {returns}{body}"])
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" if line else line for line in text.splitlines())
+
+
+class Mirrored(ast.NodeTransformer):
+    """A rewriter of bodies: what they await runs on the background thread, unless it is a method of the blocking client."""
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        return node
+
+    def visit_Await(self, node: ast.Await) -> ast.AST:
+        call = node.value
+        assert isinstance(call, ast.Call), "methods are awaited"
+        assert isinstance(call.func, ast.Attribute), "methods are awaited"
+        if call.func.attr.startswith("_") and call.func.attr not in MIRRORED:
+            call.func.value = ast.parse("self._async", mode="eval").body
+            return ast.Call(ast.parse("self._background.run", mode="eval").body, [call], [])
+        return call
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        """Return `yield from x` for a loop that yields each item: the shorter form needs no step of Python for one."""
+        return ast.Expr(ast.YieldFrom(node.iter))
+
+
+def _reworded(text: str) -> str:
+    for pattern, words in WORDS.items():
+        text = re.sub(pattern, words, text)
+    return text
+
+
+def _formatted(text: str, kind: str) -> str:
+    for command in ([*FIX, "F401"], [*FIX, "I"], ["format"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", str(FOLDER / f"{kind}.py"), "-"]
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
+    return text
+
+
+if __name__ == "__main__":
+    for kind in KINDS:
+        (FOLDER / f"{kind}.py").write_text(page(kind))
