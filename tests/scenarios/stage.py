@@ -120,23 +120,23 @@ class Stage:
             if timer.deadline_ms is not None:
                 self.timers[timer.key] = timer.deadline_ms
         self._check_replica(outcome)
-        for group in self.machine.groups.values():
+        for group in self.machine.classic.groups.values():
             check_settled(group)
         for consumers in self.machine.consumers.groups.values():
             check_consumers(consumers)
         assert self.machine.weight == sum(
-            group.weight for kind in (self.machine.groups, self.machine.consumers.groups) for group in kind.values()
+            group.weight for kind in (self.machine.classic.groups, self.machine.consumers.groups) for group in kind.values()
         )
-        assert self.machine.groups.keys().isdisjoint(self.machine.consumers.groups), "a group of both kinds"
+        assert self.machine.classic.groups.keys().isdisjoint(self.machine.consumers.groups), "a group of both kinds"
 
     def _apply(self, record: Any) -> None:
         group_id = getattr(record, "group_id", "")
-        group = self.machine.groups.get(group_id)
+        group = self.machine.classic.groups.get(group_id)
         before = State.EMPTY if group is None else group.state
         if group is None and isinstance(record, GroupStored) and record.members:
             before = State.STABLE  # what had been a consumer group
         self.machine.apply(record)
-        group = self.machine.groups.get(group_id)
+        group = self.machine.classic.groups.get(group_id)
         if group is not None:
             check_group(group, before)
         if is_stored(record):
@@ -153,7 +153,7 @@ class Stage:
             assert everything(self._replica.offsets) == everything(self.machine.offsets)
         for record in stored:
             if isinstance(record, GroupStored) and not isinstance(outcome.records[-1], RebalanceBegun | JoinCompleted):
-                live, kept = self.machine.groups[record.group_id], self._replica.groups[record.group_id]
+                live, kept = self.machine.classic.groups[record.group_id], self._replica.classic.groups[record.group_id]
                 assert at_rest(live) == at_rest(kept)
         live_groups, kept_groups = self.machine.consumers.groups, self._replica.consumers.groups
         for group_id in {getattr(record, "group_id", "") for record in stored}:
@@ -167,7 +167,7 @@ def stored_of(outcome: GroupOutcome) -> list[Stored]:
 
 
 def fingerprint(machine: GroupMachine) -> Any:
-    groups = [[repr(getattr(group, name)) for name in ClassicGroup.__slots__] for group in machine.groups.values()]
+    groups = [[repr(getattr(group, name)) for name in ClassicGroup.__slots__] for group in machine.classic.groups.values()]
     groups += [[repr(getattr(group, name)) for name in ConsumerGroup.__slots__] for group in machine.consumers.groups.values()]
     return groups, everything(machine.offsets)
 

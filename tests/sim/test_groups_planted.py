@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from ottla.broker.partitions.partition import Partition
-from ottla.coord import group_machine
 from ottla.coord.classic import rebalance
 from ottla.coord.consumer import reconcile
 from ottla.coord.consumer.assign.draft import AssignmentDraft
-from ottla.coord.consumer.commits import commit_error
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.groups import ConsumerGroups
 from ottla.coord.offsets import Offsets
@@ -24,7 +22,7 @@ from tests.support.planted import found
 MOST_SEEDS = 150
 GIVE = AssignmentDraft.give
 FILE = Offsets._file
-COMMIT_ERROR = commit_error
+COMMIT_ERROR = ConsumerGroup.commit_error
 
 
 def leave_one_out(draft: AssignmentDraft, member_id: str, partition: Any) -> None:
@@ -45,8 +43,8 @@ def obey_who_is_out(group: ConsumerGroup, body: Any, version: int) -> int:
 MISTAKES: dict[str, tuple[str, str, object, str, Callable[..., Any]]] = {
     "gives what others have": ("consumer", "one owner", ConsumerGroup, "taken", lambda group, topic_id: ()),
     "takes silence for giving back": ("consumer", "one owner", reconcile, "_still_owns", lambda revoking, owned: bool(owned)),
-    "obeys everybody": ("consumer", "commits grow", group_machine, "commit_error", lambda group, body, version: NONE),
-    "obeys who is out": ("consumer", "the fenced are deaf", group_machine, "commit_error", obey_who_is_out),
+    "obeys everybody": ("consumer", "commits grow", ConsumerGroup, "commit_error", lambda group, body, version: NONE),
+    "obeys who is out": ("consumer", "the fenced are deaf", ConsumerGroup, "commit_error", obey_who_is_out),
     "answers before the sync": ("consumer", "commits stay", Partition, "when_synced", lambda partition, end, call: call(NONE)),
     "loses some commits": ("classic", "commits stay", Offsets, "_file", file_most),
     "ends no session": ("classic", "soon settled", rebalance, "session_timed_out", lambda draft, member_id: None),

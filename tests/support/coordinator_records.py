@@ -153,7 +153,7 @@ def everything(offsets: Offsets) -> list[OffsetCommitted]:
 
 def state(machine: GroupMachine) -> object:
     """All that a coordinator knows of groups and offsets, in its order, as something that can be compared."""
-    return _known([machine.groups, machine.consumers.groups, machine.offsets])
+    return _known([machine.classic.groups, machine.consumers.groups, machine.offsets])
 
 
 def _known(value: object) -> object:

@@ -5,24 +5,16 @@ Groups may have a million offsets, so the search runs in slices; each slice retu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from ottla.coord.classic.group import ClassicGroup
-from ottla.coord.classic.states import State
-from ottla.coord.consumer.group import ConsumerGroup
-from ottla.coord.consumer.migrate import tombstones
-from ottla.coord.consumer.records import ConsumerStored
 from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.groups import Group
 from ottla.coord.offsets import ByTopic, Committed, Offsets
 from ottla.coord.outcome import ExpiryKey, TopicsKey
-from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, OffsetForgotten
-
-AnyGroup = ClassicGroup | ConsumerGroup
-Since = Callable[[Committed], int]
-Tombstone = OffsetForgotten | GroupForgotten | ConsumerStored
+from ottla.coord.records import NO_TIMESTAMP, OffsetForgotten, Stored
 
 MOST_LOOKED_AT = 2_000
 """Groups and offsets checked in one slice, which takes one to three milliseconds. A topic of a group is checked as a whole."""
@@ -47,14 +39,14 @@ class ExpiryRules(NamedTuple):
 class Looked(NamedTuple):
     """The result of one slice, and where the next one continues; None after the last."""
 
-    records: list[Tombstone]
+    records: list[Stored]
     following: ExpiryKey | None
 
 
-def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: ExpiryRules, key: ExpiryKey) -> Looked:
+def look(groups: Mapping[str, Group], offsets: Offsets, rules: ExpiryRules, key: ExpiryKey) -> Looked:
     """Return the tombstones of expired offsets, starting at `key`. An empty group is deleted with the last of its offsets."""
     names = key.groups or tuple(groups)
-    records: list[Tombstone] = []
+    records: list[Stored] = []
     looked_at = 0
     for at in range(key.at, len(names)):
         group = groups.get(names[at])
@@ -74,8 +66,8 @@ def look(groups: Mapping[str, AnyGroup], offsets: Offsets, rules: ExpiryRules, k
 class _Part:
     """One group's part of a slice: its tombstones, and how many of its offsets were checked."""
 
-    def __init__(self, group: AnyGroup, offsets: Offsets, rules: ExpiryRules) -> None:
-        self.records: list[Tombstone] = []
+    def __init__(self, group: Group, offsets: Offsets, rules: ExpiryRules) -> None:
+        self.records: list[Stored] = []
         self.looked_at = 0
         self._group = group
         self._offsets = offsets
@@ -87,12 +79,12 @@ class _Part:
         A topic that loses all its offsets is gone before the next slice, and is not counted as skipped.
         """
         topics = self._offsets.of(self._group.group_id)
-        since = _retained_since(self._group)
-        if since is not None:
+        since_ms = self._group.expires_from_ms()
+        if since_ms is not None:
             for topic, partitions in islice(topics.items(), skip, None):
                 if self.looked_at >= most:
                     return skip
-                gone = self._expired(topic, partitions, since)
+                gone = self._expired(topic, partitions, since_ms)
                 self.records += gone
                 self.looked_at += len(partitions) + TOMBSTONE * len(gone)
                 if len(gone) == MOST_FORGOTTEN:  # there may be more
@@ -101,7 +93,7 @@ class _Part:
         self._forget_group(topics)
         return None
 
-    def _expired(self, topic: str, partitions: dict[int, Committed], since: Since) -> list[OffsetForgotten]:
+    def _expired(self, topic: str, partitions: dict[int, Committed], since_ms: int) -> list[OffsetForgotten]:
         group = self._group
         if group.members and group.is_subscribed(topic):
             return []
@@ -109,15 +101,15 @@ class _Part:
         gone = (
             OffsetForgotten(group.group_id, topic, index)
             for index, committed in partitions.items()
-            if _is_expired(committed, since, self._rules) and not (pending and (group.group_id, topic, index) in pending)
+            if _is_expired(committed, since_ms, self._rules) and not (pending and (group.group_id, topic, index) in pending)
         )
         return list(islice(gone, MOST_FORGOTTEN))
 
     def _forget_group(self, topics: ByTopic) -> None:
         group = self._group
         lost_all = len(topics) <= len(self.records) == sum(map(len, topics.values()))
-        if lost_all and _is_deserted(group) and not self._offsets.pending.places(group.group_id):
-            self.records += [GroupForgotten(group.group_id)] if isinstance(group, ClassicGroup) else tombstones(group)
+        if lost_all and group.is_deserted and not self._offsets.pending.places(group.group_id):
+            self.records += group.tombstones()
 
 
 def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tuple[list[OffsetForgotten], TopicsKey | None]:
@@ -145,35 +137,8 @@ def forget_topics(offsets: Offsets, key: TopicsKey, topics: KnownTopics) -> tupl
     return records, None
 
 
-def _is_deserted(group: AnyGroup) -> bool:
-    """Return whether a group has no members and has given out no member id for a join."""
-    return group.state is State.EMPTY and not group.invited if isinstance(group, ClassicGroup) else not group.members
-
-
-def _retained_since(group: AnyGroup) -> Since | None:
-    """Return the time from which an offset's retention counts; None if nothing expires.
-
-    In an empty group it is when the group became empty. It is the commit for topics that no member of a stable group reads, and
-    for offsets committed without a group. It is the commit in consumer groups (KIP-848), too: they do not record when they
-    became empty. Nothing expires while a classic group rebalances.
-    """
-    if isinstance(group, ConsumerGroup):
-        return _commit_time
-    if group.protocol_type is None:
-        return _commit_time
-    if group.state is State.EMPTY:
-        emptied_ms = group.state_timestamp_ms
-        return _commit_time if emptied_ms == NO_TIMESTAMP else lambda committed: emptied_ms
-    if group.state is State.STABLE and group.topics is not None:
-        return _commit_time
-    return None
-
-
-def _commit_time(committed: Committed) -> int:
-    return committed.commit_timestamp_ms
-
-
-def _is_expired(committed: Committed, since: Since, rules: ExpiryRules) -> bool:
+def _is_expired(committed: Committed, since_ms: int, rules: ExpiryRules) -> bool:
     if committed.expire_timestamp_ms != NO_TIMESTAMP:
         return rules.wall_ms >= committed.expire_timestamp_ms
-    return rules.wall_ms - since(committed) >= rules.retention_ms
+    began_ms = committed.commit_timestamp_ms if since_ms == NO_TIMESTAMP else since_ms
+    return rules.wall_ms - began_ms >= rules.retention_ms

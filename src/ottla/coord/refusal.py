@@ -6,21 +6,15 @@ from collections.abc import Callable
 from typing import Never
 
 from ottla.coord import transactional
+from ottla.coord.kinds import KINDS
 from ottla.coord.offsets import StableFetch, commit_refused
 from ottla.coord.outcome import TopicsDeleted, TopicsForgotten
 from ottla.coord.records import TransactionEnded
-from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
-from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
-from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 
 FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -29,22 +23,6 @@ FetchGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 def refused(body: object, error_code: int) -> object:
     """Return the reply to this input (a request, or a part of one) with `error_code` in every place for an error."""
     return _REFUSED[type(body)](body, error_code)  # type: ignore[arg-type]  # the table goes by the body's type
-
-
-def _join(body: JoinGroupRequest, error_code: int) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=error_code, member_id=body.member_id, protocol_name=None)
-
-
-def _describe(body: DescribeGroupsRequest, error_code: int) -> DescribeGroupsResponse:
-    described = DescribeGroupsResponse.DescribedGroup
-    return DescribeGroupsResponse(groups=[described(group_id=group_id, error_code=error_code) for group_id in body.groups])
-
-
-def _describe_consumers(body: ConsumerGroupDescribeRequest, error_code: int) -> ConsumerGroupDescribeResponse:
-    described = ConsumerGroupDescribeResponse.DescribedGroup
-    return ConsumerGroupDescribeResponse(
-        groups=[described(group_id=group_id, error_code=error_code) for group_id in body.group_ids]
-    )
 
 
 def _delete(body: DeleteGroupsRequest, error_code: int) -> DeleteGroupsResponse:
@@ -61,10 +39,6 @@ def _fetch(body: FetchGroup, error_code: int) -> OffsetFetchResponse.OffsetFetch
 
 
 _REFUSED: dict[type, Callable[[Never, int], object]] = {
-    JoinGroupRequest: _join,
-    SyncGroupRequest: lambda body, error_code: SyncGroupResponse(error_code=error_code),
-    HeartbeatRequest: lambda body, error_code: HeartbeatResponse(error_code=error_code),
-    LeaveGroupRequest: lambda body, error_code: LeaveGroupResponse(error_code=error_code),
     OffsetCommitRequest: commit_refused,
     TxnOffsetCommitRequest: transactional.refused,
     TransactionEnded: lambda body, error_code: error_code,
@@ -72,9 +46,8 @@ _REFUSED: dict[type, Callable[[Never, int], object]] = {
     ListGroupsRequest: lambda body, error_code: ListGroupsResponse(error_code=error_code),
     FetchGroup: _fetch,
     StableFetch: lambda body, error_code: _fetch(body.wanted, error_code),
-    DescribeGroupsRequest: _describe,
-    ConsumerGroupHeartbeatRequest: lambda body, error_code: ConsumerGroupHeartbeatResponse(error_code=error_code),
-    ConsumerGroupDescribeRequest: _describe_consumers,
     DeleteGroupsRequest: _delete,
     TopicsDeleted: _forget_topics,
 }
+for _kind in KINDS:
+    _REFUSED.update(_kind.refusals)

@@ -10,13 +10,11 @@ soon settled         a group is quiet within a bounded number of heartbeats once
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from ottla.client.types import TopicPartition
-from ottla.coord.classic.states import State
-from ottla.coord.consumer.states import GroupState
 from ottla.coord.group_machine import GroupMachine
 from ottla.wire import errors as codes
 from ottla.wire.api.offset_commit import OffsetCommitRequest
@@ -24,6 +22,9 @@ from tests.sim.seeds import Violation
 
 GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID})
 """Answers that end a membership."""
+
+QUIET = frozenset({"Stable", "Empty"})
+"""The states of a group of any kind that waits for nothing."""
 
 UNSURE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE, codes.REQUEST_TIMED_OUT})
 """Answers that may be given to a commit which is stored all the same."""
@@ -236,21 +237,19 @@ def knows(machine: GroupMachine, reader: GroupReader) -> bool:
     if consumers is not None:
         member = consumers.members.get(reader.member_id)
         return member is not None and (reader.generation is None or member.epoch == reader.generation)
-    classic = machine.groups.get(reader.group_id)
+    classic = machine.classic.groups.get(reader.group_id)
     if classic is None or reader.member_id not in classic.members:
         return False
     return reader.generation == classic.generation
 
 
-def member_ids(machine: GroupMachine, group_ids: Container[str]) -> list[str]:
+def member_ids(machine: GroupMachine, group_ids: Iterable[str]) -> list[str]:
     """List everybody a coordinator takes for a member of one of these groups."""
-    classic = [member_id for group_id, group in machine.groups.items() if group_id in group_ids for member_id in group.members]
-    consumers = [group for group_id, group in machine.consumers.groups.items() if group_id in group_ids]
-    return classic + [member_id for group in consumers for member_id in group.members]
+    groups = [group for group_id in group_ids if (group := machine.context.find(group_id)) is not None]
+    return [member_id for group in groups for member_id in group.members]
 
 
 def restless(machine: GroupMachine) -> list[str]:
     """List the groups that have members and are about to change."""
-    classic = [group_id for group_id, group in machine.groups.items() if group.state not in (State.STABLE, State.EMPTY)]
-    quiet = GroupState.STABLE, GroupState.EMPTY
-    return classic + [group_id for group_id, consumers in machine.consumers.groups.items() if consumers.state not in quiet]
+    groups = [group for kind in machine.kinds for group in kind.groups.values()]
+    return [group.group_id for group in groups if group.state.value not in QUIET]

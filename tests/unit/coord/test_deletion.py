@@ -95,7 +95,7 @@ def test_a_group_with_many_offsets_is_deleted_in_slices_and_answered_after_the_l
     [(token, answer)] = outcome.replies
     results = [(each.group_id, each.error_code) for each in answer.results]  # type: ignore[attr-defined]  # of DeleteGroups
     assert (token, results) == (7, [("nobody", GROUP_ID_NOT_FOUND), ("g", NONE)])
-    assert not machine.groups
+    assert not machine.classic.groups
     assert not machine.offsets.of("g")
     assert not machine.offsets.pending
 
@@ -130,4 +130,4 @@ def test_offsets_of_a_transaction_that_ends_while_their_group_is_deleted_go_with
     while due := following(outcome):
         outcome = decide(machine, due)
     assert not machine.offsets.of("g")
-    assert not machine.groups
+    assert not machine.classic.groups

@@ -61,7 +61,7 @@ def test_slices_find_what_one_look_finds(monkeypatch: pytest.MonkeyPatch, groups
     assert len(outcomes) > offsets // 200
     assert {record for outcome in outcomes for record in outcome.records} == set(found.records)
     assert everything(sliced.offsets) == everything(whole.offsets)
-    assert sliced.groups.keys() == whole.groups.keys()
+    assert sliced.classic.groups.keys() == whole.classic.groups.keys()
 
 
 def test_no_slice_looks_at_more_than_it_may() -> None:
@@ -97,7 +97,7 @@ def test_deleted_topics_are_forgotten_in_slices() -> None:
     assert len(outcomes) > 10
     assert max(len(outcome.records) for outcome in outcomes) <= expiry.MOST_LOOKED_AT // expiry.TOMBSTONE + 10
     assert {record.topic for record in everything(machine.offsets)} == {"t1"}
-    assert len(machine.groups) == 1_000
+    assert len(machine.classic.groups) == 1_000
 
 
 def test_what_was_committed_for_a_topic_of_the_same_name_stays_whatever_the_clock_showed() -> None:
@@ -115,7 +115,7 @@ def test_a_group_all_of_whose_topics_have_expired_goes_in_as_many_slices_as_that
     for number in range(20_000):
         machine.apply(OffsetCommitted("g", f"t{number // 10}", number % 10, 1, 0, "", 100))
     key, slices = ExpiryKey(), 0
-    while "g" in machine.groups:
+    while "g" in machine.classic.groups:
         outcome = machine.decide(Asked(Due(key)), LATE)
         assert outcome.records
         for record in outcome.records:
@@ -124,7 +124,9 @@ def test_a_group_all_of_whose_topics_have_expired_goes_in_as_many_slices_as_that
         assert isinstance(timer.key, ExpiryKey)
         assert timer.deadline_ms is not None
         key, slices = timer.key, slices + 1
-        assert "g" not in machine.groups or timer.deadline_ms < LATE.mono_ms + 10, "the rest comes soon, not at the next check"
+        assert "g" not in machine.classic.groups or timer.deadline_ms < LATE.mono_ms + 10, (
+            "the rest comes soon, not at the next check"
+        )
     assert slices > 10
     assert not machine.offsets.of("g")
 

@@ -194,15 +194,15 @@ def test_topics_that_a_classic_subscription_names_count() -> None:
     metadata = subscription(names_of(0))
     coordinator.join("g", metadata)
     coordinator.join("h", bytes(len(metadata)))
-    groups = coordinator.machine.groups
+    groups = coordinator.machine.classic.groups
     assert groups["g"].weight - groups["h"].weight > NAMES * 80, "the metadata of both are as large"
 
 
 def test_subscriptions_of_a_classic_group_that_name_too_many_topics_are_not_read() -> None:
     coordinator = Coordinator()
     coordinator.join("g", subscription([str(number) for number in range(30_000)]))
-    assert coordinator.machine.groups["g"].topics is None
-    assert coordinator.machine.groups["g"].is_subscribed("any of them"), "it may be"
+    assert coordinator.machine.classic.groups["g"].topics is None
+    assert coordinator.machine.classic.groups["g"].is_subscribed("any of them"), "it may be"
 
 
 def test_names_made_slowly_are_the_same_and_come_in_small_steps() -> None:

@@ -149,7 +149,7 @@ class World:
         """Once all time is up, every request has been answered, and a group at rest is all there is."""
         self.stage.wait(20 * 60_000)
         assert not self.stage.waiting
-        for group in self.stage.machine.groups.values():
+        for group in self.stage.machine.classic.groups.values():
             assert group.state is State.EMPTY
             assert not group.invited
         assert set(self.stage.timers) <= {ExpiryKey()}
@@ -194,7 +194,7 @@ def test_members_that_behave_settle_whatever_happened_before(taken: list[Step]) 
 
 
 def settled(world: World) -> bool:
-    group = world.stage.machine.groups.get(GROUP)
+    group = world.stage.machine.classic.groups.get(GROUP)
     return group is not None and group.state is State.STABLE and len(group.members) == 3 and not group.unsynced
 
 
@@ -204,7 +204,7 @@ def behave(world: World, number: int) -> None:
     world._listen(client)
     if client.token in world.stage.waiting:
         return
-    group = world.stage.machine.groups.get(GROUP)
+    group = world.stage.machine.classic.groups.get(GROUP)
     if group is None or client.member_id not in (*group.members, *group.invited):
         client.member_id = ""
     if group is not None and client.member_id in group.unsynced:

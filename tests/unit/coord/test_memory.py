@@ -47,7 +47,7 @@ def test_an_idle_group_takes_less_than_four_kilobytes(stable: bool) -> None:
         taken = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert len(machine.groups) == GROUPS
+    assert len(machine.classic.groups) == GROUPS
     assert taken / GROUPS < LIMIT_BYTES
 
 

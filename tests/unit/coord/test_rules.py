@@ -114,7 +114,7 @@ def test_a_decision_that_changes_nothing_copies_nothing() -> None:
         3,
         "client",
     )
-    group = stage.machine.groups["g"]
+    group = stage.machine.classic.groups["g"]
     draft = ClassicDraft(group, "g", GroupSettings(), Now(0, 0))
     rebalance.sync_timed_out(draft)
     assert draft.group is group

@@ -140,7 +140,7 @@ class GroupCoordinators:
         return machine
 
     def _loaded(self, shard: Shard[GroupMachine], index: int, now: Now) -> None:
-        groups, offsets = len(shard.machine.groups), len(shard.machine.offsets)
+        groups, offsets = shard.machine.count, len(shard.machine.offsets)
         if groups:
             log.info("%s: %d groups, %d committed offsets", shard.name, groups, offsets)
         if index in self._forgetting:

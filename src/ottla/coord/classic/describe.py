@@ -1,26 +1,15 @@
-"""The descriptions of a classic group in ListGroups and DescribeGroups. They only read the group."""
+"""The description of a classic group in DescribeGroups. It only reads the group."""
 
 from __future__ import annotations
 
 from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.states import State
 from ottla.wire.api.describe_groups import DescribeGroupsResponse
-from ottla.wire.api.list_groups import ListGroupsResponse
 from ottla.wire.errors import GROUP_ID_NOT_FOUND
 
-GROUP_TYPE = "classic"
 NOT_FOUND_FROM = 6
 
 Described = DescribeGroupsResponse.DescribedGroup
-
-
-def listed(group: ClassicGroup) -> ListGroupsResponse.ListedGroup:
-    return ListGroupsResponse.ListedGroup(
-        group_id=group.group_id,
-        protocol_type=group.protocol_type or "",
-        group_state=group.state.value,
-        group_type=GROUP_TYPE,
-    )
 
 
 def described(group: ClassicGroup) -> Described:

@@ -1,11 +1,14 @@
-"""The state of one classic group, and `apply`, which alone changes it. Requests and decisions are elsewhere."""
+"""The state of one classic group, its answers as a `Group` (`ottla.coord.groups`), and `apply`, which alone changes it.
+
+Requests to its members and decisions are elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from sys import getsizeof
-from typing import Final, Never
+from typing import ClassVar, Final, Never
 
 from ottla.coord.classic.events import (
     ClassicEvent,
@@ -27,8 +30,21 @@ from ottla.coord.classic.events import (
 )
 from ottla.coord.classic.states import NEXT, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
+from ottla.coord.consumer.embedded import PROTOCOL_TYPE
 from ottla.coord.consumer.names import TEXT_BYTES
-from ottla.coord.records import GroupStored, StoredMember
+from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, GroupStored, StoredMember
+from ottla.coord.transactional import names_nobody
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+from ottla.wire.api.offset_fetch import OffsetFetchRequest
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.wire.errors import (
+    FENCED_INSTANCE_ID,
+    ILLEGAL_GENERATION,
+    NON_EMPTY_GROUP,
+    NONE,
+    REBALANCE_IN_PROGRESS,
+    UNKNOWN_MEMBER_ID,
+)
 
 MEMBER_BYTES: Final = 2_500
 """The least memory of a member in bytes, in a group of its own: its values, the group's tables, and its deadline."""
@@ -46,6 +62,8 @@ class ClassicGroup:
     members that have not sent SyncGroup in this generation; `new` are members that have never had a join answered. `weight` is
     about the memory of them all, in bytes.
     """
+
+    group_type: ClassVar[str] = "classic"
 
     __slots__ = (
         "delay",
@@ -132,14 +150,90 @@ class ClassicGroup:
             votes[next(name for name, _ in member.protocols if name in votes)] += 1
         return max(votes, key=votes.__getitem__)
 
+    @property
+    def is_empty(self) -> bool:
+        return self.state is State.EMPTY
+
+    @property
+    def is_deserted(self) -> bool:
+        """Return whether it is empty, and no member id was given out for a join."""
+        return self.state is State.EMPTY and not self.invited
+
     def is_subscribed(self, topic: str) -> bool:
         """Return whether a member may read this topic.
 
         If its members' subscriptions cannot be parsed, a consumer group may read any.
         """
         if self.topics is None:
-            return self.protocol_type == "consumer"
+            return self.protocol_type == PROTOCOL_TYPE
         return topic in self.topics
+
+    def serves(self, request: type) -> bool:
+        return True
+
+    def member_error(self, member_id: str, group_instance_id: str | None) -> int:
+        """Return why this is no member. A static member is fenced if another joined with its instance id since (KIP-345)."""
+        if group_instance_id is not None:
+            holder = self.static.get(group_instance_id)
+            if holder is None:
+                return UNKNOWN_MEMBER_ID
+            if holder != member_id:
+                return FENCED_INSTANCE_ID
+        return NONE if member_id in self.members else UNKNOWN_MEMBER_ID
+
+    def generation_error(self, member_id: str, group_instance_id: str | None, generation: int) -> int:
+        """Return the error of `member_error`, or ILLEGAL_GENERATION if the generation is not the current one."""
+        error_code = self.member_error(member_id, group_instance_id)
+        if error_code == NONE and generation != self.generation:
+            return ILLEGAL_GENERATION
+        return error_code
+
+    def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
+        """Return why a commit is refused. One without a generation comes from outside, and needs a group without members."""
+        generation = body.generation_id_or_member_epoch
+        if generation < 0 and self.state is State.EMPTY:
+            return NONE
+        if generation < 0 and not body.member_id and body.group_instance_id is None:
+            return UNKNOWN_MEMBER_ID
+        error_code = self.generation_error(body.member_id, body.group_instance_id, generation)
+        if error_code == NONE and self.state is State.COMPLETING_REBALANCE:
+            return REBALANCE_IN_PROGRESS
+        return error_code
+
+    def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
+        """Return why it accepts no offsets of this producer now.
+
+        Offsets are accepted during a rebalance: the transaction itself fences members of older generations.
+        """
+        if names_nobody(body):
+            return NONE
+        return self.generation_error(body.member_id, body.group_instance_id, body.generation_id_or_member_epoch)
+
+    def fetch_error(self, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
+        return NONE
+
+    def offset_delete_error(self) -> int:
+        """Return why offsets cannot be deleted. Only members of the consumer protocol type show their subscriptions."""
+        return NONE if self.is_empty or self.protocol_type == PROTOCOL_TYPE else NON_EMPTY_GROUP
+
+    def session_restarted_by_commit(self, member_id: str) -> int | None:
+        member = self.members.get(member_id)
+        return None if member is None else member.session_timeout_ms
+
+    def expires_from_ms(self) -> int | None:
+        """Return when the retention of offsets begins: in an empty group when it became empty, else when each was committed.
+
+        The latter holds for topics that no member of a stable group reads, and for offsets committed without a group. Nothing
+        expires during a rebalance.
+        """
+        if self.protocol_type is None:
+            return NO_TIMESTAMP
+        if self.state is State.EMPTY:
+            return self.state_timestamp_ms
+        return NO_TIMESTAMP if self.state is State.STABLE and self.topics is not None else None
+
+    def tombstones(self) -> Sequence[GroupForgotten]:
+        return (GroupForgotten(self.group_id),)
 
     def at_rest(self, assignments: dict[str, bytes], wall_ms: int) -> GroupStored:
         """Return the record that stores this group with these assignments."""
@@ -166,7 +260,7 @@ class ClassicGroup:
         """Update the topics to which members subscribe, on which the expiry of offsets depends."""
         self.weight -= self.topics_weight
         self.topics, self.topics_weight = None, 0
-        if self.protocol_type == "consumer":
+        if self.protocol_type == PROTOCOL_TYPE:
             self.topics = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
         if self.topics is not None:
             self.topics_weight = getsizeof(self.topics) + TEXT_BYTES * len(self.topics) + getsizeof("".join(self.topics))
@@ -377,3 +471,5 @@ _APPLY: dict[type, Callable[[ClassicGroup, Never], None]] = {
     SyncGroupSeen: _sync_seen,
     GroupStored: _stored,
 }
+APPLIED = frozenset(_APPLY)
+"""The types of these records and events."""

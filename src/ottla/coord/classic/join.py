@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ottla.coord.classic import rebalance
-from ottla.coord.classic.checks import member_error
 from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.events import (
     ClassicMember,
@@ -116,7 +115,7 @@ def _join_known(draft: ClassicDraft, ask: Ask) -> None:
     if body.member_id in group.invited and body.group_instance_id is None:
         _add(draft, ask, body.member_id)
         return
-    error_code = member_error(group, body.member_id, body.group_instance_id)
+    error_code = group.member_error(body.member_id, body.group_instance_id)
     rejoin = REJOIN[group.state]
     if error_code:
         _refuse(draft, error_code, body.member_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ottla.coord.classic import rebalance
-from ottla.coord.classic.checks import member_error
 from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.states import REBALANCES_FROM, State
 from ottla.coord.runtime.machine import Asked
@@ -50,7 +49,7 @@ def _remove(draft: ClassicDraft, identity: Identity) -> LeaveGroupResponse.Membe
     elif member_id in group.invited:
         error_code = NONE
     else:
-        error_code = member_error(group, member_id, identity.group_instance_id)
+        error_code = group.member_error(member_id, identity.group_instance_id)
     if error_code == NONE:
         rebalance.remove(draft, member_id)
     return _result(identity, error_code)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Never
 
-from ottla.coord.classic.checks import generation_error
 from ottla.coord.classic.draft import ClassicDraft
 from ottla.coord.classic.events import SyncGroupAwaited, SyncGroupSeen
 from ottla.coord.classic.group import ClassicGroup
@@ -56,7 +55,7 @@ def _error(group: ClassicGroup, body: SyncGroupRequest, version: int) -> int:
         return error_code
     if group.state is State.EMPTY:
         return UNKNOWN_MEMBER_ID
-    error_code = generation_error(group, body.member_id, body.group_instance_id, body.generation_id)
+    error_code = group.generation_error(body.member_id, body.group_instance_id, body.generation_id)
     if error_code == NONE and (_differs(body.protocol_type, group.protocol_type) or _differs(body.protocol_name, group.protocol)):
         return INCONSISTENT_GROUP_PROTOCOL
     return error_code
@@ -117,4 +116,4 @@ def _heartbeat_error(group: ClassicGroup | None, body: HeartbeatRequest) -> int:
         return INVALID_GROUP_ID
     if group is None:
         return UNKNOWN_MEMBER_ID
-    return generation_error(group, body.member_id, body.group_instance_id, body.generation_id)
+    return group.generation_error(body.member_id, body.group_instance_id, body.generation_id)

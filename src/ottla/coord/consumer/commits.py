@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.member import ConsumerMember
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
@@ -21,14 +20,15 @@ MEMBER_EPOCH_FROM = 9
 """The first version of OffsetCommit whose response has an error for members of the consumer protocol."""
 
 Place = tuple[Uuid, int]
+Members = Mapping[str, ConsumerMember]
 
 
-def commit_error(group: ConsumerGroup, body: OffsetCommitRequest, version: int) -> int:
+def commit_error(members: Members, body: OffsetCommitRequest, version: int) -> int:
     """Return why a commit is refused. One without an epoch comes from outside the group, and needs a group without members."""
     epoch = body.generation_id_or_member_epoch
-    if epoch < 0 and not group.members:
+    if epoch < 0 and not members:
         return NONE
-    member = group.members.get(body.member_id)
+    member = members.get(body.member_id)
     if member is None:
         return UNKNOWN_MEMBER_ID
     if member.classic is None and version < MEMBER_EPOCH_FROM:
@@ -54,11 +54,11 @@ def _stale(member: ConsumerMember) -> int:
     return STALE_MEMBER_EPOCH if member.classic is None else ILLEGAL_GENERATION
 
 
-def fetch_error(group: ConsumerGroup, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
+def fetch_error(members: Members, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
     """Return why a fetch is refused. One without member and epoch is allowed; a member must send its epoch."""
     if wanted.member_id is None and wanted.member_epoch < 0:
         return NONE
-    member = group.members.get(wanted.member_id or "")
+    member = members.get(wanted.member_id or "")
     if member is None:
         return UNKNOWN_MEMBER_ID
     return NONE if wanted.member_epoch == member.epoch else _stale(member)

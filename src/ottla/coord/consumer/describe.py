@@ -1,31 +1,22 @@
-"""The descriptions of a consumer group in ListGroups and ConsumerGroupDescribe. They only read the group."""
+"""The description of a consumer group in ConsumerGroupDescribe. It only reads the group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ottla.coord.consumer.embedded import PROTOCOL_TYPE
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
 from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
-from ottla.wire.api.list_groups import ListGroupsResponse
 from ottla.wire.errors import GROUP_ID_NOT_FOUND
 from ottla.wire.schema import Uuid
 
-GROUP_TYPE = "consumer"
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 Described = ConsumerGroupDescribeResponse.DescribedGroup
 DescribedMember = ConsumerGroupDescribeResponse.Member
 Assignment = ConsumerGroupDescribeResponse.Assignment
-
-
-def listed(group: ConsumerGroup) -> ListGroupsResponse.ListedGroup:
-    return ListGroupsResponse.ListedGroup(
-        group_id=group.group_id, protocol_type=PROTOCOL_TYPE, group_state=group.state.value, group_type=GROUP_TYPE
-    )
 
 
 def described(group: ConsumerGroup, topics: KnownTopics, assignor: str) -> Described:

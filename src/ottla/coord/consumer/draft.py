@@ -5,31 +5,22 @@ Rules are elsewhere, and work on the draft. Members and targets are values, so r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.coord.classic.events import ClassicEvent
-from ottla.coord.consumer.assign import Assignor
-from ottla.coord.consumer.events import ConsumerEvent
 from ottla.coord.consumer.group import ConsumerGroup, apply
 from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.records import ConsumerStored, CurrentStored, MemberStored
-from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.memory import GroupMemory
-from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey, SessionKey, TimerKey
-from ottla.coord.records import GroupForgotten, GroupStored
+from ottla.coord.groups import Context
+from ottla.coord.outcome import GroupOutcome, GroupRecord, MemberSyncGroupKey, RebalanceKey, RejoinKey, SessionKey, TimerKey
+from ottla.coord.records import GroupStored
 from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Shown, Timer, everything
-from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.schema import Message
 
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
-
-GroupEvent = ConsumerStored | ConsumerEvent | GroupStored | GroupForgotten | ClassicEvent
-OfGroup = Callable[[str], Mapping[str, int]]
-"""Group id -> the settings of this group alone, by Kafka's names ("consumer.session.timeout.ms")."""
 
 
 class Refusal(NamedTuple):
@@ -37,18 +28,6 @@ class Refusal(NamedTuple):
 
     error_code: int
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The inputs of every decision besides its group. The first of the `assignors` serves groups that name none."""
-
-    settings: GroupSettings
-    of_group: OfGroup
-    assignors: Mapping[str, Assignor]
-    topics: KnownTopics
-    memory: GroupMemory
-    new_id: Callable[[], str]
 
 
 class ConsumerDraft:
@@ -81,7 +60,7 @@ class ConsumerDraft:
         self.replaced: str | None = None
         self.unsettled = False
         self._of_group: Mapping[str, int] | None = None
-        self._records: list[GroupEvent] = []
+        self._records: list[GroupRecord] = []
         self._replies: list[Reply] = []
         self._timers: dict[Hashable, int | None] = {}
 
@@ -89,7 +68,7 @@ class ConsumerDraft:
     def group_id(self) -> str:
         return self.group.group_id
 
-    def store(self, record: GroupEvent) -> None:
+    def store(self, record: GroupRecord) -> None:
         self._records.append(record)
 
     def found(self, group: ConsumerGroup, records: Iterable[ConsumerStored]) -> None:
@@ -132,7 +111,7 @@ class ConsumerDraft:
         for kind in (SessionKey, RebalanceKey) if member.classic is None else (SessionKey, RejoinKey, MemberSyncGroupKey):
             self.cancel(kind(self.group_id, member.member_id))
 
-    def outcome(self) -> Outcome[GroupEvent]:
+    def outcome(self) -> GroupOutcome:
         timers = tuple(Timer(key, deadline_ms) for key, deadline_ms in self._timers.items())
         return Outcome(tuple(self._records), tuple(self._replies), timers)
 

@@ -1,13 +1,18 @@
-"""The state of one consumer group (KIP-848), and `apply`, which alone changes it. Requests and decisions are elsewhere."""
+"""The state of one consumer group (KIP-848), its answers as a `Group` (`ottla.coord.groups`), and `apply`, which alone changes it.
+
+Requests to its members and decisions are elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Final, NamedTuple, Never, TypeVar
+from typing import ClassVar, Final, NamedTuple, Never, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
+from ottla.coord.consumer.commits import commit_error, fetch_error
+from ottla.coord.consumer.embedded import PROTOCOL_TYPE
 from ottla.coord.consumer.events import (
     AssignmentBegun,
     AssignmentEnded,
@@ -37,6 +42,13 @@ from ottla.coord.consumer.records import (
     TargetStored,
 )
 from ottla.coord.consumer.states import GroupState, MemberState
+from ottla.coord.records import NO_TIMESTAMP
+from ottla.coord.transactional import names_nobody
+from ottla.wire.api.join_group import JoinGroupRequest
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+from ottla.wire.api.offset_fetch import OffsetFetchRequest
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.wire.errors import ILLEGAL_GENERATION, NONE, UNKNOWN_MEMBER_ID
 from ottla.wire.schema import Uuid
 
 K = TypeVar("K")
@@ -69,6 +81,9 @@ class ConsumerGroup:
     assignment. `rejoining` are classic members that have to rejoin. `weight` is about the memory of the members in bytes,
     without their topic names.
     """
+
+    group_type: ClassVar[str] = "consumer"
+    protocol_type: ClassVar[str] = PROTOCOL_TYPE
 
     __slots__ = (
         "assigning",
@@ -128,6 +143,56 @@ class ConsumerGroup:
         if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
             return GroupState.STABLE
         return GroupState.RECONCILING
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_deserted(self) -> bool:
+        return not self.members
+
+    def serves(self, request: type) -> bool:
+        """Return whether it has members of its own that may send this classic request: a join to an empty group is another's."""
+        return request is not JoinGroupRequest or bool(self.members)
+
+    def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
+        return commit_error(self.members, body, version)
+
+    def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
+        """Return why it accepts no offsets of this producer now."""
+        epoch = body.generation_id_or_member_epoch
+        if names_nobody(body) or (epoch < 0 and not self.members):
+            return NONE
+        member = self.members.get(body.member_id)
+        if member is None:
+            return UNKNOWN_MEMBER_ID
+        return NONE if epoch == member.epoch else ILLEGAL_GENERATION
+
+    def fetch_error(self, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
+        return fetch_error(self.members, wanted)
+
+    def offset_delete_error(self) -> int:
+        return NONE
+
+    def session_restarted_by_commit(self, member_id: str) -> int | None:
+        return None
+
+    def expires_from_ms(self) -> int | None:
+        """Return that the retention of each offset begins at its commit: it is not stored when a group became empty (KIP-848)."""
+        return NO_TIMESTAMP
+
+    def tombstones(self, replaced: str | None = None, newcomer: str = "") -> Sequence[ConsumerStored]:
+        """Return the records that delete the group, in which a new member may have replaced another."""
+        group_id = self.group_id
+        member_ids = [newcomer if member_id == replaced else member_id for member_id in self.members]
+        records: list[ConsumerStored] = [CurrentForgotten(group_id, member_id) for member_id in member_ids]
+        records += [TargetForgotten(group_id, member_id) for member_id in member_ids]
+        records.append(TargetEpochForgotten(group_id))
+        records += [MemberForgotten(group_id, member_id) for member_id in member_ids]
+        records += [PatternForgotten(group_id, pattern) for pattern in self.resolved]
+        records += [OldMetadataForgotten(group_id), EpochForgotten(group_id)]
+        return records
 
     def static_member(self, instance_id: str) -> ConsumerMember | None:
         """Return the present member with this instance id."""

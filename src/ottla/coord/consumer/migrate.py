@@ -29,18 +29,12 @@ from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
 from ottla.coord.consumer.member import Classic, ConsumerMember
 from ottla.coord.consumer.records import (
     ConsumerStored,
-    CurrentForgotten,
-    EpochForgotten,
     EpochStored,
-    MemberForgotten,
-    OldMetadataForgotten,
-    PatternForgotten,
-    TargetEpochForgotten,
     TargetEpochStored,
-    TargetForgotten,
     TargetStored,
 )
 from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.groups import Group
 from ottla.coord.outcome import JoinKey, SyncGroupKey
 from ottla.coord.records import GroupForgotten, GroupStored
 from ottla.coord.runtime.machine import NOBODY
@@ -53,11 +47,13 @@ log = logging.getLogger("ottla.coord")
 UPGRADES, DOWNGRADES = ("bidirectional", "upgrade"), ("bidirectional", "downgrade")
 
 
-def upgrade(draft: ConsumerDraft, classic: ClassicGroup) -> Refusal | None:
-    """Turn a classic group with members into a consumer group, in which all keep their assigned partitions.
+def upgrade(draft: ConsumerDraft, classic: Group) -> Refusal | None:
+    """Turn a classic group with members into a consumer group, in which all keep their assigned partitions; refuse any other.
 
     This ends a rebalance in progress: the consumer group's first assignment replaces it.
     """
+    if not isinstance(classic, ClassicGroup):
+        return Refusal(GROUP_ID_NOT_FOUND, f"Group {classic.group_id} is not a consumer group.")
     refused = _upgrade_error(draft, classic)
     if refused is not None:
         return refused
@@ -187,7 +183,7 @@ def downgrade(draft: ConsumerDraft, leaving: Sequence[ConsumerMember], reason: s
     members = [member for member_id, member in draft.group.members.items() if member_id not in gone]
     for member in draft.group.members.values():
         draft.forget(member)
-    for record in tombstones(draft.group):
+    for record in draft.group.tombstones():
         draft.store(record)
     _begin_classic(draft, members, draft.group.targets, reason)
 
@@ -202,24 +198,11 @@ def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: boo
     members = [joined if member_id == draft.replaced else member for member_id, member in group.members.items()]
     for member in group.members.values():
         draft.forget(member)
-    for record in tombstones(group, draft.replaced, joined.member_id):
+    for record in group.tombstones(draft.replaced, joined.member_id):
         draft.store(record)
     targets = {**group.targets, joined.member_id: group.targets.get(draft.replaced or "", NO_TARGET)}
     reason = f"static member {joined.member_id} is back with the classic protocol"
     _begin_classic(draft, members, targets, None if settled else reason, joined)
-
-
-def tombstones(group: ConsumerGroup, replaced: str | None = None, newcomer: str = "") -> list[ConsumerStored]:
-    """Return the records that delete a consumer group, in which a new member may have replaced another."""
-    group_id = group.group_id
-    member_ids = [newcomer if member_id == replaced else member_id for member_id in group.members]
-    records: list[ConsumerStored] = [CurrentForgotten(group_id, member_id) for member_id in member_ids]
-    records += [TargetForgotten(group_id, member_id) for member_id in member_ids]
-    records.append(TargetEpochForgotten(group_id))
-    records += [MemberForgotten(group_id, member_id) for member_id in member_ids]
-    records += [PatternForgotten(group_id, pattern) for pattern in group.resolved]
-    records += [OldMetadataForgotten(group_id), EpochForgotten(group_id)]
-    return records
 
 
 def _begin_classic(

@@ -299,7 +299,7 @@ def check_nobody_waits(world: World) -> None:
     world.stage.wait(20 * 60_000)
     assert not world.stage.waiting
     assert all(group.state is GroupState.EMPTY for group in world.stage.machine.consumers.groups.values())
-    assert all(group.state is State.EMPTY for group in world.stage.machine.groups.values())
+    assert all(group.state is State.EMPTY for group in world.stage.machine.classic.groups.values())
     assert set(world.stage.timers) <= {ExpiryKey()}
 
 

@@ -1,0 +1,159 @@
+"""The classic groups of one coordinator: the rule that decides each request, and the group that each record changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from ottla.coord.classic import describe, rebalance
+from ottla.coord.classic.draft import ClassicDraft
+from ottla.coord.classic.events import ClassicEvent
+from ottla.coord.classic.group import APPLIED, ClassicGroup, apply
+from ottla.coord.classic.join import join
+from ottla.coord.classic.leave import leave
+from ottla.coord.classic.sync_group import heartbeat, sync_group
+from ottla.coord.consumer.events import TopicsSeen
+from ottla.coord.groups import Context, Decision, drop
+from ottla.coord.outcome import GroupOutcome, JoinKey, SessionKey, SyncGroupKey
+from ottla.coord.records import GroupForgotten, GroupStored
+from ottla.coord.runtime.machine import NOTHING, Asked, Due, Outcome, Reply
+from ottla.ports import Now
+from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.api.join_group import JoinGroupRequest
+from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_SERVER_ERROR
+from ottla.wire.schema import Message
+
+
+class ClassicGroups:
+    """All classic groups of one coordinator, by id."""
+
+    group_type: ClassVar[str] = ClassicGroup.group_type
+    decisions: ClassVar[Mapping[type, Decision]]
+    records: ClassVar[frozenset[type]] = APPLIED | {GroupForgotten}
+    founding: ClassVar[frozenset[type]] = frozenset((GroupStored,))
+    refusals: ClassVar[Mapping[type, Callable[[Any, int], object]]]
+
+    def __init__(self, context: Context) -> None:
+        self.groups: dict[str, ClassicGroup] = {}
+        self._context = context
+
+    def apply(self, record: ClassicEvent | GroupStored | GroupForgotten) -> int:
+        """Apply one record or event, and return the growth of its group's weight in bytes."""
+        if isinstance(record, GroupForgotten):
+            return drop(self.groups, record.group_id)
+        group = self.found(record.group_id)
+        before = group.weight
+        apply(group, record)
+        return group.weight - before
+
+    def found(self, group_id: str) -> ClassicGroup:
+        """Return the group, which is new if it does not exist. Offsets that are committed without a group create one."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id)
+        return group
+
+    def recall(self, now: Now) -> list[GroupOutcome]:
+        """Restart all sessions, and continue the rebalances."""
+        outcomes: list[GroupOutcome] = []
+        for group in self.groups.values():
+            if group.members:
+                draft = ClassicDraft(group, group.group_id, self._context.settings, now)
+                rebalance.recall(draft)
+                outcomes.append(draft.outcome())
+        return outcomes
+
+    def see(self, event: TopicsSeen) -> None:
+        """Do nothing: the leader of a classic group sees for itself that topics changed."""
+
+    def _draft(self, group_id: str, now: Now, token: int) -> ClassicDraft:
+        return ClassicDraft(self.groups.get(group_id), group_id, self._context.settings, now, token)
+
+    def _join(self, asked: Asked[JoinGroupRequest], now: Now) -> GroupOutcome:
+        """Decide a JoinGroup. A classic group replaces an empty group of another kind."""
+        group_id = asked.body.group_id
+        present = self._context.find(group_id)
+        other = None if group_id in self.groups else present
+        if other is not None and not other.is_empty:
+            return _answered(asked, rebalance.join_error(INCONSISTENT_GROUP_PROTOCOL, asked.body.member_id))
+        draft = self._draft(group_id, now, asked.token)
+        join(draft, asked, self._context.new_id, exists=group_id in self.groups)
+        if self._lacks_memory(draft):
+            return _answered(asked, rebalance.join_error(GROUP_MAX_SIZE_REACHED, asked.body.member_id))
+        outcome = draft.outcome()
+        if outcome.records and other is not None:
+            return Outcome((*other.tombstones(), *outcome.records), outcome.replies, outcome.timers)
+        return outcome
+
+    def _sync(self, asked: Asked[SyncGroupRequest], now: Now) -> GroupOutcome:
+        draft = self._draft(asked.body.group_id, now, asked.token)
+        sync_group(draft, asked)
+        if self._lacks_memory(draft):
+            return _answered(asked, SyncGroupResponse(error_code=UNKNOWN_SERVER_ERROR))
+        return draft.outcome()
+
+    def _lacks_memory(self, draft: ClassicDraft) -> bool:
+        growth, most_bytes = draft.group.weight - draft.weight_before, self._context.settings.ottla_max_group_bytes
+        return self._context.memory.lacks(growth, most_bytes, draft.group.group_id, draft.group.weight)
+
+    def _heartbeat(self, asked: Asked[HeartbeatRequest], now: Now) -> GroupOutcome:
+        return heartbeat(self.groups.get(asked.body.group_id), asked, now)
+
+    def _leave(self, asked: Asked[LeaveGroupRequest], now: Now) -> GroupOutcome:
+        group_id = asked.body.group_id
+        draft = self._draft(group_id, now, asked.token)
+        leave(draft, asked, exists=group_id in self.groups)
+        return draft.outcome()
+
+    def _describe(self, asked: Asked[DescribeGroupsRequest], now: Now) -> GroupOutcome:
+        groups = [
+            describe.described(self.groups[group_id])
+            if group_id in self.groups
+            else describe.not_found(group_id, asked.version, exists=self._context.find(group_id) is not None)
+            for group_id in asked.body.groups
+        ]
+        return _answered(asked, DescribeGroupsResponse(groups=groups))
+
+    def _due(self, asked: Asked[Due], now: Now) -> GroupOutcome:
+        key = asked.body.key
+        assert isinstance(key, SessionKey | JoinKey | SyncGroupKey), "the inputs of the kind have no other keys"
+        if key.group_id not in self.groups:
+            return NOTHING
+        draft = self._draft(key.group_id, now, asked.token)
+        if isinstance(key, SessionKey):
+            rebalance.session_timed_out(draft, key.member_id)
+        elif isinstance(key, JoinKey):
+            rebalance.join_timed_out(draft)
+        else:
+            rebalance.sync_timed_out(draft)
+        return draft.outcome()
+
+
+def _answered(asked: Asked[object], message: Message) -> GroupOutcome:
+    return Outcome(replies=(Reply(asked.token, message),))
+
+
+def _refuse_described(body: DescribeGroupsRequest, error_code: int) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[describe.Described(group_id=group_id, error_code=error_code) for group_id in body.groups])
+
+
+ClassicGroups.decisions = {
+    JoinGroupRequest: ClassicGroups._join,
+    SyncGroupRequest: ClassicGroups._sync,
+    HeartbeatRequest: ClassicGroups._heartbeat,
+    LeaveGroupRequest: ClassicGroups._leave,
+    DescribeGroupsRequest: ClassicGroups._describe,
+    SessionKey: ClassicGroups._due,
+    JoinKey: ClassicGroups._due,
+    SyncGroupKey: ClassicGroups._due,
+}
+ClassicGroups.refusals = {
+    JoinGroupRequest: lambda body, error_code: rebalance.join_error(error_code, body.member_id),
+    SyncGroupRequest: lambda body, error_code: SyncGroupResponse(error_code=error_code),
+    HeartbeatRequest: lambda body, error_code: HeartbeatResponse(error_code=error_code),
+    LeaveGroupRequest: lambda body, error_code: LeaveGroupResponse(error_code=error_code),
+    DescribeGroupsRequest: _refuse_described,
+}

@@ -1,0 +1,12 @@
+"""The kinds of groups that every group coordinator has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.coord.classic.groups import ClassicGroups
+from ottla.coord.consumer.groups import ConsumerGroups
+from ottla.coord.groups import GroupKind
+
+KINDS: Final[tuple[type[GroupKind], ...]] = (ClassicGroups, ConsumerGroups)
+"""An API that several kinds serve belongs to the first of them: it decides requests to groups that do not exist."""
