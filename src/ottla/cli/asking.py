@@ -65,7 +65,7 @@ def _known_names() -> set[str]:
 
 def read_config(path: str | None) -> dict[str, str]:
     """Return the client settings of a file; write the ones without effect to standard error. Raises `SettingError`."""
-    from ottla.broker.settings import parse_properties
+    from ottla.properties import parse_properties
 
     if path is None:
         return {}

@@ -130,7 +130,8 @@ def _of_cluster(options: argparse.Namespace) -> dict[str, str]:
 
 def given(config: str | None, pairs: list[str]) -> dict[str, str]:
     """Return the file's settings, overridden by the command line's."""
-    from ottla.broker.settings import SettingError, parse_properties
+    from ottla.broker.settings import SettingError
+    from ottla.properties import parse_properties
 
     wanted: dict[str, str] = {}
     if config is not None:

@@ -29,13 +29,17 @@ def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> Non
 
 def asking_or_changing(options: argparse.Namespace, ask: Callable[[Asked], int]) -> int:
     """Run `ask` with an admin client or on a data directory; return the command's exit code."""
-    from ottla.net.datadir import DataDirectoryError, DirectoryInUse
-    from ottla.net.stopped import stopped_broker
-
     if options.data_dir is None:
         if options.node_id is not None:
             return fail("--node-id is for a new data directory: leave it out, or name that with --data-dir.", MISUSED)
         return asking.asking(options, ask)
+    return _changing(options, ask)
+
+
+def _changing(options: argparse.Namespace, ask: Callable[[Asked], int]) -> int:
+    from ottla.net.datadir import DataDirectoryError, DirectoryInUse
+    from ottla.net.stopped import stopped_broker
+
     if options.command_config or options.command_property:
         return fail("--data-dir asks no server, so that settings of a client mean nothing: leave one of both out.", MISUSED)
     try:

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from ottla.client.errors import KafkaError
 from ottla.client.metadata import NO_TOPIC_ID
-from ottla.client.older import MAGIC_AT, OLDEST_BATCH, WHOLE_FROM_FETCH, as_batches
+from ottla.client.older import WHOLE_FROM_FETCH
+from ottla.client.older_records import MAGIC_AT, OLDEST_BATCH, as_batches
 from ottla.client.types import TopicPartition
 from ottla.client.visible import AbortedTransaction
 from ottla.wire.api.fetch import FetchRequest, FetchResponse

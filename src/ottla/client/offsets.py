@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ottla.client.arguments import by_place, committed
-from ottla.client.lane import Identity
 from ottla.client.list_offsets import by_topic
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+
+if TYPE_CHECKING:  # admin clients import this module too, and write no records
+    from ottla.client.lane import Identity
 
 NOTHING_COMMITTED = -1
 

@@ -14,12 +14,12 @@ from ottla.broker.settings import (
     SecurityProtocol,
     SettingError,
     TopicSettings,
-    parse_properties,
     topic_config_error,
 )
 from ottla.broker.settings.kinds import show_double
 from ottla.broker.settings.others import OtherSettings
 from ottla.log.config import LogConfig
+from ottla.properties import parse_properties
 from tools.settings_page import page
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.errors import NotSupported
-from ottla.client.older import as_batches, fitted, message_set
+from ottla.client.older import fitted
+from ottla.client.older_records import as_batches, message_set
 from ottla.client.versions import SPOKEN, versions_of
 from ottla.records.columns import build, open_batches
 from ottla.wire import encode

@@ -6,7 +6,6 @@ from ottla.broker.settings.broker_security import SecurityProtocol
 from ottla.broker.settings.broker_server import Listener
 from ottla.broker.settings.broker_zookeeper import registry_settings
 from ottla.broker.settings.in_force import SettingsInForce
-from ottla.broker.settings.properties import parse_properties
 from ottla.broker.settings.setting import Setting
 from ottla.broker.settings.topic import TopicSettings
 from ottla.broker.settings.values import BrokerSettings, topic_config_error
@@ -20,7 +19,6 @@ __all__ = [
     "SettingError",
     "SettingsInForce",
     "TopicSettings",
-    "parse_properties",
     "registry_settings",
     "topic_config_error",
 ]

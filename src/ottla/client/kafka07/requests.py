@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.client.errors import NotSupported
 from ottla.client.kafka07.partitions import BrokerPartition
-from ottla.client.older import NO_HEADERS_BYTES
+from ottla.client.older_records import NO_HEADERS_BYTES
 from ottla.client.types import LATEST_TIMESTAMP
 from ottla.ports import Buffer
 from ottla.records import kernel

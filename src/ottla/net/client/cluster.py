@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.client.addresses import parse_servers
 from ottla.client.connection import AnswerBody
@@ -30,10 +30,12 @@ from ottla.client.versions import METADATA
 from ottla.net.client.connection_log import ConnectionLog
 from ottla.net.client.failures import none_reached
 from ottla.net.client.link import Link
-from ottla.net.client.security import Security
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import LEADER_NOT_AVAILABLE
 from ottla.wire.schema import Message
+
+if TYPE_CHECKING:  # plain connections load no SASL
+    from ottla.net.client.security import Security
 
 CONTROL, FETCH_LANE, GROUP_LANE = "control", "fetch", "group"
 Result = TypeVar("Result")
@@ -42,6 +44,15 @@ Result = TypeVar("Result")
 def now_ms() -> int:
     """Return the monotonic clock of deadlines, in ms."""
     return int(time.monotonic() * 1000)
+
+
+def _security_of(settings: ClientSettings) -> Security | None:
+    """Return the security of these settings; None for plain connections without SASL. Raises `SettingError`."""
+    if not (settings.uses_tls or settings.uses_sasl):
+        return None
+    from ottla.net.client.security import Security
+
+    return Security(settings)
 
 
 class ClusterLinks:
@@ -57,7 +68,7 @@ class ClusterLinks:
         self.is_stale = False
         """Whether metadata is known to be outdated."""
         self.settings = settings
-        self._security = Security.of(settings)
+        self._security = _security_of(settings)
         self._bootstrap = parse_servers(settings.bootstrap_servers)
         self._links: dict[tuple[str, int], asyncio.Future[Link]] = {}
         self._firsts: list[asyncio.Future[Link]] = []

@@ -9,19 +9,21 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ottla.client.connection import AnswerBody, ClientConnection
 from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, TimedOut
 from ottla.net.client.bulk import BulkReceiver
 from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, not_secured, perhaps_old
-from ottla.net.client.security import Security
 from ottla.net.client.session import Session
 from ottla.net.collector import let_go
 from ottla.net.outbox import Outbox
 from ottla.ports import Buffer, Part
 from ottla.wire.apis import API
 from ottla.wire.schema import Message
+
+if TYPE_CHECKING:  # plain connections load no SASL
+    from ottla.net.client.security import Security
 
 log = logging.getLogger("ottla.client")
 

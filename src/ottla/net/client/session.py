@@ -10,12 +10,14 @@ import logging
 import math
 import random
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.client.connection import AnswerBody
 from ottla.client.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from ottla.net.client.security import Security
 from ottla.wire.schema import Message
+
+if TYPE_CHECKING:  # plain connections load no SASL
+    from ottla.net.client.security import Security
 
 log = logging.getLogger("ottla.client")
 

@@ -1,4 +1,7 @@
-"""Java's properties format, in which server.properties is written. Knows text only: no files, no settings."""
+"""A parser of Java's properties format, in which a broker's server.properties and a client's config file are written.
+
+It parses text: it reads no files and knows no settings. Brokers and clients both import it.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,22 @@ from collections.abc import Iterator
 from ottla.errors import SettingError
 
 BLANKS = " \t\f"
-"""Java knows no other blanks, and no other ends of lines than these."""
+"""Java accepts only these blanks, and only these ends of lines."""
 _ENDS = re.compile(r"\r\n|\r|\n")
 _HEXADECIMAL = re.compile("[0-9a-fA-F]{4}")
 
 
 class BadEscape(ValueError):
-    """A backslash and a u without the number of a character."""
+    """A backslash and a u that four hexadecimal digits do not follow."""
 
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Return names and values; a name given twice has its last value.
+    """Return the values by name; of a name that is given twice, the last value.
 
-    Comments begin with # or !, and a backslash joins lines. Raises `SettingError` for an escape that is none, with its line.
+    Comments begin with # or !, and a backslash at the end of a line continues it. Raises `SettingError` for a bad escape.
     """
     found: dict[str, str] = {}
     for number, line in _lines(text):
@@ -39,7 +42,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line without its continuations, and the number of the first of them."""
+    """Yield each logical line, with its continuations joined, and the number of its first line."""
     held, began = "", 0
     for number, raw in enumerate(_ENDS.split(text), 1):
         line = raw.lstrip(BLANKS)
