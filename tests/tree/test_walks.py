@@ -48,7 +48,7 @@ class Limits(NamedTuple):
 
 PRODUCE = Limits(files=26, functions=88)
 """Of a produce with acks=all of one batch, its sync included."""
-JOIN = Limits(files=31, functions=135)
+JOIN = Limits(files=35, functions=148)
 """Of a first member's join of a new classic group, up to its generation."""
 WALKS = 10
 """How often each is walked: now and then a timer is on the way, and the shortest counts."""

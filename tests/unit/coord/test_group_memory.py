@@ -50,7 +50,7 @@ class Coordinator:
         return self.memory.names.weight + self.machine.weight
 
     def configure(self, most_bytes: int) -> None:
-        self.machine.configure(replace(self.machine.settings, ottla_max_group_bytes=most_bytes))
+        self.machine.configure(replace(self.machine.context.settings, ottla_max_group_bytes=most_bytes))
 
     def subscribe(self, group_id: str, names: list[str], member_id: str = "m", epoch: int = 0) -> int:
         body = ConsumerGroupHeartbeatRequest(
