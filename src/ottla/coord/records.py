@@ -5,9 +5,10 @@ A key begins with its kind (0 and 1: an offset, 2: a classic group, others: a co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Never
 
 from ottla.coord.consumer import records as consumer
 from ottla.coord.runtime.reading import UnreadableRecord
@@ -102,36 +103,19 @@ class GroupForgotten(NamedTuple):
 
 Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | consumer.ConsumerStored
 
-STORED = frozenset((OffsetCommitted, OffsetForgotten, GroupStored, GroupForgotten)) | consumer.STORED
-"""The types of stored records. All other changes of groups are volatile events."""
-
 
 def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
     """Return key and value as they are stored; a tombstone's value is None."""
-    if isinstance(record, OffsetCommitted):
-        return _offset_key(record.group_id, record.topic, record.partition), _offset_value(record)
-    if consumer.is_stored(record):
-        return consumer.encode_record(record)
-    if isinstance(record, OffsetForgotten):
-        return _offset_key(record.group_id, record.topic, record.partition), None
-    if isinstance(record, GroupStored):
-        return _group_key(record.group_id), _group_value(record)
-    return _group_key(record.group_id), None
+    return _ENCODE[type(record)](record)  # type: ignore[arg-type]  # the table goes by the record's type
 
 
 def decode_record(key: bytes, value: bytes | None) -> Stored | None:
     """Return the record in these bytes; None for unknown kinds. Raises `UnreadableRecord`."""
-    kind = _prefix(key)
+    read = _DECODE.get(_prefix(key))
     try:
-        if kind in OFFSET_KINDS:
-            return _decode_offset(decode(OffsetCommitKey, 0, key[2:]), value)
-        if kind == GROUP_KIND:
-            return _decode_group(decode(GroupMetadataKey, 0, key[2:]), value)
-        if kind in consumer.KINDS:
-            return consumer.decode_record(kind, key, value)
+        return None if read is None else read(key, value)
     except Malformed as malformed:
         raise UnreadableRecord(str(malformed)) from malformed
-    return None
 
 
 def _prefix(data: bytes) -> int:
@@ -214,7 +198,8 @@ def _member_value(member: StoredMember) -> GroupMetadataValue.MemberMetadata:
     )
 
 
-def _decode_offset(key: OffsetCommitKey, value: bytes | None) -> OffsetCommitted | OffsetForgotten:
+def _decode_offset(data: bytes, value: bytes | None) -> OffsetCommitted | OffsetForgotten:
+    key = decode(OffsetCommitKey, 0, data[2:])
     if value is None:
         return OffsetForgotten(key.group, key.topic, key.partition)
     held = decode(OffsetCommitValue, _version(value), value[2:])
@@ -231,7 +216,8 @@ def _decode_offset(key: OffsetCommitKey, value: bytes | None) -> OffsetCommitted
     )
 
 
-def _decode_group(key: GroupMetadataKey, value: bytes | None) -> GroupStored | GroupForgotten:
+def _decode_group(data: bytes, value: bytes | None) -> GroupStored | GroupForgotten:
+    key = decode(GroupMetadataKey, 0, data[2:])
     if value is None:
         return GroupForgotten(key.group)
     held = decode(GroupMetadataValue, _version(value), value[2:])
@@ -259,3 +245,19 @@ def _decode_member(member: GroupMetadataValue.MemberMetadata) -> StoredMember:
         bytes(member.subscription),
         bytes(member.assignment),
     )
+
+
+_ENCODE: dict[type, Callable[[Never], tuple[bytes, bytes | None]]] = {
+    OffsetCommitted: lambda record: (_offset_key(record.group_id, record.topic, record.partition), _offset_value(record)),
+    OffsetForgotten: lambda record: (_offset_key(record.group_id, record.topic, record.partition), None),
+    GroupStored: lambda record: (_group_key(record.group_id), _group_value(record)),
+    GroupForgotten: lambda record: (_group_key(record.group_id), None),
+    **dict.fromkeys(consumer.STORED, consumer.encode_record),
+}
+_DECODE: dict[int, Callable[[bytes, bytes | None], Stored]] = {
+    **dict.fromkeys(OFFSET_KINDS, _decode_offset),
+    GROUP_KIND: _decode_group,
+    **consumer.DECODE,
+}
+STORED = frozenset(_ENCODE)
+"""The types of stored records. All other changes of groups are volatile events."""

@@ -6,7 +6,7 @@ Their effects are elsewhere. The first field of each is the group id; those name
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Never, TypeGuard, TypeVar
+from typing import NamedTuple, Never, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.member import Classic, Epochs
@@ -154,11 +154,6 @@ def encode_record(record: ConsumerStored) -> tuple[bytes, bytes | None]:
         return encode_key(_target_key(record)), _NOTHING
     key, value = _ENCODE[type(record)](record)  # type: ignore[arg-type]  # the table goes by the record's type
     return encode_key(key), None if value is None else encode_value(value, VERSION)
-
-
-def decode_record(kind: int, key: bytes, value: bytes | None) -> ConsumerStored:
-    """Return the record in these bytes; `kind` is one of `KINDS`. Raises `Malformed`."""
-    return _DECODE[kind](key, value)
 
 
 def _group_key(record: EpochStored | EpochForgotten) -> group_data.ConsumerGroupMetadataKey:
@@ -353,11 +348,6 @@ STORED = frozenset(_ENCODE)
 """The types of all these records."""
 
 
-def is_stored(record: object) -> TypeGuard[ConsumerStored]:
-    """Return whether it is one of these records."""
-    return type(record) in STORED
-
-
 Decoder = Callable[[bytes, bytes | None], ConsumerStored]
 
 
@@ -373,7 +363,7 @@ def _decoder(
     return decode
 
 
-_DECODE: dict[int, Decoder] = {
+DECODE: dict[int, Decoder] = {
     3: _decoder(
         group_data.ConsumerGroupMetadataKey,
         group_data.ConsumerGroupMetadataValue,
@@ -417,6 +407,4 @@ _DECODE: dict[int, Decoder] = {
         lambda key: PatternForgotten(key.group_id, key.regular_expression),
     ),
 }
-
-KINDS = frozenset(_DECODE)
-"""The numbers of the kinds, with which their keys begin."""
+"""The number with which keys begin -> the decoder of key and value, which raises `Malformed`."""
