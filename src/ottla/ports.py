@@ -45,6 +45,22 @@ class StorageFailed(Exception):
         self.reason = reason
 
 
+Done = Callable[[StorageFailed | None], None]
+"""The callback of what completes later: it gets the failure, or None."""
+
+Pause = Callable[[Done], None] | None
+"""Why steps pause: None lets other work run; a callable starts an operation and calls its argument once, later, at the end of it.
+
+A `StorageFailed` that the callable raises counts as the result. `partial(disk.sync_soon, files)` is such a callable.
+"""
+
+Steps: TypeAlias = Generator[Pause, StorageFailed | None, T]
+"""Work as a generator. Each `yield None` follows at most a few milliseconds of work; `yield start` returns the failure or None."""
+
+Pauses: TypeAlias = Generator[None, object, T]
+"""Steps that wait for nothing: they pause only so that other work may run, and can be run at once."""
+
+
 class TryAgain(StorageFailed):
     """The operating system lacks a resource for now, such as file handles. Nothing was done or lost: the call can be repeated."""
 
@@ -182,7 +198,7 @@ class Disk(Protocol):
     def room(self) -> tuple[int, int]:
         """Return (the size of the file system in bytes, the bytes that can still be written)."""
 
-    def sync_soon(self, files: Iterable[Syncable], done: Callable[[StorageFailed | None], None]) -> None:
+    def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
         """Start a sync of everything written to `files` up to now, even if they are renamed or removed before it ends.
 
         `done` is called later on the broker's thread, never from within this call, with None or with the failure. Raises
@@ -194,7 +210,7 @@ class Disk(Protocol):
 class Workers(Protocol):
     """Threads for work that needs only the processor."""
 
-    def run(self, work: Callable[[], None], done: Callable[[StorageFailed | None], None], *, is_large: bool) -> None:
+    def run(self, work: Callable[[], None], done: Done, *, is_large: bool) -> None:
         """Run `work` on another thread. It must touch no state that other threads change meanwhile, and must raise nothing.
 
         `done(None)` is called later on the broker's thread, never from within this call. Work runs in the order of these calls,
@@ -265,14 +281,7 @@ class Entries(Protocol):
         """Return the names of the direct children, sorted; an empty list if the entry does not exist."""
 
 
-RegistrySteps: TypeAlias = Generator[Callable[[Callable[[StorageFailed | None], None]], None] | None, StorageFailed | None, T]
-"""Work of a registry as a generator: its return value is the result.
-
-After it yields None, resume it once other work had its turn. After it yields a callable, call that with a callback, and resume the
-generator with the argument of the callback.
-"""
-
-CommitSteps: TypeAlias = RegistrySteps[None]
+CommitSteps: TypeAlias = Steps[None]
 """A commit in progress. One that is never resumed may or may not have been made, as after a crash; the next commit finds out."""
 
 
@@ -326,14 +335,14 @@ class SharedRegistry(Protocol):
     def timeout_ms(self) -> int:
         """Return the session timeout in milliseconds, as negotiated with the registry."""
 
-    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[Entry | None]]:
+    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[Entry | None]]:
         """Return the current entries in the order of `paths`, None for each that does not exist.
 
         With `changed`, each path gets a watch. `changed(path)` is called once: when the entry is made, changed or removed, or when
         the connection broke so that a change may have been missed. A path read twice with the same function gets one call.
         """
 
-    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[list[str] | None]]:
+    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[list[str] | None]]:
         """Return for each path the sorted names of the entry's children, or None if it does not exist.
 
         With `changed`, each path gets a watch: `changed(path)` is called once, when a child is made or removed or the entry itself

@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer, Throttled
 from ottla.broker.settings import BrokerSettings
 from ottla.net import start as starting
@@ -97,7 +97,7 @@ class Life:
         answer = self._running.server.door.receive(frame, self._peer, self.clock.now())
         self.settle()
         for _ in range(PATIENCE_TURNS):
-            if not isinstance(answer, Promise):
+            if not isinstance(answer, DelayedReply):
                 break
             if answer.done:
                 answer = answer.answer

@@ -19,7 +19,7 @@ from ottla.broker.membership.membership import NotAMember
 from ottla.cluster import layout
 from ottla.net.sqlite.registry import HostRegistry
 from ottla.net.sqlite.tables import FILE
-from ottla.ports import NEW, Change, RegistryDamaged, RegistrySteps, SessionEvent, StorageFailed
+from ottla.ports import NEW, Change, RegistryDamaged, SessionEvent, Steps, StorageFailed
 from tests.support.shared_users import PATIENCE_S, HostUser
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def neighbour(tmp_path: Path) -> Iterator[Neighbours]:
         process.stdout.close()
 
 
-def ids(user: HostUser) -> RegistrySteps[list[list[str] | None] | None]:
+def ids(user: HostUser) -> Steps[list[list[str] | None] | None]:
     """The names below /ids. None: the session of the user itself ended, as it does on a machine that is very slow."""
     try:
         return (yield from user.registry.list(["/ids"]))
@@ -152,7 +152,7 @@ def test_a_process_that_is_no_broker_is_named_where_it_keeps_brokers_from_writin
     assert caplog.text.count(sentence) == 1
 
 
-def made(user: HostUser, path: str) -> RegistrySteps[bool]:
+def made(user: HostUser, path: str) -> Steps[bool]:
     """Whether an entry could be written."""
     try:
         yield from user.registry.commit([Change(path, b"")])

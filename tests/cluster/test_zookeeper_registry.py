@@ -9,7 +9,7 @@ from time import monotonic_ns
 
 import pytest
 
-from ottla.ports import NEW, Change, RegistryAway, RegistrySteps, SessionEvent, StorageFailed
+from ottla.ports import NEW, Change, RegistryAway, SessionEvent, Steps, StorageFailed
 from tests.support.zookeeper import ZooKeeper, started
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
@@ -84,7 +84,7 @@ def test_what_is_below_many_removed_entries_is_asked_for_at_once(
     asked: list[int] = []
     ask = user.session.asked
 
-    def counted(asks: Sequence[Ask]) -> RegistrySteps[list[ZooKeeperAnswer]]:
+    def counted(asks: Sequence[Ask]) -> Steps[list[ZooKeeperAnswer]]:
         asked.append(len(asks))
         return ask(asks)
 

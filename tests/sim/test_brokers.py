@@ -11,13 +11,13 @@ from ottla.broker.partitions.checkpoints import Checkpoints
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.partitions.syncs import Syncs
-from ottla.broker.scheduler import Steps
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.runtime.machine import NOTHING
 from ottla.log.log import Log
 from ottla.log.reading import LogReader
 from ottla.log.segment import Segment
 from ottla.log.soundness import ENDLESS
+from ottla.ports import Steps
 from ottla.registry import journal
 from ottla.registry.generations import FIRST, Found, journal_name, numbers, read_journal
 from ottla.sim.disk import SimDisk

@@ -20,7 +20,6 @@ from ottla.broker.replication import taking
 from ottla.broker.replication.alter_partition import IsrsByRegistry
 from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_manager import ReplicaManager
-from ottla.broker.scheduler import Steps
 from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
 from ottla.cluster import layout
 from ottla.cluster.controller import elections
@@ -28,7 +27,7 @@ from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, To
 from ottla.cluster.replication.assigned import Assigned, IsrChange
 from ottla.cluster.replication.leader import LeaderState
 from ottla.cluster.replication.truncation import Cut, EpochEnd
-from ottla.ports import Change, CommitSteps, Now
+from ottla.ports import Change, CommitSteps, Now, Steps
 from ottla.sim.links import LinkWeather
 from ottla.wire.errors import NONE
 from tests.sim import clusters

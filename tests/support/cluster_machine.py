@@ -17,8 +17,8 @@ from ottla.ports import (
     Condition,
     Entry,
     RegistryAway,
-    RegistrySteps,
     SessionEvent,
+    Steps,
 )
 from ottla.sim.registry import MemoryRegistry
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
@@ -42,12 +42,12 @@ class NearRegistry:
         self.entries = MemoryRegistry()
         self.is_away = False
 
-    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[Entry | None]]:
+    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[Entry | None]]:
         self._check(paths)
         yield None
         return [self.entries.get(path) for path in paths]
 
-    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[list[str] | None]]:
+    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[list[str] | None]]:
         self._check(paths)
         yield None
         return [self.entries.children(path) for path in paths]

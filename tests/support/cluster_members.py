@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.ports import ClusterPorts, Now
@@ -56,7 +56,7 @@ class PreparedBroker:
         frame = memoryview(bytearray(b"".join(encode_request(FrameHeader(key, version, 1, "test"), body))))[4:]
         answer: Any = self.broker.receive(frame, Peer(1, "127.0.0.1", 50000, "127.0.0.1", 9092), self.world.clock.now())
         self.broker.settle(self.world.clock.now())
-        if isinstance(answer, Promise):
+        if isinstance(answer, DelayedReply):
             pending = answer
             assert self.world.run(PATIENCE_MS, lambda: pending.done), "nobody answers"
             answer = pending.answer

@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.security.rights import Authorizer
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer, Throttled
 from ottla.broker.serving.routes import Route
 from ottla.broker.settings import BrokerSettings
@@ -21,7 +21,7 @@ from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.watched import kept
 
 Outcome = Any
-"""A decoded response, a `Close`, None where nothing is answered, or a `Promise` that is not done."""
+"""A decoded response, a `Close`, None where nothing is answered, or a `DelayedReply` that is not done."""
 
 
 class Machine:
@@ -94,10 +94,10 @@ class Machine:
         self.settle()
 
     def begin(self, key: int, version: int, body: Any) -> Outcome:
-        """Send one request and settle; a reply that waits comes back as a `Promise`, to be given to `finish`."""
+        """Send one request and settle; a reply that waits comes back as a `DelayedReply`, to be given to `finish`."""
         answer = self.broker.receive(self.frame_of(key, version, body), self.peer, self.clock.now())
         self.settle()
-        if isinstance(answer, Promise):
+        if isinstance(answer, DelayedReply):
             return self.finish(key, version, answer) if answer.done else answer
         return self._decoded(key, version, answer)
 
@@ -107,7 +107,7 @@ class Machine:
         parts = encode_request(FrameHeader(key, version, self._correlation_id, self.client_id), body)
         return memoryview(bytearray(b"".join(parts)))[4:]
 
-    def finish(self, key: int, version: int, pending: Promise) -> Outcome:
+    def finish(self, key: int, version: int, pending: DelayedReply) -> Outcome:
         """What a reply that waited became."""
         assert pending.done
         return self._decoded(key, version, pending.answer)
@@ -116,7 +116,7 @@ class Machine:
         """Send one request and let time pass until it is answered."""
         answer = self.begin(key, version, body)
         for _ in range(patience_ms // 100):
-            if not isinstance(answer, Promise):
+            if not isinstance(answer, DelayedReply):
                 return answer
             self.pass_time(100)
             if answer.done:

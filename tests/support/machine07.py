@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.broker.releases import find
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer, Throttled
 from ottla.wire.kafka07 import (
     RESPONSES,
@@ -29,16 +29,16 @@ class Machine07(OpenMachine):
         self.peer07 = Peer(2, "127.0.0.1", 50001, "127.0.0.1", 9093, release=find(release))
 
     def begin07(self, frame: bytes) -> Any:
-        """Send one request, without its size: the bytes of its answer, None, a `Close`, or the `Promise` of one of these."""
+        """Send one request, without its size: the bytes of its answer, None, a `Close`, or the `DelayedReply` of one of these."""
         answer = self.broker.receive(memoryview(bytearray(frame)), self.peer07, self.clock.now())
         self.settle()
-        return answer if isinstance(answer, Promise) and not answer.done else self._bytes(answer)
+        return answer if isinstance(answer, DelayedReply) and not answer.done else self._bytes(answer)
 
     def send07(self, frame: bytes, *, patience_ms: int = 60_000) -> Any:
         """The same once it is answered."""
         answer = self.begin07(frame)
         for _ in range(patience_ms):
-            if not isinstance(answer, Promise):
+            if not isinstance(answer, DelayedReply):
                 return answer
             self.pass_time(1)
             if answer.done:
@@ -76,7 +76,7 @@ class Machine07(OpenMachine):
         return response.offsets
 
     def _bytes(self, answer: Any) -> Any:
-        answer = answer.answer if isinstance(answer, Promise) else answer
+        answer = answer.answer if isinstance(answer, DelayedReply) else answer
         self.rest_ms = answer.throttle_ms if isinstance(answer, Throttled) else 0
         if isinstance(answer, Throttled):
             answer = answer.parts or None

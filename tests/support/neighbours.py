@@ -12,7 +12,7 @@ from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.replication.replica import Replica
 from ottla.broker.security.rights import ITSELF
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close
 from ottla.broker.serving.routes import Route
 from ottla.broker.settings import Listener
@@ -176,11 +176,11 @@ class StraightLink:
         machine = street.machines[self._node_id]
         received = machine.broker.receive(frame, ITSELF, street.world.clock.now())
         machine.settle()
-        if isinstance(received, Promise) and not received.done:
-            promise = received
-            promise.ready = lambda: self._answer(promise.answer, answered) if promise.done else None
+        if isinstance(received, DelayedReply) and not received.done:
+            delayed = received
+            delayed.ready = lambda: self._answer(delayed.answer, answered) if delayed.done else None
         else:
-            self._answer(received.answer if isinstance(received, Promise) else received, answered)
+            self._answer(received.answer if isinstance(received, DelayedReply) else received, answered)
 
     def _answer(self, answer: Any, answered: FrameAnswered) -> None:
         if answer is None or isinstance(answer, Close):

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench import raw
 from bench.apache_kafka import ApacheKafka
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.api.end_txn import EndTxnRequest
@@ -93,9 +93,9 @@ def is_retried(answer: list[Any]) -> bool:
 class Waits(Exception):
     """There is no answer yet; `promise` is what it will be."""
 
-    def __init__(self, promise: Promise) -> None:
+    def __init__(self, delayed: DelayedReply) -> None:
         super().__init__()
-        self.promise = promise
+        self.delayed = delayed
 
 
 class PendingTransactions(HeldTransactions):
@@ -191,11 +191,11 @@ class PendingInside(PendingTransactions, InOneProcess):
         key = type(body).WIRE.key
         answer = self._stalled.begin(key, version, body)
         for _ in range(3):
-            if isinstance(answer, Promise) and not answer.done:
+            if isinstance(answer, DelayedReply) and not answer.done:
                 self._stalled.pass_time(100)
-        if isinstance(answer, Promise) and not answer.done:
+        if isinstance(answer, DelayedReply) and not answer.done:
             raise Waits(answer)
-        return self._stalled.finish(key, version, answer) if isinstance(answer, Promise) else answer
+        return self._stalled.finish(key, version, answer) if isinstance(answer, DelayedReply) else answer
 
     def hold(self) -> None:
         self._stalled.is_held = True
@@ -226,7 +226,7 @@ class PendingInside(PendingTransactions, InOneProcess):
             answer: list[Any] = met
             return answer
         self._late.append(
-            self._stalled.finish(KEYS[case.asked.split()[0]], int(case.asked.partition(",")[0].split()[1]), met.promise)
+            self._stalled.finish(KEYS[case.asked.split()[0]], int(case.asked.partition(",")[0].split()[1]), met.delayed)
         )
         return self.met(case, name, known)
 

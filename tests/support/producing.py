@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.records.build import build
 from ottla.records.columns import Record, open_batches
 from ottla.wire.api.create_topics import CreateTopicsRequest
@@ -38,7 +38,7 @@ def request(batch: bytes | bytearray, topic: str = "t", index: int = 0, *, acks:
 
 
 def begin(machine: Machine, *values: bytes, topic: str = "t", index: int = 0, acks: int = -1) -> Any:
-    """Produce without letting the disk sync: the response, or a `Promise` that waits for it."""
+    """Produce without letting the disk sync: the response, or a `DelayedReply` that waits for it."""
     batch = build(None, list(values), machine.clock.now().wall_ms)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine.disk, "run_syncs", lambda: 0)
@@ -51,7 +51,7 @@ def produce(
     """Produce one batch and return its part of the response."""
     made = batch if batch is not None else build(None, list(values), machine.clock.now().wall_ms)
     response = machine.ask(PRODUCE, 9, request(made, topic, index, acks=acks))
-    assert not isinstance(response, Promise)
+    assert not isinstance(response, DelayedReply)
     part: ProduceResponse.PartitionProduceResponse = response.responses[0].partition_responses[0]
     return part
 

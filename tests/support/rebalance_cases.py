@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.wire.errors import MEMBER_ID_REQUIRED, NONE
 from tests.support.bad_groups import (
     COMMIT,
@@ -212,8 +212,8 @@ class QuestionerInside(Questioner):
 
     def ask(self, key: int, version: int, body: Any, patience_s: float = 30) -> Any:
         answer = self._machine.begin(key, version, body)
-        if isinstance(answer, Promise) and not answer.done:
+        if isinstance(answer, DelayedReply) and not answer.done:
             self._machine.pass_time(1)
-        if not isinstance(answer, Promise):
+        if not isinstance(answer, DelayedReply):
             return answer
         return self._machine.finish(key, version, answer) if answer.done else "waits"

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from ottla.net.posts import Posts
 from ottla.net.sqlite.registry import HostRegistry
-from ottla.ports import Change, Condition, RegistrySteps, SessionEvent, SharedRegistry, StorageFailed
+from ottla.ports import Change, Condition, SessionEvent, SharedRegistry, Steps, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import SimProcess
 from ottla.sim.shared_registry import SimSharedRegistry
@@ -39,7 +39,7 @@ class SharedUser(ABC):
         """Let things happen until something is so."""
 
     @abstractmethod
-    def done(self, steps: RegistrySteps[Result]) -> Result:
+    def done(self, steps: Steps[Result]) -> Result:
         """What the steps come to. Raises what they raise."""
 
     def read(self, *paths: str, watch: bool = False) -> Any:
@@ -69,7 +69,7 @@ class LoopUser(SharedUser):
             assert self.loop.time() < deadline, f"it does not come about after {self.events}"
             self.loop.run_until_complete(asyncio.sleep(0.005))
 
-    def done(self, steps: RegistrySteps[Result]) -> Result:
+    def done(self, steps: Steps[Result]) -> Result:
         return self.loop.run_until_complete(_completed(steps))
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class LoopUser(SharedUser):
         self.loop.close()
 
 
-async def _completed(steps: RegistrySteps[Result]) -> Result:
+async def _completed(steps: Steps[Result]) -> Result:
     resumed: StorageFailed | None = None
     while True:
         try:
@@ -115,7 +115,7 @@ class SimulatedUser(SharedUser):
     def run(self, until: Callable[[], bool]) -> None:
         assert self.world.run(PATIENCE_MS, until), f"it does not come about after {self.events}"
 
-    def done(self, steps: RegistrySteps[Result]) -> Result:
+    def done(self, steps: Steps[Result]) -> Result:
         return completed(self.world, steps)
 
     def close(self) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ottla.ports import RegistrySteps, StorageFailed
+from ottla.ports import Steps, StorageFailed
 from ottla.sim.world import World
 
 Result = TypeVar("Result")
 PATIENCE_MS = 60_000
 
 
-def completed(world: World, steps: RegistrySteps[Result]) -> Result:
+def completed(world: World, steps: Steps[Result]) -> Result:
     """What the steps come to, while the world goes on. Raises what they raise."""
     resumed: StorageFailed | None = None
     while True:

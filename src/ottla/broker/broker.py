@@ -44,7 +44,7 @@ from ottla.broker.quotas.throttling import Throttling
 from ottla.broker.releases import Dialect
 from ottla.broker.replication.followers import Followers
 from ottla.broker.replication.replication import Replication
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.acls import AclAuthorizer
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.logins import Logins
@@ -60,9 +60,9 @@ from ottla.broker.serving.current_leaders import CurrentLeaders
 from ottla.broker.serving.dialects import Speaks
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.first_news import FirstNews
-from ottla.broker.serving.later import LaterReplies, Promise
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.partition_fields import PartitionDescriber
+from ottla.broker.serving.purgatory import DelayedReply, Purgatory
 from ottla.broker.serving.request import Answer, Answerable, Peer, Request
 from ottla.broker.serving.router import Router, encoded
 from ottla.broker.serving.routes import Route, Served, all_routes
@@ -86,7 +86,7 @@ from ottla.cluster.layout import FEATURES
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Buffer, Clock, ClusterPorts, Disk, Now, Registry, Workers
+from ottla.ports import Buffer, Clock, ClusterPorts, Disk, Now, Registry, Steps, Workers
 from ottla.wire.schema import Message
 
 
@@ -126,10 +126,10 @@ class BrokerMachine:
         self.random_bytes = random_bytes
         self.changes = Changes()
         self.scheduler = Scheduler(clock)
-        self.later = LaterReplies(self.scheduler, self.changes)
+        self.purgatory = Purgatory(self.scheduler, self.changes)
         self.checks = LongChecks(workers, clock, self.scheduler)
         self.image = ClusterImage()
-        self.first_news = FirstNews(self.later, have_come=cluster is None)
+        self.first_news = FirstNews(self.purgatory, have_come=cluster is None)
         self._identity = identity = BrokerIdentity(node_id, cluster_id)
         self.membership = None if cluster is None else self._membership(cluster, identity)
         self.channels, self.controller = self._ways(cluster, self.membership)
@@ -147,7 +147,7 @@ class BrokerMachine:
         self.topics = self._topics(commits) if cluster is None else self._shared_topics(commits)
         self.rights = self._rights(authorizer, trusts_itself=cluster is not None)
         self._coordinate(assignors, cluster)
-        self.fetch_sessions = FetchSessions(random_bytes, self.later.wake, self.image.name_of)
+        self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self.notifications = None if cluster is None else self._notifications(cluster)
         self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
@@ -159,7 +159,7 @@ class BrokerMachine:
         self._router = self._routed(routes, cluster)
         self.quotas.told.append(self._throttle)
         self.routers: dict[Dialect, Speaks] = {Dialect.VERSIONED: self._router, Dialect.FIRST: self._routed07()}
-        self.forget = self.later.forget
+        self.forget = self.purgatory.forget
 
     def _partitions(self) -> Partitions:
         rooms = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
@@ -183,7 +183,7 @@ class BrokerMachine:
 
     def _registry_offsets(self, cluster: ClusterPorts | None) -> RegistryOffsets:
         entries = OwnEntries(self.registry) if cluster is None else cluster.registry
-        return RegistryOffsets(entries, self.image, self.settings_in_force, self.changes, self.later)
+        return RegistryOffsets(entries, self.image, self.settings_in_force, self.changes, self.purgatory)
 
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
         registry, scheduler = cluster.registry, self.scheduler
@@ -223,12 +223,12 @@ class BrokerMachine:
             self.deletions,
             self.settings_in_force,
             self.scheduler,
-            self.later.wake,
+            self.purgatory.wake,
         )
 
     def _shared_topics(self, commits: Commits) -> Topics:
         image, settings, random_bytes = self.image, self.settings_in_force, self.random_bytes
-        return SharedTopics(image, commits, self.logs, self.deletions, settings, random_bytes, self.later)
+        return SharedTopics(image, commits, self.logs, self.deletions, settings, random_bytes, self.purgatory)
 
     def _topics(self, commits: Commits) -> Topics:
         return Topics(
@@ -260,7 +260,7 @@ class BrokerMachine:
 
     def _by_name(self, asker: BrokerAsker | None) -> TopicsByName:
         if asker is None:
-            return TopicsMadeHere(self.topics, self.logs, self.later)
+            return TopicsMadeHere(self.topics, self.logs, self.purgatory)
         return TopicsThroughController(self.image, self.settings_in_force, asker, self.scheduler)
 
     def _producer_ids(self, cluster: ClusterPorts | None, asker: BrokerAsker | None) -> ProducerIdSource:
@@ -303,7 +303,7 @@ class BrokerMachine:
 
     def _logins(self, proofs: Proofs) -> Logins:
         means = Means(self.random_bytes, self.credentials, self.tokens, proofs)
-        return Logins(self.settings_in_force, partial(offered, means), self.later, self.checks)
+        return Logins(self.settings_in_force, partial(offered, means), self.purgatory, self.checks)
 
     def _rights(self, authorizer: Authorizer | None, *, trusts_itself: bool) -> Rights:
         settings = self.settings
@@ -323,7 +323,7 @@ class BrokerMachine:
         self._addresses = Addresses(self._identity, self.settings_in_force, self.image)
         self._current_leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
         served = Served(here, instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
-        return Router(served, self._rooms(served, cluster), self.changes, self.later, self._is_controller, self.logins, guard)
+        return Router(served, self._rooms(served, cluster), self.changes, self.purgatory, self._is_controller, self.logins, guard)
 
     def _routed07(self) -> Router07:
         """What serves clients of 0.6 and 0.7."""
@@ -334,7 +334,7 @@ class BrokerMachine:
             self.settings_in_force,
             self.by_name,
             self.rights,
-            self.later,
+            self.purgatory,
             self.checks,
             self.first_news,
             self.views07,
@@ -351,7 +351,7 @@ class BrokerMachine:
             Served: served,
             SettingsInForce: self.settings_in_force,
             Disk: self.disk,
-            LaterReplies: self.later,
+            Purgatory: self.purgatory,
             LongChecks: self.checks,
             Partitions: self.partitions,
             ClusterImage: self.image,
@@ -461,7 +461,7 @@ class BrokerMachine:
         leave = HandOver(self.node_id, lambda: membership.broker_epoch, self.channels, self.image, settings, self.scheduler)
         leave.begin(over)
 
-    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
+    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve one request (the bytes after its size) of what the peer's listener speaks: see `Router.receive`."""
         return self.routers[peer.release.dialect].receive(frame, peer, now, owned)
 
@@ -469,7 +469,7 @@ class BrokerMachine:
         """Finish a bundle of requests: start the syncs they asked for and retry what they woke."""
         if self.groups.coordinators.gathering:
             self.groups.coordinators.settle(now)
-        self.later.settle(now)
+        self.purgatory.settle(now)
         self.partitions.syncs.start()
 
     def run_timers(self, now: Now) -> None:
@@ -501,7 +501,7 @@ class BrokerMachine:
         if partition.offline is not None:
             self.all_topics.turned()
             self.moves.leads_no_more(partition)
-        self.later.wake(partition.key)
+        self.purgatory.wake(partition.key)
         self.fetch_sessions.changed(partition.key)
 
     def _topics_changed(self, names: list[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TypeVar
 
-from ottla.broker.scheduler import Done, Steps
+from ottla.ports import Done, Steps
 
 T = TypeVar("T")
 

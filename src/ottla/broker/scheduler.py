@@ -8,12 +8,12 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from ottla.broker.failures import EXPECTED
-from ottla.ports import Clock, Now, StorageFailed
+from ottla.ports import Clock, Done, Now, Steps, StorageFailed
 
 log = logging.getLogger("ottla.broker")
 
@@ -21,18 +21,6 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Due = Callable[[Now], None]
-Done = Callable[[StorageFailed | None], None]
-
-Pause = Callable[[Done], None] | None
-"""Why a job pauses: None lets others have their turn; a callable starts what the job has to wait for.
-
-The callable is given `done`, which has to be called once and later, with None or the failure. A `StorageFailed` that it raises
-counts as its result. `partial(disk.sync_soon, files)` is such a callable.
-"""
-
-Steps: TypeAlias = Generator[Pause, StorageFailed | None, T]
-"""A job. Each `yield None` comes after at most a few milliseconds of work; each `yield start` returns the failure or None."""
-
 SLICE_MS = 2
 URGENT_SLICE_MS = 2
 MOST_ROUNDS = 64

@@ -6,12 +6,12 @@ import asyncio
 from functools import partial
 from typing import TypeVar
 
-from ottla.ports import RegistrySteps, StorageFailed
+from ottla.ports import Steps, StorageFailed
 
 T = TypeVar("T")
 
 
-async def completed(steps: RegistrySteps[T]) -> T:
+async def completed(steps: Steps[T]) -> T:
     """Return the result of registry steps. Raises their exceptions."""
     loop = asyncio.get_running_loop()
     resumed: StorageFailed | None = None

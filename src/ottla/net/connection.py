@@ -19,7 +19,7 @@ from functools import partial
 from struct import Struct
 from typing import Protocol, cast
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Answer, Close, Peer, Throttled
 from ottla.net.collector import let_go
 from ottla.net.door import Door
@@ -85,7 +85,7 @@ class Owner(Protocol):
     def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
         """Accept a new connection; return its peer."""
 
-    def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
+    def dismiss(self, connection: Connection, owed: Iterable[DelayedReply]) -> None:
         """Remove a closed connection and its pending replies."""
 
     def close_soon(self, connection: Connection) -> None:
@@ -117,11 +117,11 @@ class Connection(asyncio.BufferedProtocol):
         self._frame: bytearray | mmap.mmap | None = None
         self._filled = 0
         self._is_claiming = False
-        self._granted: dict[Promise, int] = {}
-        self._copied: dict[Promise, int] = {}
+        self._granted: dict[DelayedReply, int] = {}
+        self._copied: dict[DelayedReply, int] = {}
         self._backlog = bytearray()
         self._counted = 0
-        self._owed: deque[Promise | Answered | Resting] = deque()
+        self._owed: deque[DelayedReply | Answered | Resting] = deque()
         self._closing = False
         self._reading = True
         self._resuming = False
@@ -146,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        owed = [reply for reply in self._owed if isinstance(reply, Promise)]
+        owed = [reply for reply in self._owed if isinstance(reply, DelayedReply)]
         for reply in self._owed:
             if isinstance(reply, Resting):
                 reply.timer.cancel()
@@ -357,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
     def _release_later(self, size: int) -> None:
         """Release the memory of a frame once its reply is ready."""
         last = self._owed[-1] if self._owed else None
-        if isinstance(last, Promise) and not last.done:
+        if isinstance(last, DelayedReply) and not last.done:
             self._granted[last] = size
             self._backlogs.bytes -= self._copied.pop(last, 0)
         else:
@@ -390,7 +390,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self, frame: memoryview, now: Now, owned: bool) -> None:
         answer = self._door.receive(frame, self.peer, now, owned)
-        if isinstance(answer, Promise):
+        if isinstance(answer, DelayedReply):
             answer.ready = self._ready
             self._owed.append(answer)
             if answer.blocking and len(frame) > COPIED_BYTES:  # it is served in slices, from a copy or from the former backlog
@@ -423,10 +423,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _release(self) -> None:
         """Release the memory of frames whose replies are ready."""
-        for promise in [promise for promise in self._granted if promise.done]:
-            self._pool.release(self._granted.pop(promise))
-        for promise in [promise for promise in self._copied if promise.done]:
-            self._backlogs.bytes -= self._copied.pop(promise)
+        for delayed in [delayed for delayed in self._granted if delayed.done]:
+            self._pool.release(self._granted.pop(delayed))
+        for delayed in [delayed for delayed in self._copied if delayed.done]:
+            self._backlogs.bytes -= self._copied.pop(delayed)
 
     def resume(self) -> None:
         """Send released replies, and serve input that arrived meanwhile."""

@@ -21,8 +21,8 @@ from ottla.net.janitor import Janitor
 from ottla.net.kernel_sync import NAMELESS
 from ottla.net.reserve import Reserve
 from ottla.net.system import System, failed
-from ottla.net.workers import Done, Post, SyncWorker
-from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed
+from ottla.net.workers import Post, SyncWorker
+from ottla.ports import Buffer, Done, StorageFailed, Syncable, SyncFailed
 from ottla.registry.generations import DIRECTORIES
 
 T = TypeVar("T")

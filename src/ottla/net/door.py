@@ -14,7 +14,7 @@ from types import TracebackType
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.failures import Mistake
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.ports import Buffer, Now
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR
@@ -59,7 +59,7 @@ class Door:
         """Return the number of requests, or parts of large ones, that were refused because of a bug."""
         return self._broker.changes.mistakes
 
-    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
+    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve a request. After a bug, answer with an error if the API has a field for it. `owned`: see `Router.receive`."""
         try:
             return self._routers[peer.release.dialect].receive(frame, peer, now, owned)

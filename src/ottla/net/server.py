@@ -16,7 +16,7 @@ from functools import partial
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.quotas.client_quotas import Client
 from ottla.broker.security.principals import ANONYMOUS, rules
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
 from ottla.net.acceptor import Acceptor, Secure, listening
 from ottla.net.connection import Connection
@@ -162,7 +162,7 @@ class Server:
         peer.authentication = self.broker.logins.begin(where.name)
         return peer
 
-    def dismiss(self, connection: Connection, owed: Iterable[Promise]) -> None:
+    def dismiss(self, connection: Connection, owed: Iterable[DelayedReply]) -> None:
         """Remove a closed connection and its pending replies."""
         for pending in owed:
             self.broker.forget(pending)

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from ottla.net.workers import Done, Post, Worker
+from ottla.net.workers import Post, Worker
+from ottla.ports import Done
 
 
 class TurnWorker(Worker):

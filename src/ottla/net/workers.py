@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Protocol, TypeVar
 
 from ottla.net.kernel_sync import sync_each
-from ottla.ports import StorageFailed, Syncable
+from ottla.ports import Done, StorageFailed, Syncable
 
 log = logging.getLogger("ottla.net")
 
@@ -32,7 +32,7 @@ GATHER_S = 0.005
 TOLD_AT_ONCE = 100
 
 F = TypeVar("F")
-Done = Callable[[StorageFailed | None], None]
+
 Post = Callable[[Callable[[], None]], None]
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.directory import BROKER_EPOCH, NEW
 from ottla.broker.membership.membership import NotAMember
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Answer, Close, Peer, Throttled
 from ottla.broker.settings import BrokerSettings, Listener
 from ottla.ports import ClusterPorts, Now, SessionEvent, StorageFailed
@@ -104,7 +104,7 @@ class ClusterHost(Host):
     def _keep_house(self) -> None:
         """Look whether all logs are good by now: they are opened one by one, with their roles."""
         self._note_boot()
-        self._later(HOUSE_EVERY_MS, self._keep_house)
+        self._purgatory(HOUSE_EVERY_MS, self._keep_house)
 
     def _told(self, event: SessionEvent) -> None:
         if event is SessionEvent.BEGUN and not self._is_listening and self.broker is not None:
@@ -201,15 +201,15 @@ class ClusterHost(Host):
         if not self._is_listening:
             answered(None)
         elif self.process.stands_still:
-            self._later(0, partial(self.receive, key, version, body, peer, answered))
+            self._purgatory(0, partial(self.receive, key, version, body, peer, answered))
         else:
             super().receive(key, version, body, peer, answered)
 
-    def _ready(self, pending: Promise, number: int, key: int, version: int) -> None:
+    def _ready(self, pending: DelayedReply, number: int, key: int, version: int) -> None:
         if pending.done:  # it is also called when the next request may begin
             super()._ready(pending, number, key, version)
 
-    def _later(self, ms: int, call: Callable[[], None]) -> None:
+    def _purgatory(self, ms: int, call: Callable[[], None]) -> None:
         process = self.process
         self.world.after(ms, lambda: process.post(call))
 
@@ -236,7 +236,7 @@ class SimConnection:
         self._host = host
         self._peer = peer
         self._frames: deque[tuple[memoryview, Callable[[memoryview | None], None]]] = deque()
-        self._open: list[Promise] = []
+        self._open: list[DelayedReply] = []
 
     def serve(self, frame: memoryview, answered: Callable[[memoryview | None], None]) -> None:
         self._frames.append((frame, answered))
@@ -246,26 +246,26 @@ class SimConnection:
         """Nobody waits for answers."""
         self._frames.clear()
         if self._host.broker is not None:
-            for promise in self._open:
-                self._host.broker.forget(promise)
+            for delayed in self._open:
+                self._host.broker.forget(delayed)
         self._open.clear()
 
     def _go_on(self) -> None:
-        while self._frames and not any(promise.blocking for promise in self._open):
+        while self._frames and not any(delayed.blocking for delayed in self._open):
             frame, answered = self._frames.popleft()
             broker = self._host.broker
             assert broker is not None, "what is posted to a process that has ended is not called"
             answer = broker.receive(frame, self._peer, self._host.clock.now())
-            if isinstance(answer, Promise) and not answer.done:
+            if isinstance(answer, DelayedReply) and not answer.done:
                 self._open.append(answer)
                 answer.ready = partial(self._ready, answer, answered)
             else:
-                answered(_frame_of(answer.answer if isinstance(answer, Promise) else answer))
+                answered(_frame_of(answer.answer if isinstance(answer, DelayedReply) else answer))
 
-    def _ready(self, promise: Promise, answered: Callable[[memoryview | None], None]) -> None:
-        if promise.done and promise in self._open:
-            self._open.remove(promise)
-            answered(_frame_of(promise.answer))
+    def _ready(self, delayed: DelayedReply, answered: Callable[[memoryview | None], None]) -> None:
+        if delayed.done and delayed in self._open:
+            self._open.remove(delayed)
+            answered(_frame_of(delayed.answer))
         self._go_on()
 
 

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed, TryAgain
+from ottla.ports import Buffer, Done, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.sim.storage import Folder, Inode
 
 NO_SPACE = "No space left on device"
@@ -24,8 +24,6 @@ UNBOUNDED_BYTES = 1 << 40
 
 OPENING = frozenset(("open", "read_file", "write_file"))
 """Operations that need a file handle, and can be refused for lack of one."""
-
-Done = Callable[[StorageFailed | None], None]
 
 
 class SimFile:

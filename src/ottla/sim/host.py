@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.client.types import TopicPartition
@@ -161,7 +161,7 @@ class Host:
         self._stamp()
         try:
             answer = self.broker.receive(frame, peer, self.clock.now())
-            if isinstance(answer, Promise):
+            if isinstance(answer, DelayedReply):
                 self._await(answer, number, key, version)
             else:
                 self._deliver(number, key, version, answer)
@@ -182,13 +182,13 @@ class Host:
         except PowerCut:
             self.die(power_cut=self.cuts_power)
 
-    def _await(self, pending: Promise, number: int, key: int, version: int) -> None:
+    def _await(self, pending: DelayedReply, number: int, key: int, version: int) -> None:
         if pending.done:
             self._deliver(number, key, version, pending.answer)
         else:
             pending.ready = partial(self._ready, pending, number, key, version)
 
-    def _ready(self, pending: Promise, number: int, key: int, version: int) -> None:
+    def _ready(self, pending: DelayedReply, number: int, key: int, version: int) -> None:
         self._deliver(number, key, version, pending.answer)
 
     def _deliver(self, number: int, key: int, version: int, parts: Any) -> None:
@@ -212,11 +212,11 @@ class Host:
         if self.world.chance(self.slow_syncs):
             self._syncing = True
             life = self.lives
-            self._later(self.world.random.randrange(1, SLOWEST_SYNC_MS), lambda: self._synced(life))
+            self._purgatory(self.world.random.randrange(1, SLOWEST_SYNC_MS), lambda: self._synced(life))
         else:
             self._sync()
 
-    def _later(self, ms: int, call: Callable[[], None]) -> None:
+    def _purgatory(self, ms: int, call: Callable[[], None]) -> None:
         self.world.after(ms, call)
 
     def _synced(self, life: int) -> None:

@@ -15,12 +15,13 @@ from ottla.ports import (
     Change,
     CommitSteps,
     Condition,
+    Done,
     Entry,
     EntryExists,
     NoEntry,
     RegistryAway,
-    RegistrySteps,
     SessionEvent,
+    Steps,
     StorageFailed,
     VersionConflict,
 )
@@ -34,8 +35,6 @@ BEATS = 6
 PIPELINED = 50
 """So many paths are read in one message. Between two of them others may change what is there."""
 REFUSALS = (EntryExists, NoEntry, VersionConflict, StorageFailed)
-
-Done = Callable[[StorageFailed | None], None]
 
 
 @dataclass(slots=True)
@@ -99,14 +98,14 @@ class SimSharedRegistry:
 
     # The port
 
-    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[Entry | None]]:
+    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[Entry | None]]:
         def one(session: ServedSession, path: str) -> Entry | None:
             return self.ensemble.read(session, path, watch=changed is not None)
 
         found: list[Entry | None] = yield from self._look(DATA, paths, one, changed)
         return found
 
-    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[list[str] | None]]:
+    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[list[str] | None]]:
         def one(session: ServedSession, path: str) -> Any:
             return self.ensemble.list(session, path, watch=changed is not None)
 
@@ -169,7 +168,7 @@ class SimSharedRegistry:
         paths: Sequence[str],
         one: Callable[[ServedSession, str], Any],
         changed: Callable[[str], None] | None,
-    ) -> RegistrySteps[Any]:
+    ) -> Steps[Any]:
         found: list[Any] = []
         for at in range(0, len(paths), PIPELINED):
             asked = _RegistryRequest(partial(_each, one, paths[at : at + PIPELINED]))
@@ -178,7 +177,7 @@ class SimSharedRegistry:
             found += yield from self._ask(asked)
         return found
 
-    def _ask(self, asked: _RegistryRequest) -> RegistrySteps[Any]:
+    def _ask(self, asked: _RegistryRequest) -> Steps[Any]:
         """Have the registry do some work; returns what it came to, or raises why it was refused."""
         failure = yield partial(self._send, asked)
         if failure is not None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ottla.client.kafka07.group import Done, Group07, Round07
+from ottla.client.kafka07.group import Group07, Round07
 from ottla.client.kafka07.rebalance import Subscription
 from ottla.client.types import TopicPartition
-from ottla.ports import EntryExists, NoEntry, RegistrySteps, StorageFailed, VersionConflict
+from ottla.ports import Done, EntryExists, NoEntry, Steps, StorageFailed, VersionConflict
 from ottla.sim.process import SimProcess
 from ottla.sim.shared_registry import SimSharedRegistry
 from tests.sim.lives.consumer07_ledger import Ledger07
@@ -23,7 +23,7 @@ MOST_READ = 5
 FAILURES = (EntryExists, NoEntry, VersionConflict, StorageFailed)
 
 
-def drive(steps: RegistrySteps[Any], over: Callable[[Any, Exception | None], None], process: SimProcess) -> None:
+def drive(steps: Steps[Any], over: Callable[[Any, Exception | None], None], process: SimProcess) -> None:
     """Do the steps on the process's thread; `over` gets what they come to, or what they raise."""
 
     def resume(failure: StorageFailed | None) -> None:

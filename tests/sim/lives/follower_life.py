@@ -13,12 +13,12 @@ from random import Random
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.replication.replica import Replica
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
 from ottla.broker.settings import BrokerSettings
 from ottla.cluster import layout
 from ottla.log.names import CLEANED
-from ottla.ports import Change, ClusterPorts, CommitSteps, Condition, Entry, RegistrySteps, SessionEvent, Syncable
+from ottla.ports import Change, ClusterPorts, CommitSteps, Condition, Entry, SessionEvent, Steps, Syncable
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.power import FaultyDisk, PowerCut
@@ -60,11 +60,11 @@ class PlayedRegistry:
     def __init__(self) -> None:
         self.entries = MemoryRegistry()
 
-    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[Entry | None]]:
+    def read(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[Entry | None]]:
         yield None
         return [self.entries.get(path) for path in paths]
 
-    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> RegistrySteps[list[list[str] | None]]:
+    def list(self, paths: Sequence[str], *, changed: Callable[[str], None] | None = None) -> Steps[list[list[str] | None]]:
         yield None
         return [self.entries.children(path) for path in paths]
 
@@ -332,7 +332,7 @@ class FollowerLife:
         answer = self.broker.receive(frame, Peer(1, "127.0.0.1", 50_000, "127.0.0.1", 9092), self.clock.now())
         self._run()
         for _ in range(100):
-            if not isinstance(answer, Promise) or answer.done:
+            if not isinstance(answer, DelayedReply) or answer.done:
                 return
             self.broker.run_timers(self.clock.advance(10))
             self._run()

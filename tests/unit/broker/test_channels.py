@@ -12,7 +12,7 @@ from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.within import Within
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import ITSELF
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Answer, Close, Peer
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.image import BrokerImage, ClusterImage
@@ -68,13 +68,13 @@ class House:
         self.image = ClusterImage()
         self.image.brokers[OTHER] = BrokerImage(OTHER, (("CLIENTS", "outside", 1), ("PLAINTEXT", "inside", 2)))
         self.served: list[Any] = []
-        self.replies: list[Answer | Promise] = []
+        self.replies: list[Answer | DelayedReply] = []
         self.within = Within(self.scheduler, Changes(), self._receive)
         in_force = SettingsInForce(BrokerSettings.parse({name.replace("_", "."): text for name, text in settings.items()}))
         self.channels = Channels(ME, self.wires, self.image, in_force, self.within)
         self.heard: list[Any] = []
 
-    def _receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool) -> Answer | Promise:
+    def _receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool) -> Answer | DelayedReply:
         assert peer is ITSELF
         self.served.append(decode_request(frame))
         return self.replies.pop(0)
@@ -183,18 +183,18 @@ def test_a_request_to_this_broker_itself_needs_no_connection() -> None:
 
 def test_requests_of_one_lane_to_this_broker_wait_for_each_other_and_those_of_others_do_not() -> None:
     house = House()
-    promise, later = Promise(blocking=True), Promise(blocking=False)
-    house.replies = [promise, later]
+    delayed, purgatory = DelayedReply(blocking=True), DelayedReply(blocking=False)
+    house.replies = [delayed, purgatory]
     for number, lane in enumerate(["a", "a", "b"]):
         house.ask(ME, number, lane)
     house.run()
     assert [body.broker_id for _, body in house.served] == [0, 2]
-    assert promise.ready is not None
-    promise.ready()  # it tells that others may begin, and is not done
+    assert delayed.ready is not None
+    delayed.ready()  # it tells that others may begin, and is not done
     assert house.heard == []
     house.replies = [Close("enough")]
-    promise.keep(lambda reply: house.own_reply(0))
-    promise.fulfil(ControlledShutdownResponse())
+    delayed.encode_with(lambda reply: house.own_reply(0))
+    delayed.complete(ControlledShutdownResponse())
     house.run()
     assert [body.broker_id for _, body in house.served] == [0, 2, 1]
     assert house.heard == [None, None]  # the number of the answer is another request's; the second was closed

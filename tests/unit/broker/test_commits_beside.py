@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster.features import SAFE_DOWNGRADE, TRANSACTION_VERSION
 from ottla.registry.journal import JournalRegistry
 from ottla.sim.disk import SimDisk, SimFile
@@ -35,13 +35,13 @@ class JournalMachine(Machine):
         self.disk.kill()
         self.broker = self._start(clean=True)
 
-    def send(self, key: int, version: int, body: Any) -> Promise:
+    def send(self, key: int, version: int, body: Any) -> DelayedReply:
         """A request that waits for the disk, which does nothing yet."""
         answer = self.broker.receive(self.frame_of(key, version, body), self.peer, self.clock.now())
-        assert isinstance(answer, Promise), "it waits for the registry"
+        assert isinstance(answer, DelayedReply), "it waits for the registry"
         return answer
 
-    def answered(self, key: int, version: int, pending: Promise) -> Outcome:
+    def answered(self, key: int, version: int, pending: DelayedReply) -> Outcome:
         while not pending.done:
             self.pass_time(1)
         return self.finish(key, version, pending)

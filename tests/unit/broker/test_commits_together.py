@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.shard import MOST_GATHERED
@@ -58,7 +58,7 @@ def receive(machine: Machine, key: int, version: int, body: Any) -> Any:
 
 
 def result(machine: Machine, key: int, version: int, answer: Any) -> Any:
-    return machine.finish(key, version, answer) if isinstance(answer, Promise) else machine._decoded(key, version, answer)
+    return machine.finish(key, version, answer) if isinstance(answer, DelayedReply) else machine._decoded(key, version, answer)
 
 
 def error_code(machine: Machine, answer: Any) -> int:
@@ -192,7 +192,7 @@ def lived(life: list[tuple[tuple[str, str, int, int, int], bool]], *, together: 
         answers.append((key, version, answer))
         if ends or not together or key == JOIN:
             machine.settle()
-        if key == JOIN and (not isinstance(answer, Promise) or answer.done):
+        if key == JOIN and (not isinstance(answer, DelayedReply) or answer.done):
             members[step[1]] = result(machine, key, version, answer).member_id or members.get(step[1], "")
     machine.pass_time(60_000)
     done = [result(machine, *each) for each in answers]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.failures import Changes
-from ottla.broker.scheduler import MOST_STEPS, Scheduler, Steps
-from ottla.broker.serving.later import LaterReplies, Promise, Reply
+from ottla.broker.scheduler import MOST_STEPS, Scheduler
+from ottla.broker.serving.purgatory import DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.broker.serving.slices import awaited
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Now, Steps, StorageFailed
 from ottla.records import codecs
 from ottla.records.build import build
 from ottla.records.legacy import open_message_set, wrapper
@@ -29,7 +29,7 @@ class World:
     def __init__(self) -> None:
         self.clock = SimClock()
         self.scheduler = Scheduler(self.clock)
-        self.later = LaterReplies(self.scheduler, Changes())
+        self.purgatory = Purgatory(self.scheduler, Changes())
         self.done: list[str] = []
 
     def steps(self, name: str, count: int, ms: int = 0) -> Steps[Reply]:
@@ -40,15 +40,15 @@ class World:
         return NO_REPLY
 
     def ask(self, name: str, count: int, ms: int = 0) -> Reply:
-        reply = self.later.computed(self.steps(name, count, ms))
-        if isinstance(reply, Promise):
-            reply.keep(lambda ready: self.done.append(f"{name} told"))
+        reply = self.purgatory.run(self.steps(name, count, ms))
+        if isinstance(reply, DelayedReply):
+            reply.encode_with(lambda ready: self.done.append(f"{name} told"))
         return reply
 
     def turn(self) -> None:
         now = self.clock.advance(1)
         self.scheduler.run_due(now)
-        self.later.settle(now)
+        self.purgatory.settle(now)
 
 
 def test_a_short_computation_is_done_at_once() -> None:
@@ -60,7 +60,7 @@ def test_a_short_computation_is_done_at_once() -> None:
 
 def test_a_long_one_goes_on_a_slice_at_a_time() -> None:
     world = World()
-    assert isinstance(world.ask("long", 9, ms=1), Promise)
+    assert isinstance(world.ask("long", 9, ms=1), DelayedReply)
     began = world.clock.now().mono_ms
     assert world.scheduler.next_ms() == began + 1, "others have a millisecond in between"
     turns = 0
@@ -82,14 +82,14 @@ def test_computations_take_turns_so_that_a_short_one_need_not_wait_for_a_long_on
 
 def test_a_block_that_ends_in_a_sync_is_waited_for_until_it_is_synced() -> None:
     """That its connection may begin other requests meanwhile is no reply."""
-    world, synced = World(), Promise(lambda: NO_REPLY, blocking=False, missing=1)
+    world, synced = World(), DelayedReply(lambda: NO_REPLY, blocking=False, missing=1)
 
     def block() -> Steps[Reply]:
         yield world.scheduler.rest(1)
         return synced
 
     told: list[Ready] = []
-    job = awaited(world.later, world.later.computed(block()))
+    job = awaited(world.purgatory, world.purgatory.run(block()))
     world.scheduler.begin("blocks", job, told.append, urgent=True)
     for _ in range(5):
         world.turn()
@@ -102,11 +102,11 @@ def test_a_block_that_ends_in_a_sync_is_waited_for_until_it_is_synced() -> None:
 
 def test_a_computation_that_nobody_waits_for_ends_where_it_is() -> None:
     world = World()
-    reply = world.later.computed(world.steps("gone", 1000, ms=1))
-    assert isinstance(reply, Promise)
-    reply.keep(lambda ready: None)
+    reply = world.purgatory.run(world.steps("gone", 1000, ms=1))
+    assert isinstance(reply, DelayedReply)
+    reply.encode_with(lambda ready: None)
     world.turn()
-    world.later.forget(reply)
+    world.purgatory.forget(reply)
     world.turn()
     assert not world.scheduler.busy
     assert not world.done
@@ -140,7 +140,7 @@ def test_a_large_old_fetch_is_converted_in_slices_while_others_are_served(slow: 
         batch = build(None, BIG[start : start + 1000], 1_700_000_000_000, codec=codecs.LZ4)
         assert machine.ask(PRODUCE, 9, produced("t", bytes(batch), version=9)).responses[0].partition_responses[0].error_code == 0
     pending = machine.begin(FETCH, 1, fetched(0, version=1, max_bytes=50 << 20))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     assert pending.blocking, "later requests of this client are answered later"
     served = 0
     while not pending.done:
@@ -163,7 +163,7 @@ def test_an_old_fetch_waits_for_memory_as_everything_does_that_opens_batches(slo
     pending = slow.begin(FETCH, 1, fetched(0, version=1, max_bytes=50 << 20))
     for _ in range(100):
         slow.pass_time(1)
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     assert not pending.done, "there is no memory"
     checks.memory.free_bytes, checks.memory_of_large.free_bytes = before
     for memory in (checks.memory, checks.memory_of_large):
@@ -185,7 +185,7 @@ def test_a_large_old_produce_is_converted_in_slices_and_appended_whole(slow: Mac
     inner = plain(*BIG[:3000])
     sent = wrapper(0, 0, codecs.GZIP, 0, codecs.compress(codecs.GZIP, inner, magic=0))
     pending = machine.begin(PRODUCE, 0, produced("t", sent))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     assert not pending.done
     partition = machine.broker.partitions.get("t", 0)
     assert partition is not None
@@ -205,7 +205,7 @@ def test_no_frame_is_kept_while_its_messages_are_converted(slow: Machine) -> Non
     body = produced("t", sent)
     frame = bytearray(b"".join(map(bytes, encode_request(FrameHeader(PRODUCE, 0, 7, "test"), body))))[4:]
     pending = machine.broker.receive(memoryview(frame), machine.peer, machine.clock.now())
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     frame[:] = bytes(len(frame))
     while not pending.done:
         machine.pass_time(1)
@@ -217,7 +217,7 @@ def test_what_was_converted_on_terms_that_hold_no_more_is_converted_again(slow: 
     """The topic takes smaller messages only by the time that these are to be appended."""
     machine = slow
     pending = machine.begin(PRODUCE, 0, produced("t", plain(*BIG)))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     change = [{"name": "max.message.bytes", "config_operation": 0, "value": "500"}]
     wanted = [{"resource_type": 2, "resource_name": "t", "configs": change}]
     assert machine.ask(44, 0, request(44, 0, resources=wanted)).responses[0].error_code == 0
@@ -239,9 +239,9 @@ def test_one_that_the_disk_refuses_something_ends_its_connection_and_keeps_no_ot
         raise StorageFailed("t-0/0.log", "Input/output error")
 
     told: list[Ready] = []
-    reply = world.later.computed(refused())
-    assert isinstance(reply, Promise)
-    reply.keep(told.append)
+    reply = world.purgatory.run(refused())
+    assert isinstance(reply, DelayedReply)
+    reply.encode_with(told.append)
     world.ask("other", 3 * MOST_STEPS)
     for _ in range(10):
         world.turn()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.client.assignors import MemberSubscription
 from ottla.client.subscription_bytes import encode_assignment, encode_subscription
 from ottla.client.types import TopicPartition
@@ -174,7 +174,7 @@ def test_a_group_that_becomes_a_consumer_group_in_a_rebalance_takes_nothing_from
     again = join(machine, first.member_id, [TopicPartition("t", 0), TopicPartition("t", 1)])
     assert again.generation_id == first.generation_id + 1
     newcomer = machine.ask(JOIN, 9, join_request("", []))
-    assert isinstance(machine.begin(JOIN, 9, join_request(newcomer.member_id, [])), Promise)
+    assert isinstance(machine.begin(JOIN, 9, join_request(newcomer.member_id, [])), DelayedReply)
     assert partitions(beat(machine, "a", 0)) == []
 
 

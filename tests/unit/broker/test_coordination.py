@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.partitioning import partition_of
 from ottla.records.batch import read_header
@@ -112,7 +112,7 @@ def test_static_members_who_stay_away_keep_nobody_waiting_whatever_time_they_nam
     bodies[0].group_instance_id, bodies[0].rebalance_timeout_ms = "a", timeout_ms
     joining = [machine.begin(JOIN, version, body) for version, body in zip((5, 3), bodies, strict=True)]
     machine.pass_time(3000)
-    static, other = (machine.finish(JOIN, version, promise) for version, promise in zip((5, 3), joining, strict=True))
+    static, other = (machine.finish(JOIN, version, delayed) for version, delayed in zip((5, 3), joining, strict=True))
     for each in (static, other):
         assert machine.ask(SYNC, 3, SyncGroupRequest(group_id="g", member_id=each.member_id, generation_id=1)).error_code == NONE
     leaving = LeaveGroupRequest.MemberIdentity(member_id=other.member_id)
@@ -151,7 +151,7 @@ def receive(machine: Machine, key: int, version: int, body: Any) -> Any:
 
 def test_a_commit_is_answered_once_it_is_on_the_disk(machine: Machine) -> None:
     pending = receive(machine, COMMIT, 8, commit_request("g", 5))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     machine.broker.settle(machine.clock.now())
     assert not pending.done
     machine.settle()
@@ -161,7 +161,7 @@ def test_a_commit_is_answered_once_it_is_on_the_disk(machine: Machine) -> None:
 def test_nobody_reads_an_offset_that_could_still_be_lost(machine: Machine) -> None:
     receive(machine, COMMIT, 8, commit_request("g", 5))
     pending = receive(machine, FETCH, 7, OffsetFetchRequest(group_id="g", topics=None))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     machine.broker.settle(machine.clock.now())
     assert not pending.done
     machine.settle()
@@ -172,7 +172,7 @@ def test_a_heartbeat_waits_for_no_disk(machine: Machine) -> None:
     member = stable_member(machine, "g")
     receive(machine, COMMIT, 8, commit_request("other", 5))
     body = HeartbeatRequest(group_id="g", member_id=member.member_id, generation_id=1)
-    assert not isinstance(receive(machine, HEARTBEAT, 3, body), Promise)
+    assert not isinstance(receive(machine, HEARTBEAT, 3, body), DelayedReply)
 
 
 def test_groups_and_offsets_survive_a_restart(machine: Machine) -> None:
@@ -239,9 +239,9 @@ def test_a_deadline_that_could_not_be_stored_comes_again(machine: Machine) -> No
 def test_after_a_failed_sync_all_that_is_owed_says_so(machine: Machine) -> None:
     member = stable_member(machine, "g")
     joining = machine.begin(JOIN, 3, join_request("g"))
-    assert isinstance(joining, Promise)
+    assert isinstance(joining, DelayedReply)
     committing = receive(machine, COMMIT, 8, commit_request(neighbour("g"), 5))
-    assert isinstance(committing, Promise)
+    assert isinstance(committing, DelayedReply)
     machine.disk.fail(0, count=1_000)
     machine.settle()
     machine.disk.heal()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving.later import Promise, Reply
+from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import Route, serves
 from ottla.cluster.layout import CONTROLLER as CONTROLLER_PATH
@@ -214,7 +214,7 @@ def test_nobody_hears_of_a_commit_before_all_replicas_in_sync_have_it(street: St
     street.lead(OFFSETS, index, followers=(1,), in_sync=(1,))
     pending = machine.begin(OFFSET_COMMIT, 8, commit_body(7))
     street.run(1_000)
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     assert not pending.done
     partition = street.found(OFFSETS, index)[1]
     partition.follower_fetched(1, partition.log.log_end_offset, 0, street.world.clock.now())
@@ -227,7 +227,7 @@ def test_a_commit_that_waits_for_other_replicas_is_refused_when_the_leadership_g
     index, machine = partition_of(GROUP, 3), street.machines[3]
     street.lead(OFFSETS, index, followers=(1,), in_sync=(1,))
     pending = machine.begin(OFFSET_COMMIT, 8, commit_body(7))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     street.unlead(OFFSETS, index)
     machine.settle()
     assert machine.finish(OFFSET_COMMIT, 8, pending).topics[0].partitions[0].error_code == NOT_COORDINATOR
@@ -239,8 +239,8 @@ def test_a_commit_waits_for_other_replicas_as_long_as_the_settings_say_and_may_h
     first = machine.begin(OFFSET_COMMIT, 8, commit_body(7))
     street.run(3_000)
     second = machine.begin(OFFSET_COMMIT, 8, commit_body(8))
-    assert isinstance(first, Promise)
-    assert isinstance(second, Promise)
+    assert isinstance(first, DelayedReply)
+    assert isinstance(second, DelayedReply)
     street.run(1_900)
     assert (first.done, second.done) == (False, False)
     street.run(200)

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from ottla.broker.coordination.groups import GroupCoordinators
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.ports import TryAgain
 from ottla.sim.disk import NO_SPACE
 from ottla.wire.api.create_topics import CreateTopicsRequest
@@ -171,7 +171,7 @@ def test_a_power_cut_brings_no_directory_of_a_deleted_topic_back(
         elif seed % 3 == 2:
             topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
             pending = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
-            assert isinstance(pending, Promise), "the name is not given before what was deleted is gone for good"
+            assert isinstance(pending, DelayedReply), "the name is not given before what was deleted is gone for good"
     with caplog.at_level(logging.ERROR, "ottla"):
         machine.cut_power(seed)
     assert not caplog.records
@@ -210,8 +210,8 @@ def test_thousands_of_logs_of_a_deleted_topic_go_a_few_at_a_time_before_its_name
     topic = CreateTopicsRequest.CreatableTopic(name="wide", num_partitions=2, replication_factor=1)
     before = len(machine.disk.list(""))
     created = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
-    assert isinstance(deleted, Promise)
-    assert isinstance(created, Promise)
+    assert isinstance(deleted, DelayedReply)
+    assert isinstance(created, DelayedReply)
     assert before - len(machine.disk.list("")) < 10
     while not created.done:
         machine.pass_time(1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.serving.fetch_sessions import LAST_EPOCH, SAFE_MS, FetchSessions
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.ports import StorageFailed
 from ottla.wire.api.alter_configs import AlterConfigsRequest
 from ottla.wire.api.delete_records import DeleteRecordsRequest
@@ -41,9 +41,9 @@ def partition(machine: Machine, index: int) -> Any:
     return found
 
 
-def waiting(machine: Machine, session: Session) -> Promise:
+def waiting(machine: Machine, session: Session) -> DelayedReply:
     pending = machine.begin(FETCH, session.version, session.body(max_wait_ms=500))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     return pending
 
 

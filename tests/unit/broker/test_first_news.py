@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.wire.api.describe_cluster import DescribeClusterRequest
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest
 from ottla.wire.api.metadata import MetadataRequest
@@ -38,14 +38,14 @@ def test_who_asks_what_there_is_waits_until_the_controller_has_told_it(question:
     machine = ClusterMachine()
     key, version, body = QUESTIONS[question]
     waiting = machine.begin(key, version, body)
-    assert isinstance(waiting, Promise)
+    assert isinstance(waiting, DelayedReply)
     machine.pass_time(1000)
     assert not waiting.done
     machine.tell_topic(told(0, 2), brokers=(1, 2, 3))
     brokers, topics = seen(machine.finish(key, version, waiting))
     assert brokers == ([] if key == DESCRIBE_TOPIC_PARTITIONS else [1, 2, 3])
     assert topics == ([] if key == DESCRIBE_CLUSTER else [("t", NONE, 1)])
-    assert not isinstance(machine.begin(key, version, body), Promise)
+    assert not isinstance(machine.begin(key, version, body), DelayedReply)
 
 
 def test_nothing_is_asked_in_vain_for_ever_and_no_topic_is_said_not_to_exist() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.scheduler import Done
-from ottla.ports import Syncable
+from ottla.ports import Done, Syncable
 from ottla.wire.errors import NONE
 from tests.support.cluster_machine import ClusterMachine, role
 from tests.unit.broker.test_replicas import copied, fetched, follow, leading, outcome, pending

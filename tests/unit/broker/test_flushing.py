@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.sim.disk import SimDirectory
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
@@ -36,7 +36,7 @@ def test_the_end_of_one_sync_does_not_look_at_all_the_others_that_wait(monkeypat
     machine = Machine()
     create(machine, "t", 100)
     pending = [begin(machine, b"x", index=index) for _ in range(2) for index in range(100)]
-    assert all(isinstance(each, Promise) for each in pending), "the second one waits until the first is synced"
+    assert all(isinstance(each, DelayedReply) for each in pending), "the second one waits until the first is synced"
     wanted = Looked(machine.broker.partitions.syncs._wanted)
     monkeypatch.setattr(machine.broker.partitions.syncs, "_wanted", wanted)
     machine.settle()
@@ -50,7 +50,7 @@ def test_the_end_of_one_sync_does_not_look_at_all_the_others_that_wait(monkeypat
 def test_acks_all_waits_for_stable_storage_unless_the_topic_promises_the_page_cache_only(acks: int, sync: str, waits: bool) -> None:
     machine = Machine()
     create(machine, "t", ottla_acks_all_sync=sync)
-    assert isinstance(begin(machine, b"x", acks=acks), Promise) == waits
+    assert isinstance(begin(machine, b"x", acks=acks), DelayedReply) == waits
     machine.settle()
     assert synced(machine) == int(waits)
 
@@ -58,7 +58,7 @@ def test_acks_all_waits_for_stable_storage_unless_the_topic_promises_the_page_ca
 def test_the_broker_setting_is_the_default_of_its_topics_and_of_group_offsets() -> None:
     machine = Machine(ottla_acks_all_sync="false", offsets_topic_num_partitions=1)
     create(machine, "t")
-    assert not isinstance(begin(machine, b"x"), Promise)
+    assert not isinstance(begin(machine, b"x"), DelayedReply)
     assert machine.broker.groups.coordinators.ensure(machine.clock.now()) == 0
     topic = OffsetCommitRequest.OffsetCommitRequestTopic
     partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
@@ -72,10 +72,10 @@ def test_the_broker_setting_is_the_default_of_its_topics_and_of_group_offsets() 
 def test_flush_messages_lets_no_more_records_than_that_be_acknowledged_unsynced() -> None:
     machine = Machine()
     create(machine, "t", flush_messages=3)
-    assert not isinstance(begin(machine, b"1", b"2", acks=1), Promise)
+    assert not isinstance(begin(machine, b"1", b"2", acks=1), DelayedReply)
     machine.settle()
     assert synced(machine) == 0
-    assert isinstance(begin(machine, b"3", acks=1), Promise)
+    assert isinstance(begin(machine, b"3", acks=1), DelayedReply)
     machine.settle()
     assert synced(machine) == 3
 
@@ -91,7 +91,7 @@ def test_flush_messages_holds_for_producers_that_want_no_answer() -> None:
 def test_flush_messages_holds_where_acks_all_promises_the_page_cache_only() -> None:
     machine = Machine(ottla_acks_all_sync="false")
     create(machine, "t", flush_messages=1)
-    assert isinstance(begin(machine, b"1"), Promise)
+    assert isinstance(begin(machine, b"1"), DelayedReply)
 
 
 def test_flush_ms_syncs_what_has_waited_for_so_long() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster import layout
 from ottla.ports import Change
 from ottla.records.build import build
@@ -39,7 +39,7 @@ class Leader(ClusterMachine):
 
     def fetched(
         self, offset: int, node_id: int = 2, *, version: int = 17, session: tuple[int, int] = (0, -1), **fields: Any
-    ) -> Promise | FetchResponse:
+    ) -> DelayedReply | FetchResponse:
         """What is answered to a fetch of broker `node_id`; -1: of a consumer. `session` is its id and epoch."""
         given = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20, "current_leader_epoch": EPOCH} | {
             name: value for name, value in fields.items() if name in FetchRequest.FetchPartition.__slots__
@@ -53,7 +53,7 @@ class Leader(ClusterMachine):
             body.replica_state = FetchRequest.ReplicaState(replica_id=node_id, replica_epoch=200 + node_id)
         else:
             body.replica_id = node_id
-        answer: Promise | FetchResponse = self.begin(FETCH, version, body)
+        answer: DelayedReply | FetchResponse = self.begin(FETCH, version, body)
         return answer
 
     def now(self, offset: int, node_id: int = 2, **fields: Any) -> FetchResponse.PartitionData:
@@ -74,12 +74,12 @@ class Leader(ClusterMachine):
 def test_followers_read_to_the_logs_end_and_consumers_to_what_all_in_sync_have() -> None:
     leader = Leader()
     leader.append(b"1", b"2")
-    assert isinstance(leader.fetched(0, -1), Promise)
+    assert isinstance(leader.fetched(0, -1), DelayedReply)
     for node_id in (2, 3):
         data = leader.now(0, node_id)
         assert (bool(data.records), data.high_watermark) == (True, 0)
-    assert isinstance(leader.fetched(2, 2), Promise)
-    assert isinstance(leader.fetched(2, 3), Promise)
+    assert isinstance(leader.fetched(2, 2), DelayedReply)
+    assert isinstance(leader.fetched(2, 3), DelayedReply)
     assert leader.now(0, -1).high_watermark == 2
 
 
@@ -88,17 +88,17 @@ def test_a_reply_with_acks_all_leaves_when_all_in_sync_have_fetched_on(version: 
     leader = Leader()
     answer = leader.begin(PRODUCE, 9, request(build(None, [b"1"], 1000)))
     for node_id in (2, 3):
-        assert isinstance(answer, Promise)
+        assert isinstance(answer, DelayedReply)
         assert not answer.done
         assert leader.now(0, node_id, version=version).records
-        assert isinstance(leader.fetched(1, node_id, version=version), Promise)
+        assert isinstance(leader.fetched(1, node_id, version=version), DelayedReply)
     assert leader.finish(PRODUCE, 9, answer).responses[0].partition_responses[0].error_code == NONE
 
 
 def test_a_follower_that_waits_is_answered_by_the_next_append() -> None:
     leader = Leader()
     waiting = leader.fetched(0)
-    assert isinstance(waiting, Promise)
+    assert isinstance(waiting, DelayedReply)
     leader.append(b"1")
     answer = leader.finish(FETCH, 17, waiting)
     assert answer.responses[0].partitions[0].records
@@ -110,14 +110,14 @@ def test_a_follower_in_a_session_is_told_news_alone_and_noted_by_what_it_names()
     full = leader.fetched(0, session=(0, 0))
     assert isinstance(full, FetchResponse)
     waiting = leader.fetched(1, session=(full.session_id, 1))
-    assert isinstance(waiting, Promise)
-    assert isinstance(leader.fetched(1, 3), Promise)
+    assert isinstance(waiting, DelayedReply)
+    assert isinstance(leader.fetched(1, 3), DelayedReply)
     assert leader.replica().high_watermark == 1
     leader.pass_time(500)
     told = leader.finish(FETCH, 17, waiting).responses[0].partitions[0]
     assert (told.high_watermark, told.records) == (1, b"")
     quiet = leader.fetched(-1, session=(full.session_id, 2))
-    assert isinstance(quiet, Promise)
+    assert isinstance(quiet, DelayedReply)
     leader.append(b"2")
     told = leader.finish(FETCH, 17, quiet).responses[0].partitions[0]
     assert told.records
@@ -128,7 +128,7 @@ def test_a_follower_of_an_idle_partition_joins_those_in_sync_though_it_could_not
     leader.tell_brokers(1, 3)
     assert leader.tell_roles(role(1, EPOCH + 1, isr=(1, 3))) == [NONE]
     full = leader.fetched(0, session=(0, 0), current_leader_epoch=EPOCH + 1)
-    assert isinstance(full, Promise)
+    assert isinstance(full, DelayedReply)
     leader.pass_time(500)
     session_id = leader.finish(FETCH, 17, full).session_id
     assert leader.wanted() is None
@@ -149,7 +149,7 @@ def test_a_follower_that_catches_up_while_the_controller_puts_it_out_joins_again
     assert leader.wanted() == {1, 3}
     for offset, epoch in ((1, 1), (-1, 2)):
         waiting = leader.fetched(offset, session=(full.session_id, epoch))
-        assert isinstance(waiting, Promise)
+        assert isinstance(waiting, DelayedReply)
         leader.pass_time(500)
         leader.finish(FETCH, 17, waiting)
     replicas: Any = leader.replica().replicas
@@ -327,7 +327,7 @@ def test_a_throttled_follower_that_is_not_in_sync_gets_nothing_once_the_rate_is_
 
     assert fetch(3).responses[0].partitions[0].records
     held_back = fetch(3)
-    assert isinstance(held_back, Promise)
+    assert isinstance(held_back, DelayedReply)
     assert fetch(2).responses[0].partitions[0].records
     leader.pass_time(500)
     assert not leader.finish(FETCH, 17, held_back).responses[0].partitions[0].records

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from ottla.broker.partitions.durable import NEW
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.log.names import LEADER_EPOCHS
 from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed, TryAgain
@@ -222,7 +222,7 @@ def test_a_sync_for_which_there_is_no_handle_is_made_when_there_is_one(
     with short_of_handles(monkeypatch):
         pending = begin(machine, b"patient")
         machine.pass_time(500)
-        assert isinstance(pending, Promise)
+        assert isinstance(pending, DelayedReply)
         assert not pending.done
     machine.pass_time(500)
     assert pending.done

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.kafka07.views import Views07
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer
 from ottla.cluster.acls import Operation, Resource
 from ottla.records.build import build
@@ -234,7 +234,7 @@ def test_a_fetch_of_very_many_keeps_nobody_waiting() -> None:
     machine.produce07("t", HELLO)
     frame = encode_request(MultiFetchRequest07([FetchRequest07("t", 0, 0, 100)] * 32767))
     pending = machine.begin07(frame)
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     assert machine.fetch07("t") == (NONE, HELLO)
     assert not pending.done
     while not pending.done:
@@ -247,7 +247,7 @@ def test_a_frame_that_is_lent_may_be_overwritten_while_it_is_served() -> None:
     frame = bytearray(encode_request(MultiProduceRequest07([ProduceRequest07("t", 0, HELLO)] * 1000)))
     answer = machine.broker.receive(memoryview(frame), machine.peer07, machine.clock.now())
     frame[:] = bytes(len(frame))
-    assert isinstance(answer, Promise)
+    assert isinstance(answer, DelayedReply)
     while not answer.done:
         machine.pass_time(1)
     assert answer.answer is None

@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.fetch_sessions import MOST_HELD_BY_ONE
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
 from ottla.records.build import build
 from ottla.wire.errors import (
@@ -53,7 +53,7 @@ def write(machine: Machine, index: int = 0) -> None:
 
 def finished(machine: Machine, pending: Any, patience: int = 20_000) -> Any:
     for _ in range(patience):
-        if not isinstance(pending, Promise):
+        if not isinstance(pending, DelayedReply):
             return pending
         if pending.done:
             return machine.finish(FETCH, 11, pending)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer
 from ottla.broker.settings import SettingError
 from ottla.ports import FileSlice
@@ -60,9 +60,9 @@ class LoginMachine(Machine):
     def bare(self, frame: bytes) -> Outcome:
         """Send a frame that is no request, and let time pass until it is answered."""
         answer = self.broker.receive(memoryview(frame), self.peer, self.clock.now())
-        while isinstance(answer, Promise) and not answer.done:
+        while isinstance(answer, DelayedReply) and not answer.done:
             self.pass_time(100)
-        return answer.answer if isinstance(answer, Promise) else answer
+        return answer.answer if isinstance(answer, DelayedReply) else answer
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_wrong_password_is_told_late_and_ends_the_connection() -> None:
     machine = LoginMachine(connection_failed_authentication_delay_ms=700)
     machine.handshake()
     answer = machine.begin(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0alice\0guess"))
-    assert isinstance(answer, Promise)
+    assert isinstance(answer, DelayedReply)
     assert answer.blocking
     machine.pass_time(600)
     assert not answer.done

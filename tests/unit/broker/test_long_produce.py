@@ -9,10 +9,10 @@ import pytest
 
 from ottla.broker.handlers.list_offsets import MAX_TIMESTAMP
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.scheduler import Done
-from ottla.broker.serving.later import Promise
 from ottla.broker.serving.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYTES, MOST_HELD_BYTES
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close
+from ottla.ports import Done
 from ottla.records.batch import read_header, write_crc
 from ottla.records.build import build
 from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -79,9 +79,9 @@ def codes(response: ProduceResponse) -> list[int]:
     return [part.error_code for part in parts_of(response)]
 
 
-def promised(machine: Machine, body: ProduceRequest) -> Promise:
+def promised(machine: Machine, body: ProduceRequest) -> DelayedReply:
     answer = machine.begin(KEY, VERSION, body)
-    assert isinstance(answer, Promise)
+    assert isinstance(answer, DelayedReply)
     return answer
 
 
@@ -107,8 +107,8 @@ def test_a_time_is_looked_for_on_another_thread_where_a_batch_opens_to_much(code
         part = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=time)
         body = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(name="t", partitions=[part])])
         answer = machine.begin(2, 7, body)
-        assert isinstance(answer, Promise) == (time != NOW + 3), "no batch has to be opened for a time behind all"
-        if isinstance(answer, Promise):
+        assert isinstance(answer, DelayedReply) == (time != NOW + 3), "no batch has to be opened for a time behind all"
+        if isinstance(answer, DelayedReply):
             assert fetch(machine, "t")[0] == NO_ERROR, "others are served meanwhile"
             machine.work()
             answer = machine.finish(2, 7, answer)
@@ -245,7 +245,7 @@ def test_the_bytes_of_a_frame_that_is_used_again_are_copied() -> None:
     parts[:] = bytes(len(parts))
     machine.settle()
     machine.work()
-    assert isinstance(answer, Promise)
+    assert isinstance(answer, DelayedReply)
     assert codes(machine.finish(KEY, VERSION, answer)) == [NO_ERROR]
     assert len(records(machine, "t")) == 2
 
@@ -321,7 +321,7 @@ def test_refusals_of_large_batches_are_those_of_small_ones() -> None:
     ):
         pending = machine.begin(KEY, VERSION, asking(bytes(batch), of(NONE, 10)))
         machine.work()
-        response = machine.finish(KEY, VERSION, pending) if isinstance(pending, Promise) else pending
+        response = machine.finish(KEY, VERSION, pending) if isinstance(pending, DelayedReply) else pending
         assert codes(response) == [error_code, NO_ERROR]
 
 
@@ -401,4 +401,4 @@ def test_a_large_request_of_few_partitions_is_read_at_once() -> None:
     machine = Machine()
     create(machine, "t", 2)
     answer = machine.begin(KEY, VERSION, asking(of(NONE, 80_000), of(NONE, 10), acks=1))
-    assert not isinstance(answer, Promise)
+    assert not isinstance(answer, DelayedReply)

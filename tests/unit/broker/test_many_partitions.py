@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from ottla.broker.scheduler import MOST_STEPS
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.ports import RegistryDamaged
 from ottla.sim.disk import SimDirectory
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
@@ -23,22 +23,22 @@ MANY = 3 * MOST_STEPS
 """More than are made or deleted in one slice, whatever the clock says."""
 
 
-def begin_create(machine: Machine, name: str = "many", count: int = MANY) -> Promise:
+def begin_create(machine: Machine, name: str = "many", count: int = MANY) -> DelayedReply:
     topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
     return waiting(machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic])))
 
 
-def begin_delete(machine: Machine, name: str = "many") -> Promise:
+def begin_delete(machine: Machine, name: str = "many") -> DelayedReply:
     return waiting(machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=[name])))
 
 
-def waiting(reply: object) -> Promise:
-    assert isinstance(reply, Promise)
+def waiting(reply: object) -> DelayedReply:
+    assert isinstance(reply, DelayedReply)
     assert reply.blocking, "later requests of this client are answered later"
     return reply
 
 
-def finish(machine: Machine, key: int, version: int, pending: Promise) -> list[int]:
+def finish(machine: Machine, key: int, version: int, pending: DelayedReply) -> list[int]:
     """Let time pass until it is answered; the error codes."""
     while not pending.done:
         machine.pass_time(1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest
@@ -24,9 +24,9 @@ def asked(machine: ClusterMachine, key: int, version: int, body: Any, monkeypatc
     with measured(monkeypatch) as work:
         with work.piece("a request"):
             answer = machine.broker.receive(frame, machine.peer, machine.clock.now())
-        while isinstance(answer, Promise) and not answer.done:
+        while isinstance(answer, DelayedReply) and not answer.done:
             machine.pass_time(2)
-    parts: Any = answer.answer if isinstance(answer, Promise) else answer
+    parts: Any = answer.answer if isinstance(answer, DelayedReply) else answer
     return decode_response(key, version, memoryview(b"".join(parts))[4:])[1], work
 
 

@@ -11,11 +11,11 @@ from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.failures import Changes, Mistake
 from ottla.broker.handlers import describe_topic_partitions, fetch, log_dirs, produce
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving import down_conversion, router
-from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import Close, Ready
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Now, Steps, StorageFailed
 from ottla.records.build import build
 from ottla.sim.clock import SimClock
 from ottla.wire import framing
@@ -44,7 +44,7 @@ def mistaken_later(*args: object, **kwargs: object) -> Steps[Any]:
 def answered(machine: Machine, key: int, version: int, body: Any) -> Any:
     """The answer to a request that takes several slices."""
     pending = machine.begin(key, version, body)
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     for _ in range(10_000):
         if pending.done:
             return pending.answer if isinstance(pending.answer, Close) else machine.finish(key, version, pending)
@@ -114,7 +114,7 @@ def test_a_mistake_in_a_later_slice_costs_the_request_alone(kind: str, slow: Mac
     assert machine.ask(LIST_OFFSETS, 7, request(LIST_OFFSETS, 7, topics=[])).topics == []
 
 
-def of_a_promise_made_bytes(machine: Machine, patch: pytest.MonkeyPatch) -> Promise:
+def of_a_promise_made_bytes(machine: Machine, patch: pytest.MonkeyPatch) -> DelayedReply:
     """The records are appended, and their answer cannot be written; the error can."""
     encode, told = framing.encode_response, list[object]()
 
@@ -128,7 +128,7 @@ def of_a_promise_made_bytes(machine: Machine, patch: pytest.MonkeyPatch) -> Prom
     return pending
 
 
-def of_a_promise_not_made(machine: Machine, patch: pytest.MonkeyPatch) -> Promise:
+def of_a_promise_not_made(machine: Machine, patch: pytest.MonkeyPatch) -> DelayedReply:
     """The offset is committed, and no answer can be made of that."""
     machine.ask(FIND_COORDINATOR, 0, request(FIND_COORDINATOR, 0, key="g"))
     ask_one = Coordinators.ask_one
@@ -144,7 +144,7 @@ def of_a_promise_not_made(machine: Machine, patch: pytest.MonkeyPatch) -> Promis
     return pending
 
 
-def of_a_retry(machine: Machine, patch: pytest.MonkeyPatch) -> Promise:
+def of_a_retry(machine: Machine, patch: pytest.MonkeyPatch) -> DelayedReply:
     body = fetched(0, version=11)
     body.max_wait_ms, body.min_bytes = 500, 1
     pending = begun(machine, FETCH, 11, body)
@@ -153,13 +153,13 @@ def of_a_retry(machine: Machine, patch: pytest.MonkeyPatch) -> Promise:
     return pending
 
 
-def begun(machine: Machine, key: int, version: int, body: Any) -> Promise:
+def begun(machine: Machine, key: int, version: int, body: Any) -> DelayedReply:
     pending = machine.broker.receive(machine.frame_of(key, version, body), machine.peer, machine.clock.now())
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     return pending
 
 
-PROMISED: dict[str, tuple[int, int, Callable[[Machine, pytest.MonkeyPatch], Promise]]] = {
+PROMISED: dict[str, tuple[int, int, Callable[[Machine, pytest.MonkeyPatch], DelayedReply]]] = {
     "made bytes": (PRODUCE, 9, of_a_promise_made_bytes),
     "made": (OFFSET_COMMIT, 8, of_a_promise_not_made),
     "tried again": (FETCH, 11, of_a_retry),
@@ -198,15 +198,15 @@ def test_a_connection_is_closed_where_not_even_the_mistake_can_be_told(monkeypat
 
 
 def test_a_retry_that_the_disk_fails_closes_its_connection() -> None:
-    later = LaterReplies(Scheduler(SimClock()), Changes())
+    purgatory = Purgatory(Scheduler(SimClock()), Changes())
     replies: list[Ready] = []
 
     def retry(now: Now, expired: bool) -> Reply | None:
         raise StorageFailed("t-0", "no room")
 
-    later.keep(Waiting(("k",), None, retry), replies.append)
-    later.wake("k")
-    later.settle(Now(0, 0))
+    purgatory.watch(DelayedOperation(("k",), None, retry), replies.append)
+    purgatory.wake("k")
+    purgatory.settle(Now(0, 0))
     (closed,) = replies
     assert isinstance(closed, Close)
     assert "no room" in closed.reason
@@ -214,16 +214,16 @@ def test_a_retry_that_the_disk_fails_closes_its_connection() -> None:
 
 def test_a_retry_that_has_changed_something_is_never_taken_for_a_refusal() -> None:
     changes = Changes()
-    later = LaterReplies(Scheduler(SimClock()), changes)
+    purgatory = Purgatory(Scheduler(SimClock()), changes)
 
     def retry(now: Now, expired: bool) -> Reply | None:
         changes.made = True
         mistaken()
 
-    later.keep(Waiting(("k",), None, retry), lambda ready: None)
-    later.wake("k")
+    purgatory.watch(DelayedOperation(("k",), None, retry), lambda ready: None)
+    purgatory.wake("k")
     with pytest.raises(IndexError):
-        later.settle(Now(0, 0))
+        purgatory.settle(Now(0, 0))
 
 
 def steps_of(changes: Changes, *, changing: bool, error: Exception) -> Generator[None, None, str]:

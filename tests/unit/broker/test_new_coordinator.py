@@ -8,7 +8,7 @@ from ottla.broker.broker import BrokerMachine
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.releases import TODAY
-from ottla.broker.serving.later import Promise, Reply
+from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Close, Ready, Request
 from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.reading import RecordReader
@@ -44,8 +44,8 @@ class Counting:
             return Close("a toy has no message")
 
         reply = self.counters.ask_one(body.name, body, self._request(), finish)
-        if isinstance(reply, Promise):
-            reply.keep(lambda ready: None)
+        if isinstance(reply, DelayedReply):
+            reply.encode_with(lambda ready: None)
         return answers
 
     def ask_each(self, body: Look) -> list[Reply]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.records.build import build
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.api.fetch import FetchRequest
@@ -85,7 +85,7 @@ def test_records_that_other_replicas_have_leave_no_cycles() -> None:
 
     def replicated() -> None:
         answer = machine.begin(0, 9, produce_request(build(None, [b"value"], 1000), acks=-1))
-        assert isinstance(answer, Promise)
+        assert isinstance(answer, DelayedReply)
         for node_id in (2, 3):
             machine.replica().follower_fetched(node_id, machine.replica().log.log_end_offset, 0, machine.clock.now())
         machine.settle()
@@ -98,7 +98,7 @@ def test_a_request_whose_records_are_in_the_log_does_not_hold_its_frame_while_it
     machine = leader()
     frame = bytearray(machine.frame_of(0, 9, produce_request(build(None, [bytes(5000)], 1000), acks=-1)))
     answer = machine.broker.receive(memoryview(frame), machine.peer, machine.clock.now(), owned=True)
-    assert isinstance(answer, Promise)
+    assert isinstance(answer, DelayedReply)
     assert not answer.done
     frame.clear()  # raises where anybody has a view of it
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.releases import find
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close
 from ottla.cluster.layout import consumer_offset_path
 from ottla.records import codecs
@@ -206,7 +206,7 @@ def test_acks_above_1_are_refused_from_version_1_on_and_from_release_0_9_on() ->
 def test_release_0_8_2_waits_for_as_many_replicas_as_acks_says_until_the_time_is_up() -> None:
     machine = machine_with("t", release="0.8.2")
     pending = machine.begin(PRODUCE, 0, produced("t", plain(b"a"), acks=2))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     machine.pass_time(500)
     answer = machine.finish(PRODUCE, 0, pending).responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (REQUEST_TIMED_OUT, 0)
@@ -316,7 +316,7 @@ def test_an_old_fetch_waits_for_records_and_is_answered_in_its_format() -> None:
     part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
     body = request(FETCH, 1, max_wait_ms=5000, min_bytes=1, topics=[{"topic": "t", "partitions": [part]}])
     pending = machine.begin(FETCH, 1, body)
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     assert not pending.done
     produce(machine, plain(b"a", magic=1))
     assert magics(machine.finish(FETCH, 1, pending).responses[0].partitions[0].records) == {0}
@@ -408,8 +408,8 @@ def test_release_0_8_2_has_an_error_for_offsets_of_topics_that_are_not_there() -
 def test_a_commit_of_version_1_is_kept_for_as_long_as_its_own_time_says() -> None:
     machine = machine_with("t", offsets_retention_minutes=10, offsets_retention_check_interval_ms=60_000)
     machine.ask(10, 0, request(10, 0, key="g"))
-    later = machine.clock.now().wall_ms + HOUR_MS
-    for group, timestamp in (("usual", -1), ("longer", later)):
+    purgatory = machine.clock.now().wall_ms + HOUR_MS
+    for group, timestamp in (("usual", -1), ("longer", purgatory)):
         part = {"partition_index": 0, "committed_offset": 7, "commit_timestamp": timestamp, "committed_metadata": ""}
         who = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": ""}
         answer = machine.ask(OFFSET_COMMIT, 1, request(OFFSET_COMMIT, 1, **who, topics=[{"name": "t", "partitions": [part]}]))

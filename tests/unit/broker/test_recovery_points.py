@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.topics.deletions import note
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from ottla.ports import Change, File
@@ -75,7 +75,7 @@ def test_a_power_cut_brings_no_recovery_point_back_to_a_topic_of_the_same_name(s
         else:
             topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
             pending = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
-            assert isinstance(pending, Promise), "the name is not given before the points are gone for good"
+            assert isinstance(pending, DelayedReply), "the name is not given before the points are gone for good"
     machine.cut_power(seed)
     if not seed % 2:
         create(machine, "t")

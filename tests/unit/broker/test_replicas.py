@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster import layout
 from ottla.ports import Change
 from ottla.records.batch import BadBatch, batches
@@ -62,15 +62,15 @@ def copied(*records: bytes, base_offset: int, leader_epoch: int) -> bytes:
     return bytes(batch)
 
 
-def pending(machine: ClusterMachine, *records: bytes, acks: int = -1) -> Promise:
+def pending(machine: ClusterMachine, *records: bytes, acks: int = -1) -> DelayedReply:
     answer = machine.begin(PRODUCE, 9, request(build(None, list(records), 1000), acks=acks))
-    assert isinstance(answer, Promise)
+    assert isinstance(answer, DelayedReply)
     assert not answer.done
     return answer
 
 
-def outcome(machine: ClusterMachine, promise: Promise) -> int:
-    return int(machine.finish(PRODUCE, 9, promise).responses[0].partition_responses[0].error_code)
+def outcome(machine: ClusterMachine, delayed: DelayedReply) -> int:
+    return int(machine.finish(PRODUCE, 9, delayed).responses[0].partition_responses[0].error_code)
 
 
 # Roles
@@ -162,11 +162,11 @@ def test_settings_of_a_topic_are_read_before_its_log_is_opened() -> None:
 
 def test_acks_all_waits_for_all_that_are_in_sync() -> None:
     machine = leading()
-    promise = pending(machine, b"1")
+    delayed = pending(machine, b"1")
     fetched(machine, 2, 1)
-    assert not promise.done
+    assert not delayed.done
     fetched(machine, 3, 1)
-    assert outcome(machine, promise) == NONE
+    assert outcome(machine, delayed) == NONE
     assert values(machine) == [b"1"]
 
 
@@ -178,9 +178,9 @@ def test_readers_do_not_see_what_a_follower_has_not() -> None:
 
 def test_acks_all_ends_with_the_time_that_the_client_gives_it() -> None:
     machine = leading()
-    promise = pending(machine, b"1")
+    delayed = pending(machine, b"1")
     machine.pass_time(1001)
-    assert outcome(machine, promise) == REQUEST_TIMED_OUT
+    assert outcome(machine, delayed) == REQUEST_TIMED_OUT
 
 
 def test_acks_all_is_refused_before_the_append_where_too_few_are_in_sync() -> None:
@@ -192,24 +192,24 @@ def test_acks_all_is_refused_before_the_append_where_too_few_are_in_sync() -> No
 
 def test_acks_all_is_refused_after_the_append_where_too_few_are_left_in_sync() -> None:
     machine = leading((1, 2), min_insync_replicas=2)
-    promise = pending(machine, b"1")
+    delayed = pending(machine, b"1")
     leader: Any = machine.replica().replicas
     leader.maximal_isr = (1,)  # somebody left a moment before all was there
     fetched(machine, 2, 1)
-    assert outcome(machine, promise) == NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert outcome(machine, delayed) == NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 def test_whoever_waits_for_replicas_hears_that_another_leads() -> None:
     machine = leading()
-    promise = pending(machine, b"1")
+    delayed = pending(machine, b"1")
     follow(machine, 6)
-    assert outcome(machine, promise) == NOT_LEADER_OR_FOLLOWER
+    assert outcome(machine, delayed) == NOT_LEADER_OR_FOLLOWER
 
 
 def test_acks_all_waits_for_the_disk_too_where_the_topic_wants_it() -> None:
     machine = leading((1,))
     answer = begin(machine, b"1")
-    assert isinstance(answer, Promise)
+    assert isinstance(answer, DelayedReply)
     assert not answer.done
     machine.settle()
     assert outcome(machine, answer) == NONE
@@ -226,15 +226,15 @@ def test_records_are_deleted_when_no_live_replica_has_them() -> None:
     produce(machine, b"1", b"2", acks=1)
     for node_id in (2, 3):
         fetched(machine, node_id, 2)
-    promise = delete_records(machine, 1)
-    assert isinstance(promise, Promise)
+    delayed = delete_records(machine, 1)
+    assert isinstance(delayed, DelayedReply)
     for _ in range(3):
         machine.pass_time(5)  # the new start is noted on the disk
     for node_id, done in ((2, False), (3, True)):
         machine.replica().follower_fetched(node_id, 2, 1, machine.clock.now())
         machine.settle()
-        assert promise.done is done
-    (part,) = machine.finish(21, 2, promise).topics[0].partitions
+        assert delayed.done is done
+    (part,) = machine.finish(21, 2, delayed).topics[0].partitions
     assert (part.error_code, part.low_watermark) == (NONE, 1)
 
 
@@ -243,10 +243,10 @@ def test_records_that_a_replica_keeps_are_told_of_in_time() -> None:
     produce(machine, b"1", b"2", acks=1)
     for node_id in (2, 3):
         fetched(machine, node_id, 2)
-    promise = delete_records(machine, 1)
+    delayed = delete_records(machine, 1)
     for _ in range(11):
         machine.pass_time(100)
-    (part,) = machine.finish(21, 2, promise).topics[0].partitions
+    (part,) = machine.finish(21, 2, delayed).topics[0].partitions
     assert (part.error_code, part.low_watermark) == (REQUEST_TIMED_OUT, 0)
 
 
@@ -326,11 +326,11 @@ def test_a_follower_that_has_everything_joins_by_the_controller() -> None:
 
 def test_a_follower_that_is_behind_for_too_long_leaves_by_the_controller() -> None:
     machine = with_controller((1, 2))
-    promise = pending(machine, b"1")
+    delayed = pending(machine, b"1")
     machine.pass_time(45_001)
     assert altered(machine) == [1]
     assert machine.replica().high_watermark == 1
-    assert outcome(machine, promise) == REQUEST_TIMED_OUT  # that was long ago
+    assert outcome(machine, delayed) == REQUEST_TIMED_OUT  # that was long ago
 
 
 def test_a_change_is_asked_for_again_where_nothing_is_known_of_it() -> None:
@@ -378,18 +378,18 @@ def test_what_waited_for_a_follower_that_was_about_to_join_is_acknowledged_when_
 ) -> None:
     machine = with_controller((1, 2))
     fetched(machine, 3, 0)
-    promise = pending(machine, b"1")
+    delayed = pending(machine, b"1")
     fetched(machine, 2, 1)
-    assert not promise.done
+    assert not delayed.done
     if is_refused_first:
         altered(machine, INELIGIBLE_REPLICA)
-        assert not promise.done  # it is alive, and had everything a moment ago
+        assert not delayed.done  # it is alive, and had everything a moment ago
         machine.tell_brokers(1, 2)
     else:
         machine.tell_brokers(1, 2)
-        assert not promise.done
+        assert not delayed.done
         altered(machine, INELIGIBLE_REPLICA)
-    assert outcome(machine, promise) == NONE
+    assert outcome(machine, delayed) == NONE
 
 
 def test_before_2_7_a_leader_writes_the_state_itself_and_notifies_the_controller_later() -> None:

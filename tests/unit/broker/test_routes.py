@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Close, Request
 from ottla.broker.serving.routes import Served, all_routes, serves
 from ottla.cluster.image import ClusterImage

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.scheduler import MOST_ROUNDS, MOST_STEPS, Countdown, Done, Scheduler, Steps
-from ottla.ports import EntryExists, NoEntry, Now, StorageFailed, TryAgain, VersionConflict
+from ottla.broker.scheduler import MOST_ROUNDS, MOST_STEPS, Countdown, Scheduler
+from ottla.ports import Done, EntryExists, NoEntry, Now, Steps, StorageFailed, TryAgain, VersionConflict
 from ottla.sim.clock import SimClock
 from ottla.wire import Malformed
 

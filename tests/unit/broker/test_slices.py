@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.failures import Changes
 from ottla.broker.scheduler import Scheduler
-from ottla.broker.serving.later import LaterReplies, Promise, Waiting
+from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.broker.serving.slices import sorted_slowly
 from ottla.log.producers import ProducerState
@@ -47,7 +47,7 @@ def slow() -> Machine:
 def finished(machine: Machine, key: int, version: int, body: Any) -> Any:
     """The answer to a request that has to take several slices."""
     pending = machine.begin(key, version, body)
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     assert pending.blocking, "later requests of this client are answered later"
     for _ in range(100_000):
         if pending.done:
@@ -160,9 +160,9 @@ def test_a_request_that_names_too_many_things_ends_its_connection() -> None:
     machine = Machine()
     names = [f"{number}" for number in range(100_001)]
     pending = machine.begin(DELETE_TOPICS, 5, request(DELETE_TOPICS, 5, topic_names=names))
-    while isinstance(pending, Promise) and not pending.done:
+    while isinstance(pending, DelayedReply) and not pending.done:
         machine.pass_time(1)
-    outcome = machine.finish(DELETE_TOPICS, 5, pending) if isinstance(pending, Promise) else pending
+    outcome = machine.finish(DELETE_TOPICS, 5, pending) if isinstance(pending, DelayedReply) else pending
     assert isinstance(outcome, Close)
     assert "has more than 100000 items in its arrays" in outcome.reason
 
@@ -175,7 +175,7 @@ def test_what_cannot_be_divided_may_name_fewer_things() -> None:
         protocols = [{"name": f"{number}", "metadata": b""} for number in range(count)]
         answer = machine.begin(JOIN_GROUP, 3, asked(JOIN_GROUP, 3, rebalance_timeout_ms=10_000, protocols=protocols))
         if count == 1000:
-            assert isinstance(answer, Promise) or answer.error_code == NONE
+            assert isinstance(answer, DelayedReply) or answer.error_code == NONE
         else:
             assert isinstance(answer, Close)
             assert "has more than 1000 items in its arrays: send fewer at a time" in answer.reason
@@ -191,7 +191,7 @@ def test_one_whose_last_field_is_missing_does_nothing(slow: Machine) -> None:
     parts = encode_request(FrameHeader(CREATE_TOPICS, 4, 1, "test"), request(CREATE_TOPICS, 4, topics=topics, timeout_ms=1000))
     frame = memoryview(b"".join(parts))[4:-1]
     pending = slow.broker.receive(frame, slow.peer, slow.clock.now())
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     while not pending.done:
         slow.pass_time(1)
     assert isinstance(pending.answer, Close)
@@ -204,7 +204,7 @@ def all_topics(machine: Machine, version: int = 12) -> Any:
 
 def test_what_metadata_says_of_all_topics_is_made_once_for_all_who_ask(slow: Machine) -> None:
     pending = [all_topics(slow) for _ in range(5)]
-    assert all(isinstance(one, Promise) for one in pending)
+    assert all(isinstance(one, DelayedReply) for one in pending)
     while not all(one.done for one in pending):
         slow.pass_time(1)
     (array,) = [part for part in pending[0].answer if len(part) > 10_000]
@@ -216,13 +216,13 @@ def test_what_metadata_says_of_all_topics_is_made_once_for_all_who_ask(slow: Mac
 
 def test_metadata_of_all_topics_never_says_less_than_was_true_when_it_was_asked(slow: Machine) -> None:
     early = all_topics(slow)
-    assert isinstance(early, Promise)
+    assert isinstance(early, DelayedReply)
     topics = [{"name": "new", "num_partitions": 1, "replication_factor": 1}]
     slow.ask(CREATE_TOPICS, 5, request(CREATE_TOPICS, 5, topics=topics, timeout_ms=1000))
     late = all_topics(slow)
-    while isinstance(late, Promise) and not late.done:
+    while isinstance(late, DelayedReply) and not late.done:
         slow.pass_time(1)
-    answer = slow.finish(METADATA, 12, late) if isinstance(late, Promise) else late
+    answer = slow.finish(METADATA, 12, late) if isinstance(late, DelayedReply) else late
     assert {topic.name for topic in answer.topics} == {"t", "__consumer_offsets", "new"}
 
 
@@ -338,7 +338,7 @@ def test_a_header_with_very_many_tagged_fields_is_refused_unread() -> None:
 
 def test_very_many_replies_that_wait_on_one_key_are_retried_in_their_order_a_slice_at_a_time() -> None:
     clock = SimClock()
-    later = LaterReplies(Scheduler(Hasty(clock)), Changes())
+    purgatory = Purgatory(Scheduler(Hasty(clock)), Changes())
     told: list[int] = []
 
     def retry(number: int, now: Now, expired: bool) -> Ready:
@@ -346,13 +346,13 @@ def test_very_many_replies_that_wait_on_one_key_are_retried_in_their_order_a_sli
         return NO_REPLY
 
     for number in range(100):
-        later.keep(Waiting(("key",), None, partial(retry, number)), lambda reply: None)
-    later.wake("key")
-    later.settle(clock.now())
+        purgatory.watch(DelayedOperation(("key",), None, partial(retry, number)), lambda reply: None)
+    purgatory.wake("key")
+    purgatory.settle(clock.now())
     assert 0 < len(told) < 100
     while len(told) < 100:
         before = len(told)
-        later.settle(clock.now())
+        purgatory.settle(clock.now())
         assert len(told) > before
     assert told == list(range(100))
 
@@ -361,7 +361,7 @@ def test_very_many_replies_that_wait_on_one_key_are_retried_in_their_order_a_sli
 def test_topics_that_were_created_for_a_client_that_has_gone_have_their_leaders(slow: Machine, turns: int) -> None:
     topics = [{"name": f"new-{number}", "num_partitions": 2, "replication_factor": 1} for number in range(100)]
     pending = slow.begin(CREATE_TOPICS, 7, request(CREATE_TOPICS, 7, topics=topics, timeout_ms=1000))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     for _ in range(turns):
         slow.pass_time(1)
     slow.broker.forget(pending)
@@ -381,7 +381,7 @@ def test_the_producers_of_one_partition_are_described_some_at_a_time(slow: Machi
         DESCRIBE_PRODUCERS, 0, topics=[{"name": "t", "partition_indexes": [0, 1]}, {"name": "u", "partition_indexes": [0]}]
     )
     pending = slow.begin(DESCRIBE_PRODUCERS, 0, body)
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     del partition.log.producers.by_id[7]  # others write meanwhile
     while not pending.done:
         slow.pass_time(1)
@@ -414,7 +414,7 @@ def test_groups_with_much_in_them_are_described_one_after_the_other(slow: Machin
     for shard in slow.broker.groups.coordinators.shards:
         shard.machine.decide = partial(_noted, shard.machine.decide, asked)  # type: ignore[method-assign]  # to count
     pending = slow.begin(DESCRIBE_GROUPS, 5, request(DESCRIBE_GROUPS, 5, groups=names))
-    assert isinstance(pending, Promise)
+    assert isinstance(pending, DelayedReply)
     assert asked == ["g"]
     while not pending.done:
         slow.pass_time(1)

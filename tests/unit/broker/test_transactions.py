@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.coordination import transactions
 from ottla.broker.coordination.markers import MarkerWriter
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.log.log import Log
@@ -491,7 +491,7 @@ def test_offsets_whose_transaction_ends_while_they_are_checked_are_refused(
     now = machine.clock.now()
     machine.broker.receive(machine.frame_of(ADD_OFFSETS, 3, producer.add_request("another")), machine.peer, now)
     asked = machine.broker.receive(machine.frame_of(TXN_COMMIT, version, producer.commit_request("g", 2)), machine.peer, now)
-    assert isinstance(asked, Promise), "it waits for the coordinator, and that for the disk"
+    assert isinstance(asked, DelayedReply), "it waits for the coordinator, and that for the disk"
     code, _ = machine.broker.markers.append(topic, index, producer.producer_id, producer.epoch + raised, 0, now, committed=True)
     assert code == NONE
     machine.settle()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.net.completed import completed
-from ottla.ports import RegistrySteps, StorageFailed
+from ottla.ports import Steps, StorageFailed
 
 Done = Callable[[StorageFailed | None], None]
 
@@ -21,7 +21,7 @@ def test_an_answer_that_comes_after_whoever_waited_was_cancelled_is_nobodys() ->
         started.append(done)
         began.set()
 
-    def steps() -> RegistrySteps[None]:
+    def steps() -> Steps[None]:
         yield start
 
     async def cancelled() -> None:

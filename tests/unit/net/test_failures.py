@@ -19,7 +19,7 @@ from ottla.broker.handlers import list_offsets
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving import router
-from ottla.broker.serving.later import LaterReplies
+from ottla.broker.serving.purgatory import Purgatory
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net import workers
 from ottla.net.janitor import Janitor
@@ -124,7 +124,7 @@ def delete(_broker: ottla.Broker, client: Raw) -> None:
 
 MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker, Raw], None]]] = {
     "after an append": (Partition, "must_sync", produce),
-    "in a bundle": (LaterReplies, "settle", produce),
+    "in a bundle": (Purgatory, "settle", produce),
     "in a completion": (Partition, "synced", produce),
     "in a timer": (Partitions, "retain", produce),
     "in a callback": (None, "", call),

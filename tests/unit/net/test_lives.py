@@ -18,7 +18,6 @@ import pytest
 
 import ottla
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.scheduler import Steps
 from ottla.broker.settings import BrokerSettings
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net import server as server_module
@@ -26,7 +25,7 @@ from ottla.net.datadir import DataDirectoryError
 from ottla.net.door import BrokerFailed
 from ottla.net.listen import CannotListen, Listen
 from ottla.net.start import start
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Now, Steps, StorageFailed
 from ottla.registry.generations import DIRECTORIES
 from ottla.testing.process import BrokerProcess
 

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.repeats import Repeats
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.controller.context import AT_ONCE
 from ottla.cluster.controller.requests import ControlRequest
-from ottla.ports import Now, Part
+from ottla.ports import Now, Part, Steps
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest

@@ -23,14 +23,14 @@ from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.versions import Switch
 from ottla.broker.repeats import Repeats
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster import features, layout
 from ottla.cluster.controller.context import LiveBroker, ReplicaAssignment, TopicPartition
 from ottla.cluster.controller.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
 from ottla.cluster.controller.requests import ControlRequest
 from ottla.cluster.features import Feature
-from ottla.ports import NEW, Change, Now, SharedRegistry
+from ottla.ports import NEW, Change, Now, SharedRegistry, Steps
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.broker.failures import CONFLICTS
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
-from ottla.ports import NEW, Change, Entry, RegistryDamaged, SharedRegistry
+from ottla.ports import NEW, Change, Entry, RegistryDamaged, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

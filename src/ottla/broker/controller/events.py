@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.repeats import Repeats
-from ottla.broker.scheduler import Done, Scheduler, Steps
-from ottla.ports import RegistryAway, RegistryDamaged, StorageFailed
+from ottla.broker.scheduler import Scheduler
+from ottla.ports import Done, RegistryAway, RegistryDamaged, Steps, StorageFailed
 
 log = logging.getLogger("ottla.broker")
 

@@ -8,9 +8,9 @@ from collections.abc import Container, Iterable
 from ottla.broker.controller.pieces import chosen, each
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.interbroker.versions import Switch
-from ottla.broker.scheduler import Steps
 from ottla.cluster.controller import elections
 from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.ports import Steps
 
 log = logging.getLogger("ottla.broker")
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
+from ottla.ports import Done, Steps
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.wire.errors import ERRORS
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ottla.broker.repeats import Repeats
-from ottla.broker.scheduler import Scheduler, Steps
-from ottla.ports import RegistryAway, SharedRegistry
+from ottla.broker.scheduler import Scheduler
+from ottla.ports import RegistryAway, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

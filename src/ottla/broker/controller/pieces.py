@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from ottla.broker.scheduler import Steps
 from ottla.cluster.controller.context import AT_ONCE
+from ottla.ports import Steps
 
 T = TypeVar("T")
 

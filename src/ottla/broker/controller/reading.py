@@ -11,11 +11,10 @@ from functools import partial
 from typing import TypeVar
 
 from ottla.broker.controller.patience import RegistryPatience
-from ottla.broker.scheduler import Steps
 from ottla.cluster import features, layout
 from ottla.cluster.controller import entries
 from ottla.cluster.controller.context import LeaderAndIsr, LiveBroker, TopicPartition
-from ottla.ports import Entry, SharedRegistry
+from ottla.ports import Entry, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

@@ -14,13 +14,12 @@ from ottla.broker.controller.pieces import chosen, each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges
 from ottla.broker.failures import CONFLICTS, MOST_RACES
-from ottla.broker.scheduler import Steps
 from ottla.cluster import layout
 from ottla.cluster.controller import reassignments
 from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
 from ottla.cluster.controller.entries import topic_value
 from ottla.cluster.controller.reassignments import REASSIGNMENTS, Fault
-from ottla.ports import Change
+from ottla.ports import Change, Steps
 from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 
 log = logging.getLogger("ottla.broker")

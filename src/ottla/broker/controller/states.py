@@ -15,11 +15,10 @@ from ottla.broker.controller.patience import RegistryPatience
 from ottla.broker.controller.pieces import in_pieces
 from ottla.broker.controller.reading import ControllerReader
 from ottla.broker.failures import CONFLICTS, MOST_RACES
-from ottla.broker.scheduler import Steps
 from ottla.cluster import layout
 from ottla.cluster.controller import entries
 from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
-from ottla.ports import NEW, Change, Condition, RegistryAway, SharedRegistry
+from ottla.ports import NEW, Change, Condition, RegistryAway, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

@@ -15,12 +15,11 @@ from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.versions import Switch
 from ottla.broker.repeats import Repeats
-from ottla.broker.scheduler import Steps
 from ottla.cluster import layout
 from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
 from ottla.cluster.controller.entries import DELETIONS, TopicEntry, topic_value
 from ottla.cluster.controller.requests import ControlRequest
-from ottla.ports import Change
+from ottla.ports import Change, Steps
 from ottla.wire.api.stop_replica import StopReplicaResponse
 from ottla.wire.errors import NONE
 

@@ -10,12 +10,11 @@ from types import MappingProxyType
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.request import Request
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import TopicPartition
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.wire.schema import Message
 
 

@@ -15,15 +15,15 @@ from ottla.broker.coordination.replay import CHUNK_BYTES
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Done, Scheduler, Steps
-from ottla.broker.serving.later import Promise, Reply
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Peer, Ready, Request
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.machine import KeyAndValue, Shown, WrittenBy, everything
 from ottla.coord.runtime.shard import M, Refuse, Shard
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Done, Now, Steps, StorageFailed
 from ottla.records.batch import read_header
 from ottla.records.build import build
 from ottla.wire.errors import (
@@ -222,15 +222,15 @@ class Coordinators(Generic[M]):
     ) -> Reply:
         """The reply that `finish` makes of what the coordinator of `key` answers to a request, or to a part of one."""
         answers: list[A] = []
-        promise = Promise(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking)
+        delayed = DelayedReply(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking)
 
         def answer(message: A) -> None:
             answers.append(message)
-            promise.happened()
+            delayed.happened()
 
-        promise.expect()
+        delayed.expect()
         self._ask(key, body, request, answer)
-        return promise.reply()
+        return delayed.reply()
 
     def asked(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
         """What the coordinator of `key` answers, in the midst of a job."""
@@ -360,13 +360,13 @@ def _combined(
     """The reply once all are answered, whose answers `combine` gets in the order of `asks`."""
     answers: dict[int, A] = {}
     finish = partial(changes.attempted, lambda: combine([answers[place] for place in sorted(answers)]))
-    promise = Promise(finish, blocking=False)
+    delayed = DelayedReply(finish, blocking=False)
     for place, ask in enumerate(asks):
-        promise.expect()
-        ask(partial(_answered, answers, place, promise))
-    return promise.reply()
+        delayed.expect()
+        ask(partial(_answered, answers, place, delayed))
+    return delayed.reply()
 
 
-def _answered(answers: dict[int, A], place: int, promise: Promise, message: A) -> None:
+def _answered(answers: dict[int, A], place: int, delayed: DelayedReply, message: A) -> None:
     answers[place] = message
-    promise.happened()
+    delayed.happened()

@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import partial
 
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Now
+from ottla.ports import Done, Now, Steps
 from ottla.wire.schema import Message
 
 

@@ -78,7 +78,7 @@ class Ending:
         )
 
 
-Waiting = dict[Ending, list[TopicPartition]]
+DelayedOperation = dict[Ending, list[TopicPartition]]
 
 
 class MarkerSender:
@@ -92,7 +92,7 @@ class MarkerSender:
         self._image = image
         self._scheduler = scheduler
         self._asker = asker
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, DelayedOperation] = {}
         self._lanes: dict[int, list[str]] = {}
         """Those to each broker over which nothing is under way."""
 
@@ -154,10 +154,10 @@ class MarkerSender:
             request = WriteTxnMarkersRequest(markers=[ending.marker(places) for ending, places in taken.items()])
             self._asker.ask(leader, request, partial(self._answered, leader, lane, taken), lane=lane)
 
-    def _taken(self, leader: int) -> Waiting:
+    def _taken(self, leader: int) -> DelayedOperation:
         """What the next request says: one end of each producer, as that is all by which an answer tells them apart."""
         waiting = self._waiting.get(leader, {})
-        taken: Waiting = {}
+        taken: DelayedOperation = {}
         producers: set[int] = set()
         room = MOST_PARTITIONS
         for ending in list(waiting):
@@ -170,7 +170,7 @@ class MarkerSender:
                 room -= len(taken[ending])
         return taken
 
-    def _answered(self, leader: int, lane: str, taken: Waiting, response: WriteTxnMarkersResponse | None) -> None:
+    def _answered(self, leader: int, lane: str, taken: DelayedOperation, response: WriteTxnMarkersResponse | None) -> None:
         self._lanes[leader].append(lane)
         codes = {
             (marker.producer_id, topic.name, part.partition_index): part.error_code

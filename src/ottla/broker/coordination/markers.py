@@ -14,12 +14,12 @@ from typing import Final, Protocol
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.transactions.inputs import WriteMarkers
 from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS
 from ottla.log.transactions import ABORT, COMMIT
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.records.batch import read_header
 from ottla.records.build import build
 from ottla.wire.errors import (

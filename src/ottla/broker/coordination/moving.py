@@ -14,11 +14,11 @@ from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster.image import NO_LEADER, ClusterImage
 from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.shard import M, Shard
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
 
 log = logging.getLogger("ottla.broker")

@@ -10,13 +10,12 @@ from contextlib import suppress
 from typing import Protocol
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
-from ottla.broker.scheduler import Steps
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.layout import consumer_offset_path
-from ottla.ports import Change, CommitSteps, Entry, Registry, RegistrySteps, StorageFailed
+from ottla.ports import Change, CommitSteps, Entry, Registry, Steps, StorageFailed
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.errors import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
@@ -31,7 +30,7 @@ FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 class OffsetEntries(Protocol):
     """Where these offsets are. A registry that brokers share is one already."""
 
-    def read(self, paths: Sequence[str]) -> RegistrySteps[list[Entry | None]]: ...
+    def read(self, paths: Sequence[str]) -> Steps[list[Entry | None]]: ...
 
     def commit(self, changes: Sequence[Change]) -> CommitSteps: ...
 
@@ -42,7 +41,7 @@ class OwnEntries:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def read(self, paths: Sequence[str]) -> RegistrySteps[list[Entry | None]]:
+    def read(self, paths: Sequence[str]) -> Steps[list[Entry | None]]:
         """Raises `StorageFailed`."""
         yield from ()
         return [self._registry.get(path) for path in paths]
@@ -57,17 +56,17 @@ class RegistryOffsets:
     """Commits and fetches of version 0."""
 
     def __init__(
-        self, entries: OffsetEntries, cluster: ClusterImage, settings: SettingsInForce, changes: Changes, later: LaterReplies
+        self, entries: OffsetEntries, cluster: ClusterImage, settings: SettingsInForce, changes: Changes, purgatory: Purgatory
     ) -> None:
         self._entries = entries
         self._cluster = cluster
         self._settings = settings
         self._changes = changes
-        self._later = later
+        self._purgatory = purgatory
 
     def commit(self, request: Request[OffsetCommitRequest]) -> Reply:
         """Keep each offset as a decimal number; the text that goes with it is checked and dropped, as Kafka always did."""
-        return self._later.computed(self._commit(request), to_the_end=True)
+        return self._purgatory.run(self._commit(request), to_the_end=True)
 
     def _commit(self, request: Request[OffsetCommitRequest]) -> Steps[Reply]:
         changes: list[Change] = []
@@ -117,7 +116,7 @@ class RegistryOffsets:
 
     def fetch(self, request: Request[OffsetFetchRequest]) -> Reply:
         """What was kept; where nothing was, or there is no such topic, -1 and UNKNOWN_TOPIC_OR_PARTITION."""
-        return self._later.computed(self._fetch(request.body.group_id, request.body.topics or []))
+        return self._purgatory.run(self._fetch(request.body.group_id, request.body.topics or []))
 
     def _fetch(self, group_id: str, topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic]) -> Steps[Reply]:
         there = [topic for topic in topics if topic.name in self._cluster.topics]

@@ -15,12 +15,11 @@ from ottla.broker.coordination.additions import Additions
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.interbroker.asking import UNSPOKEN, BrokerAsker
-from ottla.broker.scheduler import Done, Steps
 from ottla.broker.serving.request import Request
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import Partitions, TopicPartition
-from ottla.ports import Now
+from ottla.ports import Done, Now, Steps
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,

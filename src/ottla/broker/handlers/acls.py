@@ -7,10 +7,9 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import PieceWriter, Slices, admitted
@@ -19,6 +18,7 @@ from ottla.cluster import acls
 from ottla.cluster.acls import ANY, Acl, AclFilter, Acls, Key, Operation, Pattern, Permission, Resource
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
+from ottla.ports import Steps
 from ottla.wire.api.create_acls import CreateAclsRequest, CreateAclsResponse
 from ottla.wire.api.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from ottla.wire.api.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -52,7 +52,7 @@ class AclRooms(NamedTuple):
     cluster: ClusterImage
     commits: Commits
     rights: Rights
-    later: LaterReplies
+    purgatory: Purgatory
 
 
 @serves(DescribeAclsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER))
@@ -63,7 +63,7 @@ def describe_acls(request: Request[DescribeAclsRequest], rooms: AclRooms) -> Rep
     wanted = _filter(request.body, request.version)
     if wanted is None:
         return DescribeAclsResponse(error_message=None)  # no rule has such a number
-    return rooms.later.computed(_described(request, wanted, rooms))
+    return rooms.purgatory.run(_described(request, wanted, rooms))
 
 
 def _described(request: Request[DescribeAclsRequest], wanted: AclFilter, rooms: AclRooms) -> Steps[Reply]:
@@ -103,7 +103,7 @@ def create_acls(request: Request[CreateAclsRequest], rooms: AclRooms) -> Reply:
     if len(known) < len(wanted):
         error_code, sentence = next(why for why in wanted if not isinstance(why, Acl))
         return CreateAclsResponse(results=[Created(error_code=error_code, error_message=sentence) for _ in creations])
-    return rooms.later.computed(_created(known, rooms), to_the_end=True)
+    return rooms.purgatory.run(_created(known, rooms), to_the_end=True)
 
 
 def _created(wanted: list[Acl], rooms: AclRooms) -> Steps[Reply]:
@@ -118,7 +118,7 @@ def _created(wanted: list[Acl], rooms: AclRooms) -> Steps[Reply]:
 )
 def delete_acls(request: Request[DeleteAclsRequest], rooms: AclRooms) -> Reply:
     """Delete the rules that filters fit, and say for each filter which these were."""
-    return rooms.later.computed(_deleted(request, rooms), to_the_end=True)
+    return rooms.purgatory.run(_deleted(request, rooms), to_the_end=True)
 
 
 def _deleted(request: Request[DeleteAclsRequest], rooms: AclRooms) -> Steps[Reply]:

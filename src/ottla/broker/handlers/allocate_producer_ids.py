@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
+from ottla.ports import Steps
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 
 @serves(AllocateProducerIdsRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True, cluster_only=True)
-def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: ProducerIdBlocks, later: LaterReplies) -> Reply:
+def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: ProducerIdBlocks, purgatory: Purgatory) -> Reply:
     """Take the next block for the broker that asks, if it is in the life that it says."""
-    return later.computed(_allocated(request.body, blocks), to_the_end=True)
+    return purgatory.run(_allocated(request.body, blocks), to_the_end=True)
 
 
 def _allocated(body: AllocateProducerIdsRequest, blocks: ProducerIdBlocks) -> Steps[Reply]:

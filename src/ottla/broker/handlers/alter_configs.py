@@ -12,9 +12,8 @@ from typing import NamedTuple, TypeVar
 
 from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
 from ottla.broker.identity import BrokerIdentity
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
@@ -28,6 +27,7 @@ from ottla.broker.settings.setting import Reach, Setting, SettingsOf
 from ottla.broker.topics.configs import DynamicConfigs
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
+from ottla.ports import Steps
 from ottla.wire.api.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from ottla.wire.errors import INVALID_CONFIG, INVALID_REQUEST
@@ -46,7 +46,7 @@ class AlterRooms(NamedTuple):
     cluster: ClusterImage
     settings: SettingsInForce
     configs: DynamicConfigs
-    later: LaterReplies
+    purgatory: Purgatory
 
 
 Alter = Callable[[AlterRooms, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
@@ -69,7 +69,7 @@ def alter_configs(request: Request[AlterConfigsRequest], rooms: AlterRooms) -> R
         results = [_result(Altered, *each) for each in zip(resources, decisions, strict=True)]
         return AlterConfigsResponse(responses=results)
 
-    return rooms.later.computed(altered(), to_the_end=True)
+    return rooms.purgatory.run(altered(), to_the_end=True)
 
 
 @serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), slices=ONE_BY_ONE)
@@ -86,7 +86,7 @@ def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], 
         results = [_result(IncrementallyAltered, *each) for each in zip(resources, decisions, strict=True)]
         return IncrementalAlterConfigsResponse(responses=results)
 
-    return rooms.later.computed(altered(), to_the_end=True)
+    return rooms.purgatory.run(altered(), to_the_end=True)
 
 
 def _decided(

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.releases import TODAY, find
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import Served, serves
 from ottla.broker.topics.features import Features

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.broker.quotas.altering import Op, QuotaChanges, Wanted
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import PieceWriter
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.quotas import CLIENT_ID, IP, TYPES, USER, QuotaEntity, RefusedQuota, entity_of
+from ottla.ports import Steps
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.wire.api.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from ottla.wire.errors import INVALID_REQUEST, UNSUPPORTED_VERSION
@@ -32,9 +32,9 @@ Component = DescribeClientQuotasRequest.ComponentData
 
 
 @serves(AlterClientQuotasRequest, Need(Operation.ALTER_CONFIGS, Resource.CLUSTER), most=MOST_THINGS)
-def alter_client_quotas(request: Request[AlterClientQuotasRequest], changes: QuotaChanges, later: LaterReplies) -> Reply:
+def alter_client_quotas(request: Request[AlterClientQuotasRequest], changes: QuotaChanges, purgatory: Purgatory) -> Reply:
     """Set and remove quotas; each entity has a result of its own."""
-    return later.computed(_altered(request.body, changes), to_the_end=True)
+    return purgatory.run(_altered(request.body, changes), to_the_end=True)
 
 
 def _altered(body: AlterClientQuotasRequest, changes: QuotaChanges) -> Steps[Reply]:
@@ -60,7 +60,7 @@ def _wanted(entry: AlterClientQuotasRequest.EntryData) -> Wanted:
 
 
 @serves(DescribeClientQuotasRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER), most=MOST_THINGS)
-def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluster: ClusterImage, later: LaterReplies) -> Reply:
+def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluster: ClusterImage, purgatory: Purgatory) -> Reply:
     """The quotas of all entities that a filter lets through."""
     components = request.body.components
     for number, component in enumerate(components):
@@ -72,7 +72,7 @@ def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluste
     if IP in kinds and kinds & {USER, CLIENT_ID}:
         sentence = "Invalid entity filter component combination. IP filter component should not be used with user or clientId."
         return DescribeClientQuotasResponse(error_code=INVALID_REQUEST, error_message=sentence, entries=None)
-    return later.computed(_described_slowly(request, list(cluster.quotas.items())))
+    return purgatory.run(_described_slowly(request, list(cluster.quotas.items())))
 
 
 def _described_slowly(

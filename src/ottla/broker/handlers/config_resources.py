@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.image import ClusterImage

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ottla.broker.controller.controller import Controller
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.image import ClusterImage
+from ottla.ports import Steps
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ottla.wire.errors import BROKER_NOT_AVAILABLE
 
@@ -17,11 +17,11 @@ Remaining = ControlledShutdownResponse.RemainingPartition
 
 @serves(ControlledShutdownRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True)
 def controlled_shutdown(
-    request: Request[ControlledShutdownRequest], cluster: ClusterImage, controller: Controller | None, later: LaterReplies
+    request: Request[ControlledShutdownRequest], cluster: ClusterImage, controller: Controller | None, purgatory: Purgatory
 ) -> Reply:
     """Have others lead in its place, and say what nobody else can lead. A lone broker has nobody else, so that nothing is left."""
     if controller is not None:
-        return later.computed(_stopped(request.body, controller), to_the_end=True)
+        return purgatory.run(_stopped(request.body, controller), to_the_end=True)
     if request.body.broker_id not in cluster.brokers:
         return ControlledShutdownResponse(error_code=BROKER_NOT_AVAILABLE)
     return ControlledShutdownResponse()

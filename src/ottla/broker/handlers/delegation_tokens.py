@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.authorization import Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Peer, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import PieceWriter
 from ottla.broker.settings import SecurityProtocol
 from ottla.cluster.decision import Decision
 from ottla.cluster.tokens import MOST_BYTES, USER, DelegationToken
+from ottla.ports import Steps
 from ottla.wire.api.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from ottla.wire.api.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 from ottla.wire.api.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
@@ -50,7 +50,7 @@ class TokenRooms(NamedTuple):
 
     tokens: DelegationTokens
     rights: Rights
-    later: LaterReplies
+    purgatory: Purgatory
 
 
 @serves(CreateDelegationTokenRequest, most=MOST_RENEWERS)
@@ -81,7 +81,7 @@ def create_delegation_token(request: Request[CreateDelegationTokenRequest], room
             answer.token_id, answer.hmac = token.token_id, rooms.tokens.proof(token.token_id)
         return answer
 
-    return rooms.later.computed(steps(), to_the_end=True)
+    return rooms.purgatory.run(steps(), to_the_end=True)
 
 
 @serves(RenewDelegationTokenRequest)
@@ -113,7 +113,7 @@ def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], 
     refusal = _refusal(rooms.tokens, request.peer)
     if refusal:
         return DescribeDelegationTokenResponse(error_code=refusal)
-    return rooms.later.computed(_described(request, rooms))
+    return rooms.purgatory.run(_described(request, rooms))
 
 
 def _described(request: Request[DescribeDelegationTokenRequest], rooms: TokenRooms) -> Steps[Reply]:
@@ -143,7 +143,7 @@ def _changed(rooms: TokenRooms, steps: Steps[Decision], answer: Callable[[int, i
             return answer(decision.error_code, 0)
         return answer(NONE, gone_ms if token is None else token.expiry_ms)
 
-    return rooms.later.computed(told(), to_the_end=True)
+    return rooms.purgatory.run(told(), to_the_end=True)
 
 
 def _create_fault(rooms: TokenRooms, peer: Peer, owner: str, renewers: list[str]) -> int:

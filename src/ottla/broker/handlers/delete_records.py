@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply, Waiting
+from ottla.broker.serving.purgatory import DelayedOperation, Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
 from ottla.cluster.names import INTERNAL
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from ottla.wire.errors import (
     INVALID_TOPIC_EXCEPTION,
@@ -33,12 +32,12 @@ PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
     Need(Operation.DELETE, Resource.TOPIC, "topics.name"),
     slices=BY_PARTITION,
 )
-def delete_records(request: Request[DeleteRecordsRequest], partitions: Partitions, later: LaterReplies) -> Reply:
+def delete_records(request: Request[DeleteRecordsRequest], partitions: Partitions, purgatory: Purgatory) -> Reply:
     """Let each log begin where it is asked to; of a partition that is named twice the last offset counts."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.body.topics:
         wanted.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
-    return later.computed(_deleted(wanted, partitions, request.now.mono_ms + max(0, request.body.timeout_ms)))
+    return purgatory.run(_deleted(wanted, partitions, request.now.mono_ms + max(0, request.body.timeout_ms)))
 
 
 def _deleted(wanted: dict[str, dict[int, int]], partitions: Partitions, until_ms: int) -> Steps[Reply]:
@@ -79,7 +78,7 @@ def _by_all_replicas(
                 part.error_code = REQUEST_TIMED_OUT
         return None if left and not expired else response
 
-    return retry(Now(0, 0), False) or Waiting(tuple(partition.key for partition in left), until_ms, retry)
+    return retry(Now(0, 0), False) or DelayedOperation(tuple(partition.key for partition in left), until_ms, retry)
 
 
 def _part(results: dict[str, list[PartitionResult]], partition: Partition) -> PartitionResult:

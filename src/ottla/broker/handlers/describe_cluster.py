@@ -6,7 +6,7 @@ from ottla.broker.identity import BrokerIdentity
 from ottla.broker.security.rights import NOT_ASKED, Rights
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.first_news import FirstNews
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.image import ClusterImage

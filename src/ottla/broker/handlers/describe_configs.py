@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.authorization import Need, Operation
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices

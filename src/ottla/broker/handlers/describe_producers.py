@@ -7,15 +7,15 @@ from itertools import islice
 from typing import Final
 
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import PieceWriter, Slices, admitted
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
 from ottla.log.producers import NO_SEQUENCE, ProducerState
+from ottla.ports import Steps
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from ottla.wire.errors import ERRORS, INVALID_TOPIC_EXCEPTION, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
@@ -36,10 +36,10 @@ AT_ONCE: Final = 500
     slices=Slices(((("topics", "partition_indexes"), ANSWERED),), things=100, whole_bytes=512, asked_whole=True),
 )
 def describe_producers(
-    request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions, later: LaterReplies
+    request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions, purgatory: Purgatory
 ) -> Reply:
     """Describe who writes to each partition, as any of its replicas knows it; an error of its own where that is not known."""
-    return later.computed(_described(request, cluster, partitions))
+    return purgatory.run(_described(request, cluster, partitions))
 
 
 def _described(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:

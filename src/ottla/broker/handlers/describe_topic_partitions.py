@@ -9,18 +9,18 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.first_news import FirstNews
-from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.refusals import told
 from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, admitted, sorted_slowly, too_large
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import name_error
+from ottla.ports import Steps
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
 from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION
@@ -47,7 +47,7 @@ def describe_topic_partitions(
     request: Request[DescribeTopicPartitionsRequest],
     cluster: ClusterImage,
     describer: PartitionDescriber,
-    later: LaterReplies,
+    purgatory: Purgatory,
     rights: Rights,
     news: FirstNews,
 ) -> Reply:
@@ -56,7 +56,7 @@ def describe_topic_partitions(
     A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
     """
     steps = partial(_described_slowly, request, cluster, describer, rights)
-    return news.awaited(request.now, lambda: later.computed(steps()))
+    return news.awaited(request.now, lambda: purgatory.run(steps()))
 
 
 def _described_slowly(

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from ottla.broker.controller.controller import Controller
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.image import ClusterImage
+from ottla.ports import Steps
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
@@ -47,7 +47,7 @@ def elect_leaders(
     cluster: ClusterImage,
     partitions: Partitions,
     controller: Controller | None,
-    later: LaterReplies,
+    purgatory: Purgatory,
     rights: Rights,
 ) -> Reply:
     """Say of each partition what came of it. Of all partitions, those are left out that need no election."""
@@ -55,8 +55,8 @@ def elect_leaders(
         sentence = ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
         return _all_refused(request.body, request.version, CLUSTER_AUTHORIZATION_FAILED, sentence)
     if controller is not None:
-        return later.computed(_elected_by(controller, request.body, request.version), to_the_end=True)
-    return later.computed(_elected(request.body, cluster, partitions))
+        return purgatory.run(_elected_by(controller, request.body, request.version), to_the_end=True)
+    return purgatory.run(_elected(request.body, cluster, partitions))
 
 
 def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ottla.broker.controller.controller import Controller
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.features import Features
 from ottla.cluster.features import UPGRADE, FeatureUpdate
+from ottla.ports import Steps
 from ottla.wire.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ottla.wire.errors import ERRORS, NOT_CONTROLLER
 
@@ -23,10 +23,10 @@ Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
 @serves(UpdateFeaturesRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_UPDATES)
 def update_features(
-    request: Request[UpdateFeaturesRequest], features: Features, controller: Controller | None, later: LaterReplies
+    request: Request[UpdateFeaturesRequest], features: Features, controller: Controller | None, purgatory: Purgatory
 ) -> Reply:
     """Change all the levels asked for, or none. In a cluster all brokers must know them: Kafka's end themselves at others."""
-    return later.computed(_updated(request, features, controller), to_the_end=True)
+    return purgatory.run(_updated(request, features, controller), to_the_end=True)
 
 
 def _updated(request: Request[UpdateFeaturesRequest], features: Features, controller: Controller | None) -> Steps[Reply]:

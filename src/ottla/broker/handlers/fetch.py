@@ -14,12 +14,11 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.exempt import replica_id
 from ottla.broker.replication.followers import Followers
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import NO, YES, Rights
 from ottla.broker.serving.down_conversion import OldFetch
 from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, FetchSessions, Held
-from ottla.broker.serving.later import LaterReplies, Reply, Waiting
 from ottla.broker.serving.long_checks import LongChecks
+from ottla.broker.serving.purgatory import DelayedOperation, Purgatory, Reply
 from ottla.broker.serving.refusals import joined, told
 from ottla.broker.serving.request import Close, Encoded, Request, Whole
 from ottla.broker.serving.routes import serves
@@ -30,7 +29,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.replication.truncation import EpochEnd
 from ottla.log.damaged import Damaged
 from ottla.log.reading import FirstPart
-from ottla.ports import Now, StorageFailed
+from ottla.ports import Now, Steps, StorageFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import (
@@ -80,7 +79,7 @@ class FetchRooms(NamedTuple):
     cluster: ClusterImage
     settings: SettingsInForce
     sessions: FetchSessions
-    later: LaterReplies
+    purgatory: Purgatory
     checks: LongChecks
     quotas: ClientQuotas
     rights: Rights
@@ -99,7 +98,7 @@ def fetch(request: Request[FetchRequest], rooms: FetchRooms) -> Reply:
     if request.whole is not None:
         if has_to_rest and body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
             return FetchResponse()
-        return rooms.later.computed(_in_blocks(rooms, request, request.whole))
+        return rooms.purgatory.run(_in_blocks(rooms, request, request.whole))
     if body.session_epoch == NO_EPOCH and body.session_id == NO_SESSION:
         reading = _Fetch(rooms, request)
     else:
@@ -112,7 +111,7 @@ def fetch(request: Request[FetchRequest], rooms: FetchRooms) -> Reply:
     reply = reading.attempt(request.now, body.max_wait_ms <= 0)
     if reply is not None:
         return reply
-    return Waiting(reading.keys(), request.now.mono_ms + body.max_wait_ms, reading.attempt)
+    return DelayedOperation(reading.keys(), request.now.mono_ms + body.max_wait_ms, reading.attempt)
 
 
 def _begun(rooms: FetchRooms, request: Request[FetchRequest]) -> _Fetch | int:
@@ -135,7 +134,7 @@ def _begun(rooms: FetchRooms, request: Request[FetchRequest]) -> _Fetch | int:
 
 def _in_blocks(rooms: FetchRooms, request: Request[FetchRequest], whole: Whole) -> Steps[Reply]:
     """A fetch of many partitions: a block of them at a time, again and again until there is enough."""
-    body, later, sessions = request.body, rooms.later, rooms.sessions
+    body, purgatory, sessions = request.body, rooms.purgatory, rooms.sessions
     if body.session_epoch not in (FIRST_EPOCH, NO_EPOCH):
         return (yield from _go_on_in_blocks(rooms, request, whole))
     sessions.end_own(body.session_id, request.peer.principal)
@@ -144,13 +143,13 @@ def _in_blocks(rooms: FetchRooms, request: Request[FetchRequest], whole: Whole) 
         reading.begin_session(whole.reader.count, request.now)
     try:
         while True:
-            wakes, began = later.wakes, later.now()
+            wakes, began = purgatory.wakes, purgatory.now()
             answer = yield from reading.look()
             if isinstance(answer, Close):
                 return answer
-            if reading.enough or later.now().mono_ms >= reading.until_ms:
-                return reading.encoded(answer, later.now())
-            yield from _rested(later, reading.until_ms, wakes, later.now().mono_ms - began.mono_ms)
+            if reading.enough or purgatory.now().mono_ms >= reading.until_ms:
+                return reading.encoded(answer, purgatory.now())
+            yield from _rested(purgatory, reading.until_ms, wakes, purgatory.now().mono_ms - began.mono_ms)
     finally:
         reading.leave()
 
@@ -180,13 +179,13 @@ def _go_on_in_blocks(rooms: FetchRooms, request: Request[FetchRequest], whole: W
     return fetch.handler(request, rooms)
 
 
-def _rested(later: LaterReplies, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
+def _rested(purgatory: Purgatory, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
     """Pause until it is worth looking again: until something has changed, or the time is over."""
     rest_ms = REST_MS + REST_FACTOR * took_ms
-    while (left_ms := until_ms - later.now().mono_ms) > 0:
-        yield later.rest(max(1, min(left_ms, rest_ms, LONGEST_REST_MS)))
+    while (left_ms := until_ms - purgatory.now().mono_ms) > 0:
+        yield purgatory.rest(max(1, min(left_ms, rest_ms, LONGEST_REST_MS)))
         rest_ms -= min(rest_ms, LONGEST_REST_MS)
-        if not rest_ms and later.wakes != wakes:
+        if not rest_ms and purgatory.wakes != wakes:
             return
         rest_ms = rest_ms or IDLE_REST_MS
 
@@ -255,7 +254,7 @@ class _Fetch:
             return response
         left = self.rooms.settings.value.fetch_max_bytes
         old = OldFetch(self.rooms.partitions, self.body, self.version, response, left)
-        return self.rooms.later.computed(old.converted(self.rooms.checks))
+        return self.rooms.purgatory.run(old.converted(self.rooms.checks))
 
     def _begin(self) -> None:
         self._readable = None if self.rooms.rights.is_open else _readable(self.request, self.rooms.rights)
@@ -529,7 +528,7 @@ class _IncrementalFetch(_Fetch):
         """Read what may have changed. None if that is not enough, time is left and the session goes on."""
         session = self._session
         if len(session.due) > MANY:
-            return self.rooms.later.computed(self._attempt_slowly(expired))
+            return self.rooms.purgatory.run(self._attempt_slowly(expired))
         self._begin()
         found = [(held, self._read_held(held)) for held in session.in_turn()]
         self._end()
@@ -541,9 +540,9 @@ class _IncrementalFetch(_Fetch):
 
     def _attempt_slowly(self, expired: bool) -> Steps[Reply]:
         """The same where many partitions may have changed: again and again until there is enough."""
-        session, later = self._session, self.rooms.later
+        session, purgatory = self._session, self.rooms.purgatory
         while True:
-            wakes, began = later.wakes, later.now()
+            wakes, began = purgatory.wakes, purgatory.now()
             self._begin()
             found = []
             for number, held in enumerate(session.in_turn(), 1):
@@ -553,8 +552,8 @@ class _IncrementalFetch(_Fetch):
             self._end()
             if self.enough or expired or session.is_over:
                 return (yield from self._news_slowly(found))
-            yield from _rested(later, self.until_ms, wakes, later.now().mono_ms - began.mono_ms)
-            expired = later.now().mono_ms >= self.until_ms
+            yield from _rested(purgatory, self.until_ms, wakes, purgatory.now().mono_ms - began.mono_ms)
+            expired = purgatory.now().mono_ms >= self.until_ms
 
     def _news_slowly(self, found: list[tuple[Held, PartitionData]]) -> Steps[Reply]:
         session = self._session

@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.identity import BrokerIdentity
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import DENIED, Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.refusals import told
 from ottla.broker.serving.request import Encoded, Peer, Ready, Request
 from ottla.broker.serving.routes import serves
@@ -31,7 +30,7 @@ from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.memory import MOST_OF_ONE
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -193,7 +192,7 @@ def consumer_group_heartbeat(
     groups: Coordinators[GroupMachine],
     settings: SettingsInForce,
     features: Features,
-    later: LaterReplies,
+    purgatory: Purgatory,
     rights: Rights,
     cluster: ClusterImage,
 ) -> Reply:
@@ -208,7 +207,7 @@ def consumer_group_heartbeat(
         return ConsumerGroupHeartbeatResponse(error_code=TOPIC_AUTHORIZATION_FAILED, error_message=sentence)
     tell = _unchanged if rights.is_unlimited(request.peer) else partial(_without_hidden, request.peer, rights, cluster)
     if len(request.body.subscribed_topic_names or ()) > AT_ONCE:
-        return later.computed(_heard_slowly(request, groups, tell))
+        return purgatory.run(_heard_slowly(request, groups, tell))
     return groups.ask_one(request.body.group_id, request.body, request, tell, blocking=True)
 
 
@@ -260,24 +259,24 @@ def _unchanged(message: Message) -> Message:
 
 @serves(ListGroupsRequest)
 def list_groups(
-    request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies, rights: Rights
+    request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
 ) -> Reply:
     """The groups that the client may see: one coordinator after the other is asked, and encoded before the next one is.
 
     Who may describe the cluster sees all.
     """
-    return later.computed(_listed_slowly(request, groups, later, rights))
+    return purgatory.run(_listed_slowly(request, groups, purgatory, rights))
 
 
 def _listed_slowly(
-    request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies, rights: Rights
+    request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
 ) -> Steps[Reply]:
     sees_all = rights.may(request.peer, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.GROUP)
     writer = BlockWriter(request.version, ("groups",))
     writer.add(told(request, ListGroupsResponse(error_code=groups.loading_error)))
     for reply in groups.ask_each(request.body, request, _unchanged):
-        message = yield from awaited(later, reply)
+        message = yield from awaited(purgatory, reply)
         if isinstance(message, ListGroupsResponse):
             if not sees_all:
                 message.groups = [group for group in message.groups if seen[group.group_id]]
@@ -300,7 +299,7 @@ def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, inc
     slices=Slices(((("groups",), ("groups",)),), things=20, whole_bytes=64, asked_whole=True),
 )
 def describe_groups(
-    request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine], later: LaterReplies, rights: Rights
+    request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
 ) -> Reply:
     """Describe groups a few at a time, by what their members take: a group may have members by the thousand."""
     asks = request.body.include_authorized_operations
@@ -314,7 +313,7 @@ def describe_groups(
 
     writer = PieceWriter(request, MEMBERS, DescribeGroupsResponse())
     asked = ((part.body.groups, part.denied, stopped) for part, stopped in admitted(request))
-    return later.computed(_described_slowly(request.now, asked, groups, later, writer, describe))
+    return purgatory.run(_described_slowly(request.now, asked, groups, purgatory, writer, describe))
 
 
 @serves(
@@ -327,7 +326,7 @@ def consumer_group_describe(
     groups: Coordinators[GroupMachine],
     settings: SettingsInForce,
     features: Features,
-    later: LaterReplies,
+    purgatory: Purgatory,
     rights: Rights,
 ) -> Reply:
     """Describe consumer groups in the same way."""
@@ -349,14 +348,14 @@ def consumer_group_describe(
 
     writer = PieceWriter(request, MEMBERS, ConsumerGroupDescribeResponse())
     asked = ((part.body.group_ids, part.denied, stopped) for part, stopped in admitted(request))
-    return later.computed(_described_slowly(request.now, asked, groups, later, writer, describe))
+    return purgatory.run(_described_slowly(request.now, asked, groups, purgatory, writer, describe))
 
 
 def _described_slowly(
     now: Now,
     asked: Iterable[tuple[list[str], Message | None, Ready | None]],
     groups: Coordinators[GroupMachine],
-    later: LaterReplies,
+    purgatory: Purgatory,
     writer: PieceWriter,
     describe: Callable[[list[str]], Reply],
 ) -> Steps[Reply]:
@@ -369,7 +368,7 @@ def _described_slowly(
         if refused is not None and not isinstance(refused, Message):
             return refused
         for names in _some(wanted, groups, now) if stopped is None else ():
-            described = yield from awaited(later, describe(names))
+            described = yield from awaited(purgatory, describe(names))
             if not isinstance(described, Message):
                 return described
             for group in described.groups:  # type: ignore[attr-defined]  # both responses have groups

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ottla.broker.replication.controller_words import roles
 from ottla.broker.replication.replica_manager import Errors, ReplicaManager
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
+from ottla.ports import Steps
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ottla.wire.codec.blocks import BlockWriter
 
@@ -27,9 +27,9 @@ SLICES = Slices(
 
 
 @serves(LeaderAndIsrRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, slices=SLICES)
-def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager, later: LaterReplies) -> Reply:
+def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager, purgatory: Purgatory) -> Reply:
     """Take on all roles, which opens the logs, and say which could not be taken."""
-    return later.computed(_taken(request, replicas), to_the_end=True)
+    return purgatory.run(_taken(request, replicas), to_the_end=True)
 
 
 def _taken(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager) -> Steps[Reply]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION

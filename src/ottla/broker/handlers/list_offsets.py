@@ -9,10 +9,9 @@ from functools import partial
 from ottla.broker.handlers.fetch import READ_COMMITTED
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.long_checks import LongChecks
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
@@ -21,7 +20,7 @@ from ottla.log.damaged import Damaged
 from ottla.log.segment_times import segment_times
 from ottla.log.timestamps import Answer, Found, Further, Sought
 from ottla.log.unfinished import Unfinished
-from ottla.ports import Disk, Now, StorageFailed
+from ottla.ports import Disk, Now, Steps, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.errors import (
     CORRUPT_MESSAGE,
@@ -55,10 +54,10 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
     slices=BY_PARTITION,
 )
 def list_offsets(
-    request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk, later: LaterReplies, checks: LongChecks
+    request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk, purgatory: Purgatory, checks: LongChecks
 ) -> Reply:
     """Answer (timestamp, offset) for each partition asked for. Batches that take long to open are opened on other threads."""
-    return later.computed(_answers(request, partitions, disk, checks))
+    return purgatory.run(_answers(request, partitions, disk, checks))
 
 
 def _answers(request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk, checks: LongChecks) -> Steps[Reply]:

@@ -7,14 +7,13 @@ from typing import Final
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
-from ottla.ports import Disk, StorageFailed
+from ottla.ports import Disk, Steps, StorageFailed
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
@@ -35,12 +34,12 @@ AT_ONCE: Final = 200
     slices=Slices(((("topics", "partitions"), ("results", "topics", "partitions")),)),
 )
 def describe_log_dirs(
-    request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk, later: LaterReplies
+    request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk, purgatory: Purgatory
 ) -> Reply:
     """One directory, with the partitions asked for that are in it; what is not there is left out."""
     if request.body.topics is None and request.release.is_today:
-        return later.computed(_all_described(request.version, partitions, settings, disk))
-    return later.computed(_described(request.body.topics, partitions, settings, disk))
+        return purgatory.run(_all_described(request.version, partitions, settings, disk))
+    return purgatory.run(_described(request.body.topics, partitions, settings, disk))
 
 
 def _all_described(version: int, partitions: Partitions, settings: SettingsInForce, disk: Disk) -> Steps[Reply]:

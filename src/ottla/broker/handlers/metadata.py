@@ -7,14 +7,13 @@ from functools import partial
 from typing import NamedTuple
 
 from ottla.broker.identity import BrokerIdentity
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import NOT_ASKED, Rights
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import TOPICS, AllTopics, Asker, described_topic
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.first_news import FirstNews
-from ottla.broker.serving.later import LaterReplies, Reply
 from ottla.broker.serving.partition_fields import PartitionDescriber
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.refusals import told
 from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
@@ -25,7 +24,7 @@ from ottla.broker.topics.topics import Topics
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
-from ottla.ports import Part
+from ottla.ports import Part, Steps
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.codec.blocks import with_array
 from ottla.wire.errors import (
@@ -60,7 +59,7 @@ class MetadataRooms(NamedTuple):
     describer: PartitionDescriber
     all_topics: AllTopics
     rights: Rights
-    later: LaterReplies
+    purgatory: Purgatory
     news: FirstNews
 
 
@@ -88,7 +87,7 @@ def _described(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply
         denied = hidden | _denied(request, rooms.rights, missing)
         missing = [name for name in missing if name not in denied]
         if missing:
-            return rooms.later.computed(_with_new(request, rooms, missing, denied), to_the_end=True)
+            return rooms.purgatory.run(_with_new(request, rooms, missing, denied), to_the_end=True)
         return _named(request, rooms, denied)
     return _named(request, rooms, hidden)
 
@@ -153,10 +152,10 @@ def _all(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
         return response
     asker = Asker(request.version, request.release.name, request.body.include_topic_authorized_operations)
     if not rooms.rights.is_unlimited(request.peer):
-        return rooms.later.computed(_with_all(request, response, _visible(request, rooms, asker)))
+        return rooms.purgatory.run(_with_all(request, response, _visible(request, rooms, asker)))
     at_hand = rooms.all_topics.at_hand(asker)
     if at_hand is None:
-        return rooms.later.computed(_with_all(request, response, rooms.all_topics.made(asker, request.release)))
+        return rooms.purgatory.run(_with_all(request, response, rooms.all_topics.made(asker, request.release)))
     return Encoded(with_array(told(request, response), request.version, TOPICS, at_hand))
 
 

@@ -12,7 +12,7 @@ from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION, Slices

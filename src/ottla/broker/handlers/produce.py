@@ -18,17 +18,16 @@ from ottla.broker.failures import Mistake
 from ottla.broker.partitions.partition import Checked, Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.acknowledgements import Acknowledgements
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.long_checks import LARGE_BYTES, LongChecks
+from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import NO_REPLY, Close, Encoded, Ready, Request, Whole
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices, awaited
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import ADMIN_CLIENT, INTERNAL
 from ottla.log.log import LogConfig
-from ottla.ports import Buffer, Now
+from ottla.ports import Buffer, Now, Steps
 from ottla.records.arrivals import Arrived, Terms, arrive
 from ottla.records.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, NO_HEADER, TRANSACTIONAL_BIT, BatchHeader, check, read_header
 from ottla.records.codecs import MOST_EXPANSION
@@ -120,21 +119,21 @@ def produce(
     request: Request[ProduceRequest],
     partitions: Partitions,
     cluster: ClusterImage,
-    later: LaterReplies,
+    purgatory: Purgatory,
     checks: LongChecks,
     guard: TransactionGuard,
 ) -> Reply:
     """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
     if request.whole is not None:
-        return later.computed(_in_blocks(request, request.whole, partitions, cluster, later, checks, guard))
+        return purgatory.run(_in_blocks(request, request.whole, partitions, cluster, purgatory, checks, guard))
     if request.body.transactional_id is not None:
-        return later.computed(SlowProduce(request, partitions, cluster, later, checks, guard).steps())
+        return purgatory.run(SlowProduce(request, partitions, cluster, purgatory, checks, guard).steps())
     if request.version < ONE_BATCH_FROM:
-        return later.computed(_convert(request, partitions, cluster, later, checks))
+        return purgatory.run(_convert(request, partitions, cluster, purgatory, checks))
     return (
         (request.release.bad_batches_close and _other_than_batches(request))
-        or _produce(request, partitions, cluster, later)
-        or later.computed(SlowProduce(request, partitions, cluster, later, checks).steps())
+        or _produce(request, partitions, cluster, purgatory)
+        or purgatory.run(SlowProduce(request, partitions, cluster, purgatory, checks).steps())
     )
 
 
@@ -150,7 +149,7 @@ def _in_blocks(
     whole: Whole,
     partitions: Partitions,
     cluster: ClusterImage,
-    later: LaterReplies,
+    purgatory: Purgatory,
     checks: LongChecks,
     guard: TransactionGuard,
 ) -> Steps[Reply]:
@@ -165,17 +164,17 @@ def _in_blocks(
         if isinstance(stopped, Close):
             return stopped
         if stopped is not None:
-            blocks.append((part, awaited(later, stopped)))
+            blocks.append((part, awaited(purgatory, stopped)))
         elif part.version < ONE_BATCH_FROM:
-            blocks.append((part, awaited(later, (yield from _convert(part, partitions, cluster, later, checks)))))
+            blocks.append((part, awaited(purgatory, (yield from _convert(part, partitions, cluster, purgatory, checks)))))
         else:
-            slow = SlowProduce(part, partitions, cluster, later, checks, guard)
+            slow = SlowProduce(part, partitions, cluster, purgatory, checks, guard)
             yield from slow.look()
             blocks.append((part, slow))
         yield None
     replies: list[tuple[Request[ProduceRequest], Steps[Ready]]] = []
     for part, found in blocks:
-        replies.append((part, awaited(later, (yield from found.append())) if isinstance(found, SlowProduce) else found))
+        replies.append((part, awaited(purgatory, (yield from found.append())) if isinstance(found, SlowProduce) else found))
     return (yield from _answered(request, whole, replies))
 
 
@@ -195,7 +194,7 @@ def _answered(
     return Encoded(writer.parts()) if instead is None else instead
 
 
-def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, later: LaterReplies) -> Reply | None:
+def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, purgatory: Purgatory) -> Reply | None:
     """Look at all that the request brings, then append it; None if looking takes longer than others are kept waiting."""
     body, left = request.body, AT_ONCE_BYTES
     looked: list[Looked] = []
@@ -215,7 +214,7 @@ def _produce(request: Request[ProduceRequest], partitions: Partitions, cluster: 
         parts = [_append(found, request, unsynced) for found in looked[at:end]]
         response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
         at = end
-    return _reply(request, response, unsynced, later)
+    return _reply(request, response, unsynced, purgatory)
 
 
 class SlowProduce:
@@ -226,7 +225,7 @@ class SlowProduce:
         request: Request[ProduceRequest],
         partitions: Partitions,
         cluster: ClusterImage,
-        later: LaterReplies,
+        purgatory: Purgatory,
         checks: LongChecks,
         guard: TransactionGuard | None = None,
     ) -> None:
@@ -234,7 +233,7 @@ class SlowProduce:
         self._guard = guard
         self._admission: Admission | None = None
         self._request = request
-        self._later = later
+        self._purgatory = purgatory
         self._partitions = partitions
         self._checks = checks
         self._refusal = _refusal(request)
@@ -278,7 +277,7 @@ class SlowProduce:
         for topic in self._request.body.topic_data:
             own = list(islice(answered, len(topic.partition_data)))
             response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=own))
-        return _reply(self._request, response, unsynced, self._later, self._kept(parts))
+        return _reply(self._request, response, unsynced, self._purgatory, self._kept(parts))
 
     def _kept(self, parts: list[PartitionResponse]) -> Kept | None:
         """What to wait for where the records began a transaction in a partition."""
@@ -314,9 +313,9 @@ class SlowProduce:
 
     def _look(self, name: str | None, data: PartitionData) -> Steps[Looked]:
         """Look at one partition's part. Nothing is changed by that, so that a mistake costs this part alone."""
-        looked = yield from self._later.spared(self._look_at_any_size(name, data))
+        looked = yield from self._purgatory.spared(self._look_at_any_size(name, data))
         if isinstance(looked, Mistake):
-            self._later.changes.mistakes += 1
+            self._purgatory.changes.mistakes += 1
             log.error(MISTAKEN, self._request.peer, exc_info=looked.error, extra={"cause": "mistake"})
             return _failed(data.index, UNKNOWN_SERVER_ERROR, MISTAKE)
         return looked
@@ -336,7 +335,7 @@ class SlowProduce:
 
 
 def _convert(
-    request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, later: LaterReplies, checks: LongChecks
+    request: Request[ProduceRequest], partitions: Partitions, cluster: ClusterImage, purgatory: Purgatory, checks: LongChecks
 ) -> Steps[Reply]:
     """Old messages become batches before any is appended. The frame's bytes are copied, for they do not outlive a pause.
 
@@ -359,7 +358,7 @@ def _convert(
     for (_, data), conversion in zip(parts, converted, strict=True):
         if conversion is not None:
             data.records = conversion.arrived
-    return (yield from SlowProduce(request, partitions, cluster, later, checks).steps())
+    return (yield from SlowProduce(request, partitions, cluster, purgatory, checks).steps())
 
 
 def _arrive(records: Buffer, terms: Terms, checks: LongChecks) -> Steps[Arrived]:
@@ -390,7 +389,7 @@ def _reply(
     request: Request[ProduceRequest],
     response: ProduceResponse,
     unsynced: Unsynced,
-    later: LaterReplies,
+    purgatory: Purgatory,
     kept: Kept | None = None,
 ) -> Reply:
     """What is answered when all is appended that could be."""
@@ -408,8 +407,8 @@ def _reply(
             data.records = None  # they are in the logs: what waits holds the frame no longer
     if body.acks not in (ACKS_NONE, ACKS_LEADER) and any(partition.replicas is not None for partition, _, _ in unsynced):
         until_ms = request.now.mono_ms + max(0, body.timeout_ms)
-        acks = Acknowledgements(response, partial(_set_error, request.version), later)
-        return _also_kept(acks.promise(unsynced, until_ms, has_more=kept is not None), kept)
+        acks = Acknowledgements(response, partial(_set_error, request.version), purgatory)
+        return _also_kept(acks.delayed(unsynced, until_ms, has_more=kept is not None), kept)
     return _when_synced(response, unsynced, kept, request.version)
 
 
@@ -438,7 +437,7 @@ def _too_few_replicas(response: ProduceResponse, request: Request[ProduceRequest
                 part.error_code = part.error_code or REQUEST_TIMED_OUT
         return response
 
-    return Waiting((), request.now.mono_ms + max(0, request.body.timeout_ms), retry)
+    return DelayedOperation((), request.now.mono_ms + max(0, request.body.timeout_ms), retry)
 
 
 def _failed(index: int, error_code: int, message: str | None = None) -> PartitionResponse:
@@ -563,31 +562,31 @@ def _unanswered(request: Request[ProduceRequest], response: ProduceResponse) -> 
 
 def _when_synced(response: ProduceResponse, unsynced: Unsynced, kept: Kept | None, version: int) -> Reply:
     """The response, once all that it tells of is on stable storage, or never will be."""
-    promise = Promise(lambda: response, blocking=False, missing=len(unsynced) + (kept is not None))
+    delayed = DelayedReply(lambda: response, blocking=False, missing=len(unsynced) + (kept is not None))
     for partition, offset, part in unsynced:
-        partition.when_synced(offset, partial(_synced, promise, part, version))
-    return _also_kept(promise, kept)
+        partition.when_synced(offset, partial(_synced, delayed, part, version))
+    return _also_kept(delayed, kept)
 
 
-def _also_kept(promise: Promise, kept: Kept | None) -> Reply:
+def _also_kept(delayed: DelayedReply, kept: Kept | None) -> Reply:
     if kept is not None:
         when_kept, added = kept
-        when_kept(partial(_added_for_good, promise, added))
-    return promise.reply()
+        when_kept(partial(_added_for_good, delayed, added))
+    return delayed.reply()
 
 
-def _added_for_good(promise: Promise, added: list[PartitionResponse], error_code: int) -> None:
+def _added_for_good(delayed: DelayedReply, added: list[PartitionResponse], error_code: int) -> None:
     """Whether partitions are part of the transaction for good. If not, its coordinator is gone: the client looks anew."""
     if error_code:
         for part in added:
             part.error_code, part.base_offset = NOT_COORDINATOR, -1
-    promise.happened()
+    delayed.happened()
 
 
-def _synced(promise: Promise, part: PartitionResponse, version: int, error_code: int) -> None:
+def _synced(delayed: DelayedReply, part: PartitionResponse, version: int, error_code: int) -> None:
     if error_code:
         _set_error(version, part, error_code)
-    promise.happened()
+    delayed.happened()
 
 
 def _set_error(version: int, part: PartitionResponse, error_code: int) -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from operator import attrgetter
 
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.producer_ids import ProducerIdSource
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.refusal import init_refused
+from ottla.ports import Steps
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
@@ -44,7 +44,7 @@ def init_producer_id(
     producer_ids: ProducerIdSource,
     coordinators: Coordinators[TransactionMachine],
     rights: Rights,
-    later: LaterReplies,
+    purgatory: Purgatory,
 ) -> Reply:
     """Give a new id with epoch 0, or let the coordinator of a transactional id decide.
 
@@ -54,7 +54,7 @@ def init_producer_id(
     if request.body.transactional_id is None and not _may_write(request, rights):
         return init_refused(CLUSTER_AUTHORIZATION_FAILED)
     if producer_ids.is_empty:
-        return later.computed(_given_later(request, producer_ids, coordinators))
+        return purgatory.run(_given_later(request, producer_ids, coordinators))
     return _given(request, producer_ids, coordinators)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from ottla.broker.controller.controller import Controller
 from ottla.broker.controller.reassigning import Faults, Targets
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.controller.context import AT_ONCE, ControllerContext, LiveBroker, ReplicaAssignment
 from ottla.cluster.controller.reassignments import wanted
 from ottla.cluster.image import ClusterImage
+from ottla.ports import Steps
 from ottla.wire.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -39,10 +39,10 @@ def alter_partition_reassignments(
     request: Request[AlterPartitionReassignmentsRequest],
     controller: Controller | None,
     cluster: ClusterImage,
-    later: LaterReplies,
+    purgatory: Purgatory,
 ) -> Reply:
     """Answer when it is noted where partitions move: that they have moved is for ListPartitionReassignments to tell."""
-    return later.computed(_altered(request.body, controller, cluster), to_the_end=True)
+    return purgatory.run(_altered(request.body, controller, cluster), to_the_end=True)
 
 
 def _altered(body: AlterPartitionReassignmentsRequest, controller: Controller | None, cluster: ClusterImage) -> Steps[Reply]:
@@ -90,12 +90,12 @@ def _refused(code: int, sentence: str = "") -> AlterPartitionReassignmentsRespon
 
 @serves(ListPartitionReassignmentsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), controller_only=True)
 def list_partition_reassignments(
-    request: Request[ListPartitionReassignmentsRequest], controller: Controller | None, later: LaterReplies
+    request: Request[ListPartitionReassignmentsRequest], controller: Controller | None, purgatory: Purgatory
 ) -> Reply:
     """What is on the move. On a lone broker nothing ever is."""
     if controller is None:
         return ListPartitionReassignmentsResponse(error_message=None)
-    return later.computed(_listed(request.body, controller))
+    return purgatory.run(_listed(request.body, controller))
 
 
 def _listed(body: ListPartitionReassignmentsRequest, controller: Controller) -> Steps[Reply]:

@@ -6,7 +6,7 @@ On a listener that asks nobody who he is they come at a wrong time, and are told
 from __future__ import annotations
 
 from ottla.broker.security.logins import Logins, Outcome
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Ready, Request
 from ottla.broker.serving.routes import serves
 from ottla.sasl.mechanism import Rejected

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import PieceWriter
 from ottla.cluster.scram import ScramRemoval, ScramUpsertion
+from ottla.ports import Steps
 from ottla.wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from ottla.wire.api.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
 from ottla.wire.errors import DUPLICATE_RESOURCE, RESOURCE_NOT_FOUND
@@ -28,10 +28,10 @@ Info = DescribeUserScramCredentialsResponse.CredentialInfo
 
 @serves(AlterUserScramCredentialsRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_USERS)
 def alter_user_scram_credentials(
-    request: Request[AlterUserScramCredentialsRequest], credentials: Credentials, later: LaterReplies
+    request: Request[AlterUserScramCredentialsRequest], credentials: Credentials, purgatory: Purgatory
 ) -> Reply:
     """Set and remove credentials; each user has a result of its own."""
-    return later.computed(_altered(request.body, credentials), to_the_end=True)
+    return purgatory.run(_altered(request.body, credentials), to_the_end=True)
 
 
 def _altered(body: AlterUserScramCredentialsRequest, credentials: Credentials) -> Steps[Reply]:
@@ -47,10 +47,10 @@ def _altered(body: AlterUserScramCredentialsRequest, credentials: Credentials) -
 
 @serves(DescribeUserScramCredentialsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), most=MOST_USERS)
 def describe_user_scram_credentials(
-    request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials, later: LaterReplies
+    request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials, purgatory: Purgatory
 ) -> Reply:
     """Tell which mechanisms users have credentials for; without names, of all that have any."""
-    return later.computed(_described_slowly(request, credentials))
+    return purgatory.run(_described_slowly(request, credentials))
 
 
 def _described_slowly(request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials) -> Steps[Reply]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ottla.broker.replication.controller_words import stops
 from ottla.broker.replication.replica_manager import Errors, ReplicaManager
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
+from ottla.ports import Steps
 from ottla.wire.api.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ottla.wire.codec.blocks import BlockWriter
 
@@ -30,9 +30,9 @@ SLICES = Slices(
 
 
 @serves(StopReplicaRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, slices=SLICES)
-def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager, later: LaterReplies) -> Reply:
+def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager, purgatory: Purgatory) -> Reply:
     """Stop all replicas, and say which could not be stopped or deleted."""
-    return later.computed(_stopped(request, replicas), to_the_end=True)
+    return purgatory.run(_stopped(request, replicas), to_the_end=True)
 
 
 def _stopped(request: Request[StopReplicaRequest], replicas: ReplicaManager) -> Steps[Reply]:

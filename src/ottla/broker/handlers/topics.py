@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
@@ -22,6 +21,7 @@ from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import MOST_PARTITIONS, TWICE, TopicSpec
+from ottla.ports import Steps
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -82,9 +82,9 @@ class ChangeRooms(NamedTuple):
     controller_only=True,
     slices=Slices(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
 )
-def create_topics(request: Request[CreateTopicsRequest], rooms: CreateRooms, later: LaterReplies) -> Reply:
+def create_topics(request: Request[CreateTopicsRequest], rooms: CreateRooms, purgatory: Purgatory) -> Reply:
     """Create topics, each with its own result; they are visible to every API when the reply leaves."""
-    return later.computed(_create(request, rooms), to_the_end=True)
+    return purgatory.run(_create(request, rooms), to_the_end=True)
 
 
 def _create(request: Request[CreateTopicsRequest], rooms: CreateRooms) -> Steps[Reply]:
@@ -199,7 +199,7 @@ def _created(told: BrokerSettings, decision: Decision, configs: Mapping[str, str
         unique=("name", "topic_id"),
     ),
 )
-def delete_topics(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, later: LaterReplies) -> Reply:
+def delete_topics(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, purgatory: Purgatory) -> Reply:
     """Delete topics by name or, from version 6 on, by id; the same name or id given twice deletes nothing."""
     body, cluster = request.body, rooms.cluster
     states = body.topics if request.version >= BY_ID_FROM else [DeleteState(name=name) for name in body.topic_names]
@@ -212,7 +212,7 @@ def delete_topics(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, lat
     results = {_name(cluster, state): _deletable(cluster, state, times) for state in states}
     if not rooms.rights.may(request.peer, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
         _refuse_denied(request, results.values(), cluster, rooms.rights)
-    return later.computed(_delete(request, rooms, list(results.values())), to_the_end=True)
+    return purgatory.run(_delete(request, rooms, list(results.values())), to_the_end=True)
 
 
 def _refuse_denied(
@@ -303,9 +303,9 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
     controller_only=True,
     slices=Slices(((("topics",), ("results",)),), things=20, whole_bytes=512, unique=("name",)),
 )
-def create_partitions(request: Request[CreatePartitionsRequest], rooms: ChangeRooms, later: LaterReplies) -> Reply:
+def create_partitions(request: Request[CreatePartitionsRequest], rooms: ChangeRooms, purgatory: Purgatory) -> Reply:
     """Add partitions to topics; one that is named twice is left as it is."""
-    return later.computed(_grow(request, rooms), to_the_end=True)
+    return purgatory.run(_grow(request, rooms), to_the_end=True)
 
 
 def _grow(request: Request[CreatePartitionsRequest], rooms: ChangeRooms) -> Steps[Reply]:

@@ -11,10 +11,9 @@ from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.markers import MarkerWriter, kept
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
@@ -26,6 +25,7 @@ from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTran
 from ottla.coord.transactions.look import without_ids
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS, Partitions, TopicPartition
+from ottla.ports import Steps
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
@@ -74,11 +74,11 @@ def add_partitions_to_txn(
     cluster: ClusterImage,
     coordinators: Coordinators[TransactionMachine],
     endings: Endings,
-    later: LaterReplies,
+    purgatory: Purgatory,
 ) -> Reply:
     """Make partitions part of a transaction: all of them, or none if one does not exist."""
     add = _added_to_several if request.version >= MANY_FROM else _added
-    return later.computed(add(request, cluster, coordinators, endings))
+    return purgatory.run(add(request, cluster, coordinators, endings))
 
 
 def _added(
@@ -185,12 +185,12 @@ def add_offsets_to_txn(
     coordinators: Coordinators[TransactionMachine],
     groups: Coordinators[GroupMachine],
     endings: Endings,
-    later: LaterReplies,
+    purgatory: Purgatory,
 ) -> Reply:
     """Make the partition that holds a group's offsets part of a transaction."""
     if groups.ensure(request.now):
         return AddOffsetsToTxnResponse(error_code=COORDINATOR_NOT_AVAILABLE)
-    return later.computed(_offsets_added(request, coordinators, groups, endings))
+    return purgatory.run(_offsets_added(request, coordinators, groups, endings))
 
 
 def _offsets_added(
@@ -222,9 +222,9 @@ def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[Transact
 
 
 @serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER, instead=Operation.ALTER), most=MOST_PARTITIONS)
-def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter, later: LaterReplies) -> Reply:
+def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter, purgatory: Purgatory) -> Reply:
     """Write the ends of transactions that another broker, or an operator, has decided."""
-    return later.computed(_written(request, markers))
+    return purgatory.run(_written(request, markers))
 
 
 def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter) -> Steps[Reply]:
@@ -283,11 +283,11 @@ def describe_transactions(
 def list_transactions(
     request: Request[ListTransactionsRequest],
     coordinators: Coordinators[TransactionMachine],
-    later: LaterReplies,
+    purgatory: Purgatory,
     rights: Rights,
 ) -> Reply:
     """All transactional ids that the client may see: one coordinator after the other is asked, for some at a time."""
-    return later.computed(_listed(request, coordinators, rights))
+    return purgatory.run(_listed(request, coordinators, rights))
 
 
 def _listed(

@@ -9,9 +9,8 @@ from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.guard import ASKED, still_admitted
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
@@ -22,6 +21,7 @@ from ottla.coord.group_machine import GroupMachine
 from ottla.coord.partitioning import partition_of
 from ottla.coord.transactional import refused
 from ottla.coord.transactions.inputs import Added, AddPartitions
+from ottla.ports import Steps
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import (
     INVALID_GROUP_ID,
@@ -59,10 +59,10 @@ def txn_offset_commit(
     additions: Additions,
     partitions: Partitions,
     settings: SettingsInForce,
-    later: LaterReplies,
+    purgatory: Purgatory,
 ) -> Reply:
     """Commit the offsets of partitions that exist, once the producer is known to have the group's partition in its transaction."""
-    return later.computed(_steps(request, cluster, groups, additions, partitions, settings))
+    return purgatory.run(_steps(request, cluster, groups, additions, partitions, settings))
 
 
 def _steps(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ottla.broker.replication.cluster_news import ClusterNews
 from ottla.broker.replication.controller_words import brokers, topics
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
+from ottla.ports import Steps
 from ottla.wire.api.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 SLICES = Slices(
@@ -18,9 +18,9 @@ SLICES = Slices(
 
 
 @serves(UpdateMetadataRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, slices=SLICES)
-def update_metadata(request: Request[UpdateMetadataRequest], news: ClusterNews, later: LaterReplies) -> Reply:
+def update_metadata(request: Request[UpdateMetadataRequest], news: ClusterNews, purgatory: Purgatory) -> Reply:
     """Take all of it into this broker's image of the cluster."""
-    return later.computed(_taken(request, news), to_the_end=True)
+    return purgatory.run(_taken(request, news), to_the_end=True)
 
 
 def _taken(request: Request[UpdateMetadataRequest], news: ClusterNews) -> Steps[Reply]:

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, Final
 
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.scheduler import Done, Steps
 from ottla.broker.settings import SettingsInForce
+from ottla.ports import Done, Steps
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.schema import Message

@@ -13,13 +13,13 @@ from functools import partial
 from ottla.broker.failures import Changes, Mistake
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import ITSELF
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Answer, Close, Peer, Throttled
 from ottla.ports import Buffer, FileSlice, Now, Part
 
 log = logging.getLogger("ottla.broker")
 
-Receive = Callable[[Buffer, Peer, Now, bool], Answer | Promise]
+Receive = Callable[[Buffer, Peer, Now, bool], Answer | DelayedReply]
 Answered = Callable[[memoryview | None], None]
 
 SIZE_BYTES = 4
@@ -50,16 +50,16 @@ class Within:
     def _serve(self, lane: str) -> None:
         frame, _ = self._lanes[lane][0]
         received = self._changes.attempted(lambda: self._receive(frame, ITSELF, self._scheduler.now(), True))
-        if isinstance(received, Promise) and not received.done:
+        if isinstance(received, DelayedReply) and not received.done:
             received.ready = partial(self._ready, lane, received)
             return
-        self._answered(lane, received.answer if isinstance(received, Promise) else received)
+        self._answered(lane, received.answer if isinstance(received, DelayedReply) else received)
 
-    def _ready(self, lane: str, promise: Promise) -> None:
+    def _ready(self, lane: str, delayed: DelayedReply) -> None:
         """A promise is also told of that lets others begin: within this broker they wait for its end."""
-        if promise.done:
-            promise.ready = None
-            self._answered(lane, promise.answer)
+        if delayed.done:
+            delayed.ready = None
+            self._answered(lane, delayed.answer)
 
     def _answered(self, lane: str, answer: Answer | Mistake) -> None:
         waiting = self._lanes[lane]

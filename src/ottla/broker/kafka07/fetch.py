@@ -11,11 +11,10 @@ from typing import Final
 
 from ottla.broker.kafka07.rooms import Asked07, Rooms07
 from ottla.broker.kafka07.views import Fetched07
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Operation
 from ottla.broker.serving.request import Close, Encoded, Ready
 from ottla.cluster.names import name_error
-from ottla.ports import Part
+from ottla.ports import Part, Steps
 from ottla.wire.kafka07 import NONE, OFFSET_OUT_OF_RANGE, UNKNOWN, WRONG_PARTITION, FetchRequest07, decode_request, named_in
 
 HEAD: Final = Struct(">ih")

@@ -6,10 +6,10 @@ from struct import Struct
 from typing import Final
 
 from ottla.broker.kafka07.rooms import Asked07, Rooms07
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Operation
 from ottla.broker.serving.request import Close, Encoded, Ready
 from ottla.cluster.names import name_error, printable
+from ottla.ports import Steps
 from ottla.wire.kafka07 import NONE, OffsetsRequest07, decode_request
 
 LATEST: Final = -1

@@ -11,14 +11,13 @@ from typing import Final
 
 from ottla.broker.kafka07.rooms import Asked07, Rooms07
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.scheduler import Steps
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.long_checks import LARGE_BYTES, LongChecks
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.broker.topics.by_name import is_there
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.names import INTERNAL, name_error, printable
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Steps
 from ottla.records.arrivals07 import Arrived07, Terms07, arrive
 from ottla.records.codecs import MOST_EXPANSION
 from ottla.records.legacy import BadMessage
@@ -135,9 +134,9 @@ def _make(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[st
     decision = yield from rooms.by_name.made_on(topic, rooms.node_id, asked.now)
     if not is_there(decision):
         return f"the topic {topic} could not be made: {error_name(decision.error_code)}"
-    until_ms = rooms.later.now().mono_ms + MOST_WAIT_MS
-    while _is_coming(rooms, topic) and rooms.later.now().mono_ms < until_ms:
-        yield rooms.later.rest(LOOK_AGAIN_MS)
+    until_ms = rooms.purgatory.now().mono_ms + MOST_WAIT_MS
+    while _is_coming(rooms, topic) and rooms.purgatory.now().mono_ms < until_ms:
+        yield rooms.purgatory.rest(LOOK_AGAIN_MS)
     return None
 
 

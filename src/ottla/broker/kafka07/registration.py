@@ -13,10 +13,10 @@ from itertools import islice
 from typing import Final
 
 from ottla.broker.failures import CONFLICTS
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage, TopicImage
-from ottla.ports import NEW, Change, NoEntry, Now, RegistryAway, SessionEvent, SharedRegistry
+from ottla.ports import NEW, Change, NoEntry, Now, RegistryAway, SessionEvent, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

@@ -9,18 +9,17 @@ from typing import Final, NamedTuple
 from ottla.broker.kafka07.views import View07, Views07
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.first_news import FirstNews
-from ottla.broker.serving.later import LaterReplies
 from ottla.broker.serving.long_checks import LongChecks
+from ottla.broker.serving.purgatory import Purgatory
 from ottla.broker.serving.request import NO_REPLY, Peer
 from ottla.broker.serving.slices import awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.by_name import TopicsByName
 from ottla.cluster.image import ClusterImage
-from ottla.ports import Buffer, Now
+from ottla.ports import Buffer, Now, Steps
 from ottla.records.rendered07 import Kind07
 from ottla.wire.kafka07 import Request, title
 
@@ -49,7 +48,7 @@ class Rooms07(NamedTuple):
     settings: SettingsInForce
     by_name: TopicsByName
     rights: Rights
-    later: LaterReplies
+    purgatory: Purgatory
     checks: LongChecks
     news: FirstNews
     views: Views07
@@ -59,7 +58,7 @@ class Rooms07(NamedTuple):
     def news_come(self, now: Now) -> Steps[None]:
         """Wait until this broker knows which topics there are: one of a cluster is told that after its start."""
         if not self.news.have_come:
-            yield from awaited(self.later, self.news.awaited(now, lambda: NO_REPLY))
+            yield from awaited(self.purgatory, self.news.awaited(now, lambda: NO_REPLY))
 
     def may(self, asked: Asked07, operation: Operation, topic: str) -> bool:
         """Whether a client may do that to a topic; the log notes that it may not."""

@@ -16,12 +16,11 @@ from ottla.broker.kafka07.offsets import offsets
 from ottla.broker.kafka07.produce import multi_produce, produce
 from ottla.broker.kafka07.rooms import Asked07, Rooms07
 from ottla.broker.quotas.client_quotas import Client, ClientQuotas
-from ottla.broker.scheduler import Steps
-from ottla.broker.serving.later import Promise, Reply
+from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Answer, Close, Encoded, Peer, Ready, Throttled
 from ottla.broker.serving.router import MISTAKEN
 from ottla.cluster.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
-from ottla.ports import Buffer, FileSlice, Now
+from ottla.ports import Buffer, FileSlice, Now, Steps
 from ottla.wire.errors import ERRORS, UNKNOWN_SERVER_ERROR
 from ottla.wire.faults import Malformed
 from ottla.wire.kafka07 import (
@@ -57,7 +56,7 @@ class Router07:
         self._quotas = quotas
         self._at_hand: type[Request] | None = None
 
-    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
+    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve one request (the bytes after its size), on the same terms as `Router.receive`."""
         self._at_hand, self._changes.made = None, False
         try:
@@ -66,9 +65,9 @@ class Router07:
             return Close(str(malformed))
         asked = Asked07(kind, frame if owned else bytearray(frame), peer, now)
         # Producers of that time send and hang up: what they sent is taken all the same.
-        reply = self._rooms.later.computed(_begun(self._rooms, asked), to_the_end=kind in PRODUCES)
-        if isinstance(reply, Promise):
-            reply.keep(partial(self._told, asked))
+        reply = self._rooms.purgatory.run(_begun(self._rooms, asked), to_the_end=kind in PRODUCES)
+        if isinstance(reply, DelayedReply):
+            reply.encode_with(partial(self._told, asked))
             return reply
         assert isinstance(reply, Ready), "no steps of 0.7 return what waits"
         return self._told(asked, reply)

@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.long_checks import LARGE_BYTES, Claim, LongChecks, Memory
 from ottla.cluster.replication.leader import LeaderState
 from ottla.log.positions07 import Positions07, Progress07
 from ottla.log.reading07 import OpenedBatches07, Reader07
 from ottla.log.sidecar07 import Damaged07
-from ottla.ports import Buffer, Disk, Now, StorageFailed
+from ottla.ports import Buffer, Disk, Done, Now, Steps, StorageFailed
 from ottla.records.arrivals07 import Run07
 from ottla.records.batch import BadBatch, read_header
 from ottla.records.codecs import DEFAULT_LIMIT_BYTES, CodecFailed

@@ -13,12 +13,11 @@ from dataclasses import replace
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
 from ottla.broker.membership.empty_entries import without_empty_users
 from ottla.broker.membership.no_registry import NoRegistry
-from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits, Decide, DecideOn, refused
 from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
-from ottla.ports import NEW, Change, Entry, RegistryAway, SharedRegistry, StorageFailed
+from ottla.ports import NEW, Change, Entry, RegistryAway, SharedRegistry, Steps, StorageFailed
 from ottla.wire.errors import REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS, UNKNOWN_SERVER_ERROR
 
 log = logging.getLogger("ottla.broker")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.topics.configs import DynamicConfigs
 from ottla.broker.topics.features import Features
 from ottla.cluster import layout
+from ottla.ports import Steps
 
 QUOTA_KINDS = (layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS)
 

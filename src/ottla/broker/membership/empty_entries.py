@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ottla.broker.scheduler import Steps
 from ottla.cluster import layout
 from ottla.cluster.image import configs_in
-from ottla.ports import NEW, Change, Condition, Entry, SharedRegistry
+from ottla.ports import NEW, Change, Condition, Entry, SharedRegistry, Steps
 
 PREFIX = f"{layout.USER_CONFIGS}/"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.scheduler import Done
-from ottla.ports import Now
+from ottla.ports import Done, Now
 
 
 class Event:

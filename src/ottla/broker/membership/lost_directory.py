@@ -13,7 +13,7 @@ from ottla.cluster import layout
 from ottla.cluster.controller import entries
 from ottla.cluster.controller.context import LeaderAndIsr, TopicPartition
 from ottla.cluster.image import NO_LEADER
-from ottla.ports import Change, RegistrySteps, SharedRegistry
+from ottla.ports import Change, SharedRegistry, Steps
 
 AT_ONCE = 2000
 """Entries that are read in one go."""
@@ -24,7 +24,7 @@ TOLD_AT_ONCE = 3000
 
 def in_sync_of(
     registry: SharedRegistry, node_id: int, places: Iterable[TopicPartition] | None = None
-) -> RegistrySteps[dict[TopicPartition, LeaderAndIsr]]:
+) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
     """Return the states that have this broker in sync, of these partitions or of all. Topics under deletion are left out.
 
     A state that cannot be read is for the controller to report.
@@ -47,16 +47,14 @@ def in_sync_of(
     return found
 
 
-def _all(registry: SharedRegistry) -> RegistrySteps[list[TopicPartition]]:
+def _all(registry: SharedRegistry) -> Steps[list[TopicPartition]]:
     (topics,) = yield from registry.list([layout.TOPICS])
     names = topics or []
     indexes = yield from registry.list([layout.partitions_path(name) for name in names])
     return [(name, int(index)) for name, some in zip(names, indexes, strict=True) for index in some or () if index.isdecimal()]
 
 
-def leave_in_sync_sets(
-    registry: SharedRegistry, node_id: int, counted: Mapping[TopicPartition, LeaderAndIsr]
-) -> RegistrySteps[bool]:
+def leave_in_sync_sets(registry: SharedRegistry, node_id: int, counted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[bool]:
     """Leave these in-sync sets to others, and notify the controller: replicas in sync if there are any, else all others.
 
     Where there is no other replica, the broker stays in sync. Return whether there was anything to leave: a state that another

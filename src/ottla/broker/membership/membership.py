@@ -16,11 +16,11 @@ from ottla.broker.interbroker.versions import Switch
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.event import Event
 from ottla.broker.repeats import Repeats
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce
 from ottla.cluster import features, layout
 from ottla.cluster.brokers import address_in
-from ottla.ports import NEW, Change, Entry, Now, RegistryAway, SessionEvent, SharedRegistry
+from ottla.ports import NEW, Change, Entry, Now, RegistryAway, SessionEvent, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

@@ -12,11 +12,11 @@ from typing import Final, TypeVar
 
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.repeats import Repeats
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster import announcements, layout
 from ottla.cluster.announcements import Announcements
 from ottla.cluster.image import ClusterImage
-from ottla.ports import Change, Entry, Now, SharedRegistry, StorageFailed
+from ottla.ports import Change, Entry, Now, SharedRegistry, Steps, StorageFailed
 
 log = logging.getLogger("ottla.broker")
 

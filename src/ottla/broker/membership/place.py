@@ -10,10 +10,10 @@ from contextlib import suppress
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.broker.membership.membership import NotAMember
 from ottla.cluster import layout
-from ottla.ports import NEW, Change, RegistrySteps, SharedRegistry
+from ottla.ports import NEW, Change, SharedRegistry, Steps
 
 
-def cluster_id(registry: SharedRegistry) -> RegistrySteps[str | None]:
+def cluster_id(registry: SharedRegistry) -> Steps[str | None]:
     """The id in the registry; None where there is no cluster yet."""
     (entry,) = yield from registry.read([layout.CLUSTER_ID])
     if entry is None:
@@ -27,14 +27,14 @@ def cluster_id(registry: SharedRegistry) -> RegistrySteps[str | None]:
     return found
 
 
-def begin_cluster(registry: SharedRegistry, own: str) -> RegistrySteps[str]:
+def begin_cluster(registry: SharedRegistry, own: str) -> Steps[str]:
     """The id of a cluster that begins with this broker; another one may be quicker."""
     with suppress(*CONFLICTS):
         yield from registry.commit([Change(layout.CLUSTER_ID, layout.cluster_id_json(own), NEW)])
     return (yield from cluster_id(registry)) or own
 
 
-def make_persistent(registry: SharedRegistry) -> RegistrySteps[None]:
+def make_persistent(registry: SharedRegistry) -> Steps[None]:
     """Make the entries that brokers and tools expect from the start."""
     found = yield from registry.read(layout.PERSISTENT)
     for path, entry in zip(layout.PERSISTENT, found, strict=True):
@@ -43,7 +43,7 @@ def make_persistent(registry: SharedRegistry) -> RegistrySteps[None]:
                 yield from registry.commit([Change(path, b"", NEW)])
 
 
-def generated_node_id(registry: SharedRegistry, reserved: int) -> RegistrySteps[int]:
+def generated_node_id(registry: SharedRegistry, reserved: int) -> Steps[int]:
     """A number larger than `reserved` that no broker had before: the version of an entry that each broker changes once."""
     for _ in range(MOST_RACES):
         (entry,) = yield from registry.read([layout.BROKER_SEQUENCE])

@@ -12,7 +12,7 @@ from functools import partial
 
 from ottla.broker.partitions.durable import replace_file
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.scheduler import Countdown, Done, Scheduler, Steps
+from ottla.broker.scheduler import Countdown, Scheduler
 from ottla.log.checkpoints import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
@@ -24,7 +24,7 @@ from ottla.log.checkpoints import (
     known_offsets,
 )
 from ottla.log.damaged import Vanished
-from ottla.ports import Disk, Now, StorageFailed, SyncFailed, TryAgain
+from ottla.ports import Disk, Done, Now, Steps, StorageFailed, SyncFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.settings import SettingsInForce
 from ottla.log.compaction import Compacted, Compaction
@@ -20,7 +20,7 @@ from ottla.log.damaged import Damaged
 from ottla.log.dirtiness import Dirtiness, dirtiness, is_due, roll_if_overdue
 from ottla.log.offset_map import HASH_KEY_BYTES
 from ottla.log.unfinished import Unfinished
-from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
+from ottla.ports import Clock, Disk, Now, Steps, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from ottla.broker.scheduler import Steps
-from ottla.ports import Disk, StorageFailed
+from ottla.ports import Disk, Steps, StorageFailed
 
 NEW = ".new"
 """What the next content of a file is called until it is on stable storage."""

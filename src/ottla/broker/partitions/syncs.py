@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.log.config import FOREVER
 from ottla.log.damaged import Vanished
 from ottla.log.segment import Segment
-from ottla.ports import Clock, Disk, Now, StorageFailed, TryAgain
+from ottla.ports import Clock, Disk, Done, Now, Steps, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
 

@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import layout, quotas
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.quotas import QuotaEntity, RefusedQuota
-from ottla.ports import Change
+from ottla.ports import Change, Steps
 
 ENTITIES_AT_ONCE: Final = 50
 """Entities that are decided upon between two pauses."""

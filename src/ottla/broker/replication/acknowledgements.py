@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.serving.later import LaterReplies, Promise
+from ottla.broker.serving.purgatory import DelayedReply, Purgatory
 from ottla.wire.api.produce import ProduceResponse
 from ottla.wire.errors import REQUEST_TIMED_OUT
 
@@ -16,36 +16,36 @@ Part = ProduceResponse.PartitionProduceResponse
 class Acknowledgements:
     """A response whose parts become known one after the other, or not in the time that the client gives it."""
 
-    def __init__(self, response: ProduceResponse, failed: Callable[[Part, int], None], later: LaterReplies) -> None:
+    def __init__(self, response: ProduceResponse, failed: Callable[[Part, int], None], purgatory: Purgatory) -> None:
         """`failed(part, error_code)` makes a part tell of an error."""
         self._response = response
         self._failed = failed
-        self._later = later
+        self._purgatory = purgatory
         self._left: dict[int, Part] = {}
-        self._promise: Promise
+        self._delayed: DelayedReply
 
-    def promise(self, appended: Sequence[tuple[Partition, int, Part]], until_ms: int, *, has_more: bool) -> Promise:
+    def delayed(self, appended: Sequence[tuple[Partition, int, Part]], until_ms: int, *, has_more: bool) -> DelayedReply:
         """The promise of the response, for what was appended: (partition, offset after the records, part of the response).
 
         It may have one thing `more` to wait for. `until_ms` is a time of the monotonic clock.
         """
-        promise = self._promise = Promise(self._finish, blocking=False, missing=len(appended) + has_more)
+        delayed = self._delayed = DelayedReply(self._finish, blocking=False, missing=len(appended) + has_more)
         self._left = {number: part for number, (_, _, part) in enumerate(appended)}
         for number, (partition, offset, _) in enumerate(appended):
             partition.when_committed(offset, partial(self._told, number))
         if self._left:
-            self._later.expire(promise, until_ms, self._expired)
-        return promise
+            self._purgatory.expire(delayed, until_ms, self._expired)
+        return delayed
 
     def _told(self, number: int, error_code: int) -> None:
         part = self._left.pop(number, None)
         if part is not None:
             if error_code:
                 self._failed(part, error_code)
-            self._promise.happened()
+            self._delayed.happened()
 
     def _finish(self) -> ProduceResponse:
-        self._later.met(self._promise)
+        self._purgatory.cancel_expiry(self._delayed)
         return self._response
 
     def _expired(self) -> ProduceResponse:

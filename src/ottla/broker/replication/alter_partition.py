@@ -19,13 +19,13 @@ from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.versions import Switch
 from ottla.broker.repeats import Repeats
 from ottla.broker.replication.replica import AskedIsrs, Replica
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster import layout
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
 from ottla.cluster.replication.assigned import IsrChange
 from ottla.cluster.replication.leader import LeaderState, LeaderTerms
-from ottla.ports import Change, Now, RegistryAway, SharedRegistry
+from ottla.ports import Change, Now, RegistryAway, SharedRegistry, Steps
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.replication.unheard_deletions import UnheardDeletions
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.cluster.told import Noticed, ToldTopic, drop_topics, take_brokers, take_topics
-from ottla.ports import Now, RegistryAway, SharedRegistry
+from ottla.ports import Now, RegistryAway, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

@@ -16,9 +16,8 @@ from ottla.broker.replication.fetch_session import TOPIC_IDS_FROM, FollowerSessi
 from ottla.broker.replication.flushed import Flushed
 from ottla.broker.replication.followed import Followed
 from ottla.broker.replication.taking import Taking
-from ottla.broker.scheduler import Done, Steps
 from ottla.cluster.image import NO_TOPIC_ID
-from ottla.ports import Now
+from ottla.ports import Done, Now, Steps
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import (
     ERRORS,

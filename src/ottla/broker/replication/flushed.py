@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from ottla.broker.replication.followed import Followed
-from ottla.broker.scheduler import Done, Steps
+from ottla.ports import Done, Steps
 
 
 class Flushed:

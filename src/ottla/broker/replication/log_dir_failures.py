@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 
 from ottla.broker.repeats import Repeats
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster.controller.entries import LOG_DIR_EVENTS, failed_broker_value
-from ottla.ports import Change, Now, SharedRegistry
+from ottla.ports import Change, Now, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

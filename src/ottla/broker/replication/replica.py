@@ -13,12 +13,11 @@ from typing import Any, Protocol
 from ottla.broker.partitions.partition import LEADER, Partition, Role
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.log_dir_failures import LogDirFailures
-from ottla.broker.scheduler import Steps
 from ottla.cluster.replication.assigned import Assigned, IsrChange
 from ottla.cluster.replication.follower import FollowerState
 from ottla.cluster.replication.leader import LeaderState, LeaderTerms
 from ottla.log.log import Log
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.records.batch import BadBatch, batches, crc_is_valid
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,

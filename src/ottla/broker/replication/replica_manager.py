@@ -18,14 +18,14 @@ from ottla.broker.replication.controller_words import EPOCH_DURING_DELETE, NO_EP
 from ottla.broker.replication.moved import MovedReplicas
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.replication.topic_configs import TopicConfigs
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
 from ottla.cluster.replication.follower import FollowerState
 from ottla.cluster.replication.leader import LeaderState
 from ottla.cluster.told import ToldTopic
-from ottla.ports import Disk, Now, StorageFailed, TryAgain
+from ottla.ports import Disk, Now, Steps, StorageFailed, TryAgain
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     INCONSISTENT_TOPIC_ID,

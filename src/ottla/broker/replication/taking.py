@@ -12,9 +12,8 @@ from ottla.broker.interbroker.versions import ProtocolVersion
 from ottla.broker.replication.copying import Copier
 from ottla.broker.replication.fetch_session import Identity
 from ottla.broker.replication.followed import Followed
-from ottla.broker.scheduler import Steps
 from ottla.cluster.replication.truncation import EpochEnd, cut
-from ottla.ports import StorageFailed, SyncFailed
+from ottla.ports import Steps, StorageFailed, SyncFailed
 from ottla.records.batch import BadBatch
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.list_offsets import ListOffsetsRequest

@@ -8,11 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.settings.values import refused_topic_values
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage, configs_in
-from ottla.ports import SharedRegistry
+from ottla.ports import SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable, Iterable
 
 from ottla.broker.repeats import Repeats
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage
-from ottla.ports import Now, SharedRegistry
+from ottla.ports import Now, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")
 

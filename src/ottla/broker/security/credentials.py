@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import layout, scram, unknown_users
 from ottla.cluster.decision import Decision
@@ -15,6 +14,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import printable
 from ottla.cluster.scram import ScramRemoval, ScramUpsertion
 from ottla.cluster.unknown_users import SECRET_BYTES, UnknownUsers
+from ottla.ports import Steps
 from ottla.sasl.scram import Algorithm, Credential
 from ottla.sasl.scram_server import USUAL, credential_of_nobody
 

@@ -9,14 +9,13 @@ import logging
 from collections.abc import Callable, Generator
 from struct import Struct
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.authentication import GSSAPI, Authentication, SaslListener
-from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
 from ottla.broker.serving.long_checks import LongChecks
+from ottla.broker.serving.purgatory import Begun, DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import NO_REPLY, Answer, Close, Encoded, Peer, Ready, Request
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce
 from ottla.cluster.names import printable
-from ottla.ports import Buffer, Now
+from ottla.ports import Buffer, Now, Steps
 from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected
 from ottla.wire.schema import Message
 
@@ -39,12 +38,12 @@ class Logins:
         self,
         settings: SettingsInForce,
         offer: Callable[[BrokerSettings, str], SaslListener],
-        later: LaterReplies,
+        purgatory: Purgatory,
         checks: LongChecks,
     ) -> None:
         self._settings = settings
         self._offer = offer
-        self._later = later
+        self._purgatory = purgatory
         self._checks = checks
         self._listeners: dict[str, tuple[BrokerSettings, SaslListener]] = {}
         settings.checks.append(self._check)
@@ -61,7 +60,7 @@ class Logins:
             return None
         if found[0] is not self._settings.value:
             self._renew(listener)
-        return Authentication(self._listeners[listener][1], self._later.now())
+        return Authentication(self._listeners[listener][1], self._purgatory.now())
 
     def _check(self, wanted: BrokerSettings) -> None:
         """Refuse settings by which a listener could let nobody in. Raises `SettingError`."""
@@ -76,7 +75,7 @@ class Logins:
             log.error("listener %s goes on with the logins that it had: %s", listener, error, extra={"cause": "bad logins"})
             self._listeners[listener] = self._settings.value, self._listeners[listener][1]
 
-    def hold(self, authentication: Authentication, frame: Buffer, peer: Peer, now: Now) -> Answer | Promise:
+    def hold(self, authentication: Authentication, frame: Buffer, peer: Peer, now: Now) -> Answer | DelayedReply:
         """Answer a frame that is no request, or comes at a wrong time; None: it may be served."""
         if authentication.is_open(now.mono_ms):
             return None
@@ -95,26 +94,26 @@ class Logins:
         """Answer the token of a request."""
         return self._take(request.peer, data, request.now, tell)
 
-    def refused(self, peer: Peer, rejected: Rejected, now: Now, last: Message | None = None) -> Reply:
+    def refused(self, peer: Peer, rejected: Rejected, now: Now, last: Message | None = None) -> Begun:
         """The end of a connection, some time after now, so that guessing takes long. `last` is what it hears before."""
         assert peer.authentication is not None, "others are not refused"
         close = Close(f"it did not log in: {rejected.cause}", last=last)
         delay_ms = peer.authentication.sasl.failed_delay_ms
-        return close if delay_ms <= 0 else Waiting((), now.mono_ms + delay_ms, lambda now, expired: close)
+        return close if delay_ms <= 0 else DelayedOperation((), now.mono_ms + delay_ms, lambda now, expired: close)
 
-    def _take(self, peer: Peer, data: bytes, now: Now, tell: Telling) -> Reply:
+    def _take(self, peer: Peer, data: bytes, now: Now, tell: Telling) -> Begun:
         authentication = peer.authentication
         assert authentication is not None, "others send no tokens"
         step = authentication.step(data, now)
         if isinstance(step, Computed):
-            return self._later.computed(self._computed(step, peer, tell))
+            return self._purgatory.run(self._computed(step, peer, tell))
         return self._settle(step, peer, now, tell)
 
     def _computed(self, step: Computed, peer: Peer, tell: Telling) -> Steps[Reply]:
         outcome = yield from self._checks.run(_alone(step))
-        return self._settle(outcome, peer, self._later.now(), tell)
+        return self._settle(outcome, peer, self._purgatory.now(), tell)
 
-    def _settle(self, step: Outcome, peer: Peer, now: Now, tell: Telling) -> Reply:
+    def _settle(self, step: Outcome, peer: Peer, now: Now, tell: Telling) -> Begun:
         authentication = peer.authentication
         assert authentication is not None, "others send no tokens"
         outcome, lifetime_ms = authentication.settle(step, now)
@@ -126,15 +125,15 @@ class Logins:
             log.debug("%s logged in as %s", peer, printable(peer.principal))
         return answer
 
-    def _bare(self, authentication: Authentication, data: bytes, peer: Peer, now: Now) -> Answer | Promise:
+    def _bare(self, authentication: Authentication, data: bytes, peer: Peer, now: Now) -> Answer | DelayedReply:
         """Answer a token that is a frame of its own."""
         return self._kept(self._take(peer, data, now, _bare_answer))
 
-    def _kept(self, reply: Reply) -> Answer | Promise:
-        if isinstance(reply, Promise):
-            reply.keep(_as_it_is)
+    def _kept(self, reply: Begun) -> Answer | DelayedReply:
+        if isinstance(reply, DelayedReply):
+            reply.encode_with(_as_it_is)
             return reply
-        return self._later.keep(reply, _as_it_is) if isinstance(reply, Waiting) else _as_it_is(reply)
+        return self._purgatory.watch(reply, _as_it_is) if isinstance(reply, DelayedOperation) else _as_it_is(reply)
 
 
 def _alone(step: Computed) -> Generator[int, None, Outcome]:

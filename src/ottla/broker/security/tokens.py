@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import layout, tokens
@@ -20,7 +20,7 @@ from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import printable
 from ottla.cluster.tokens import DelegationToken, Lifetimes
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.sasl.scram import Credential
 
 log = logging.getLogger("ottla.broker")

@@ -13,12 +13,11 @@ from typing import Final, NamedTuple
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.releases import Release
 from ottla.broker.releases.errors import tell
-from ottla.broker.scheduler import Done, Steps
 from ottla.broker.security.rights import ALL_OPERATIONS, NOT_ASKED
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.cluster.acls import Resource
 from ottla.cluster.image import ClusterImage, TopicImage
-from ottla.ports import Part
+from ottla.ports import Done, Part, Steps
 from ottla.wire.api.metadata import MetadataResponse
 from ottla.wire.codec.blocks import BlockWriter
 

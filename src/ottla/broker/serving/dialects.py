@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ottla.broker.serving.later import Promise
+from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Answer, Peer
 from ottla.ports import Buffer, Now
 
@@ -12,7 +12,7 @@ from ottla.ports import Buffer, Now
 class Speaks(Protocol):
     """A router: what a broker is to those who speak one dialect."""
 
-    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
+    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve one request (the bytes after its size): see `Router.receive`."""
         ...
 

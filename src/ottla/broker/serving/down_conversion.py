@@ -9,11 +9,10 @@ from typing import Final, NamedTuple
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Steps
-from ottla.broker.serving.later import Reply
 from ottla.broker.serving.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYTES, LongChecks
+from ottla.broker.serving.purgatory import Reply
 from ottla.log.damaged import Damaged
-from ottla.ports import FileSlice, StorageFailed
+from ottla.ports import FileSlice, Steps, StorageFailed
 from ottla.records.batch import BadBatch
 from ottla.records.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
 from ottla.records.convert import DownConversion

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ottla.broker.serving.later import LaterReplies, Reply, Waiting
+from ottla.broker.serving.purgatory import DelayedOperation, Purgatory, Reply
 from ottla.ports import Now
 
 MOST_WAIT_MS: Final = 5000
@@ -18,15 +18,15 @@ MOST_WAIT_MS: Final = 5000
 class FirstNews:
     """Whether they `have_come`; a lone broker knows all there is from the start."""
 
-    def __init__(self, later: LaterReplies, *, have_come: bool) -> None:
+    def __init__(self, purgatory: Purgatory, *, have_come: bool) -> None:
         self.have_come = have_come
-        self._later = later
+        self._purgatory = purgatory
 
     def come(self) -> None:
         """The controller has told all that it knows."""
         if not self.have_come:
             self.have_come = True
-            self._later.wake(self)
+            self._purgatory.wake(self)
 
     def awaited(self, now: Now, answer: Callable[[], Reply]) -> Reply:
         """The answer once they have come, or as good as it is when that took too long."""
@@ -36,4 +36,4 @@ class FirstNews:
         def retry(now: Now, expired: bool) -> Reply | None:
             return answer() if self.have_come or expired else None
 
-        return Waiting((self,), now.mono_ms + MOST_WAIT_MS, retry)
+        return DelayedOperation((self,), now.mono_ms + MOST_WAIT_MS, retry)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Final, Generic, TypeVar
 
-from ottla.broker.scheduler import Done, Scheduler, Steps
-from ottla.ports import Clock, Workers
+from ottla.broker.scheduler import Scheduler
+from ottla.ports import Clock, Done, Steps, Workers
 from ottla.records.limits import PAUSE_BYTES
 from ottla.records.verify import MOST_OPENED_BYTES
 

@@ -6,20 +6,19 @@ Knows frames and routes; knows no API by name but ApiVersions, which must be ans
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from struct import Struct
 
 from ottla.broker.failures import CONFLICTS, Changes, Mistake
-from ottla.broker.scheduler import Steps
 from ottla.broker.security.logins import Logins
 from ottla.broker.serving.authorization import Guard
-from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.refusals import is_answered, refusal, shortened, told
 from ottla.broker.serving.request import NO_REPLY, Answer, Answerable, Close, Encoded, Peer, Ready, Request, Whole
 from ottla.broker.serving.routes import Route, Served
 from ottla.broker.serving.slices import open_slowly, reader_of, serve_in_blocks
-from ottla.ports import Buffer, Now, StorageFailed
+from ottla.ports import Buffer, Now, Steps, StorageFailed
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.codec.messages import decode_first
@@ -29,8 +28,8 @@ from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
 
-KEPT = (Promise, Waiting, Mistake)
-"""Replies that are no answers yet."""
+AT_ONCE = (Message, Encoded, type(NO_REPLY), Close)
+"""The types of replies that become answers at once."""
 
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
@@ -56,14 +55,14 @@ class Router:
         served: Served,
         rooms: Mapping[object, object],
         changes: Changes,
-        later: LaterReplies,
+        purgatory: Purgatory,
         is_controller: Callable[[], bool],
         logins: Logins,
         guard: Guard | None = None,
     ) -> None:
         self._served = served
         self._changes = changes
-        self._later = later
+        self._purgatory = purgatory
         self._is_controller = is_controller
         self._logins = logins
         self._guard = guard
@@ -78,7 +77,7 @@ class Router:
         """Have replies made answers by `encode`, which goes on to `encoded`."""
         self._encode = encode
 
-    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | Promise:
+    def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve one request (the bytes after its size). What it returns leaves in the order of the requests of its connection.
 
         An `owned` frame is the request's for good: nobody overwrites it, and whoever serves it may keep it. Any other may be
@@ -108,7 +107,7 @@ class Router:
                     request.is_owned, self._at_hand = owned, request
                     return self._kept(request, self._ask(request, handler, route))
                 steps = self._slowly(request, handler, route, frame if owned else bytearray(frame), position)
-                return self._kept(request, self._later.computed(steps))
+                return self._kept(request, self._purgatory.run(steps))
             body = decode_body(route.api.request, version, frame, position)
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
@@ -118,18 +117,20 @@ class Router:
             request.is_owned = True
         self._at_hand = request
         reply = self._ask(request, handler, route)
-        if isinstance(reply, KEPT):
-            return self._kept(request, reply)
-        self._changes.made = False  # what was changed is whole: a mistake from here on is one in telling it
-        return self._encode(request, reply)
+        if isinstance(reply, AT_ONCE):
+            self._changes.made = False  # the change is complete: an exception from here on is one of encoding
+            return self._encode(request, reply)
+        return self._kept(request, reply)
 
-    def _kept(self, request: Request[Message], reply: Reply) -> Answer | Promise:
-        """A reply as the network takes it."""
-        if isinstance(reply, Promise):
-            reply.keep(partial(self._told, request))
+    def _kept(self, request: Request[Message], reply: Reply) -> Answer | DelayedReply:
+        """Return a reply as the network takes it."""
+        if isinstance(reply, Generator):
+            reply = self._purgatory.run(reply)
+        if isinstance(reply, DelayedReply):
+            reply.encode_with(partial(self._told, request))
             return reply
-        if isinstance(reply, Waiting):
-            return self._later.keep(reply, partial(self._told, request))
+        if isinstance(reply, DelayedOperation):
+            return self._purgatory.watch(reply, partial(self._told, request))
         return self._told(request, reply)
 
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
@@ -152,7 +153,7 @@ class Router:
             request.whole = None
         if whole.reader.is_one_block or slices.asked_whole:
             return serve(request)
-        return (yield from serve_in_blocks(self._later, request, whole, paths[1], serve, self._mistaken))
+        return (yield from serve_in_blocks(self._purgatory, request, whole, paths[1], serve, self._mistaken))
 
     def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
         """What the handler of a request answers, if nothing stands against it."""
@@ -188,7 +189,7 @@ class Router:
             return refused
         return Close(f"{request.peer.principal} may not do it, and the {request.api.name} request wants no response")
 
-    def _unserved(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | Promise:
+    def _unserved(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | DelayedReply:
         release = peer.release
         if key == API_VERSIONS and key in release.versions:
             handler, route, _ = self._handlers[API_VERSIONS, 0]

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pkgutil import iter_modules
+from types import SimpleNamespace
 from typing import Concatenate, Final, ParamSpec, TypeVar, get_origin, get_type_hints
 
 import ottla.broker.handlers
 from ottla.broker.releases import Release
 from ottla.broker.serving.authorization import Need
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.slices import NEVER, Slices
 from ottla.wire.apis import API, Api
@@ -32,6 +33,13 @@ P = ParamSpec("P")
 
 _hints = cache(get_type_hints)
 """Evaluated once, however many brokers there are in a process."""
+
+
+@cache
+def _parameters(handler: Callable[..., object]) -> Mapping[str, object]:
+    """Return the types of a handler's parameters by name. That of its result is recursive, and is not evaluated."""
+    given = SimpleNamespace(__annotations__={name: hint for name, hint in handler.__annotations__.items() if name != "return"})
+    return get_type_hints(given, vars(import_module(handler.__module__)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +73,7 @@ class Route:
 
     def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
         """The handler with its rooms. Raises `TypeError` if there is no room of a type that it asks for."""
-        hints = {name: hint for name, hint in _hints(self.handler).items() if name != "return"}
-        taken = {name: hint for name, hint in hints.items() if get_origin(hint) is not Request}
+        taken = {name: hint for name, hint in _parameters(self.handler).items() if get_origin(hint) is not Request}
         return partial(self.handler, **{name: self._room(name, hint, rooms) for name, hint in taken.items()})
 
     def _room(self, name: str, hint: object, rooms: Mapping[object, object]) -> object:

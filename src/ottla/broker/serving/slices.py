@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import merge
 from typing import Any, Final, TypeVar
 
 from ottla.broker.failures import Mistake
-from ottla.broker.scheduler import Done, Steps
-from ottla.broker.serving.later import LaterReplies, Promise, Reply, Waiting
+from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.refusals import ERROR, told
 from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Done, Steps
 from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of
 from ottla.wire.errors import NONE
 from ottla.wire.schema import Message, Struct
@@ -89,7 +88,7 @@ def _names(block: list[Any], unique: Path) -> Iterator[tuple[object, ...]]:
 
 
 def serve_in_blocks(
-    later: LaterReplies, request: Request[Message], whole: Whole, answered: Path, serve: Serve, refuse: Refuse
+    purgatory: Purgatory, request: Request[Message], whole: Whole, answered: Path, serve: Serve, refuse: Refuse
 ) -> Steps[Reply]:
     """Serve one block after the other; the reply of one that has to wait is waited for. A mistake costs its block alone.
 
@@ -100,7 +99,7 @@ def serve_in_blocks(
     last: Struct | None = None
     for block in whole.reader.blocks():
         part = replace(request, body=whole.reader.part(block), whole=whole)
-        reply = yield from later.spared(_served(later, part, serve))
+        reply = yield from purgatory.spared(_served(purgatory, part, serve))
         if isinstance(reply, Mistake):
             reply = refuse(part, reply)
         if not isinstance(reply, Message):
@@ -145,8 +144,8 @@ def _names_the_same(one: Struct, other: Struct) -> bool:
     )
 
 
-def _served(later: LaterReplies, part: Request[Message], serve: Serve) -> Steps[Ready]:
-    return (yield from awaited(later, serve(part)))
+def _served(purgatory: Purgatory, part: Request[Message], serve: Serve) -> Steps[Ready]:
+    return (yield from awaited(purgatory, serve(part)))
 
 
 def admitted(request: Request[B]) -> Iterator[tuple[Request[B], Ready | None]]:
@@ -205,29 +204,31 @@ def too_large(request: Request[Message]) -> Close:
     return Close(f"its {request.api.name} response would have more than {MOST_RESPONSE_BYTES} bytes: ask for less at a time")
 
 
-def awaited(later: LaterReplies, reply: Ready | Promise | Waiting) -> Steps[Ready]:
+def awaited(purgatory: Purgatory, reply: Reply) -> Steps[Ready]:
     """What a reply becomes, as steps that can be taken at any time from now on."""
     found: list[Ready] = []
-    promise: Promise | None = None
-    if isinstance(reply, Waiting):
-        promise = later.keep(reply, found.append)
-    elif isinstance(reply, Promise):
-        promise = reply
-        promise.keep(found.append)
+    delayed: DelayedReply | None = None
+    if isinstance(reply, Generator):
+        reply = purgatory.run(reply)
+    if isinstance(reply, DelayedOperation):
+        delayed = purgatory.watch(reply, found.append)
+    elif isinstance(reply, DelayedReply):
+        delayed = reply
+        delayed.encode_with(found.append)
     else:
         found.append(reply)
-    return _found(promise, found)
+    return _found(delayed, found)
 
 
-def _found(promise: Promise | None, found: list[Ready]) -> Steps[Ready]:
-    if promise is not None and not promise.done:
-        yield partial(_tell_when_ready, promise)
+def _found(delayed: DelayedReply | None, found: list[Ready]) -> Steps[Ready]:
+    if delayed is not None and not delayed.done:
+        yield partial(_tell_when_ready, delayed)
     return found[0]
 
 
-def _tell_when_ready(promise: Promise, done: Done) -> None:
+def _tell_when_ready(delayed: DelayedReply, done: Done) -> None:
     def ready() -> None:
-        if promise.done:  # or else its connection may only begin other requests
+        if delayed.done:  # or else its connection may only begin other requests
             done(None)
 
-    promise.ready = ready
+    delayed.ready = ready

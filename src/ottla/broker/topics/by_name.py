@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ottla.broker.scheduler import Steps
-from ottla.broker.serving.later import LaterReplies
+from ottla.broker.serving.purgatory import Purgatory
 from ottla.broker.serving.slices import awaited
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Topics
 from ottla.cluster.decision import Decision
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.wire.api.metadata import MetadataResponse
 from ottla.wire.errors import NONE, TOPIC_ALREADY_EXISTS
 
@@ -38,10 +37,10 @@ class TopicsByName(Protocol):
 class TopicsMadeHere:
     """Those of a lone broker."""
 
-    def __init__(self, topics: Topics, logs: LogReconciler, later: LaterReplies) -> None:
+    def __init__(self, topics: Topics, logs: LogReconciler, purgatory: Purgatory) -> None:
         self._topics = topics
         self._logs = logs
-        self._later = later
+        self._purgatory = purgatory
 
     def begin(self, names: Sequence[str], now: Now) -> Sequence[Decision]:
         """Make them, with their logs, now."""
@@ -61,7 +60,7 @@ class TopicsMadeHere:
     def _there(self, decisions: list[Decision], now: Now) -> Steps[list[Decision]]:
         """The same decisions, once those that are made have their logs."""
         there = [decision.name for decision in decisions if is_there(decision)]
-        yield from awaited(self._later, self._logs.reply(MetadataResponse(), there, now))
+        yield from awaited(self._purgatory, self._logs.reply(MetadataResponse(), there, now))
         return decisions
 
 

@@ -9,10 +9,9 @@ from typing import TypeVar
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
 from ottla.broker.in_turn import InTurn
-from ottla.broker.scheduler import Steps
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
-from ottla.ports import Change, CommitSteps, Entry, Registry, StorageFailed
+from ottla.ports import Change, CommitSteps, Entry, Registry, Steps, StorageFailed
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, UNKNOWN_SERVER_ERROR
 
 log = logging.getLogger("ottla.broker")

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.settings import SettingError, SettingsInForce, topic_config_error
 from ottla.broker.settings.group import group_config_error
 from ottla.broker.settings.setting import size_error
@@ -19,7 +18,7 @@ from ottla.cluster import groups, layout, topics
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.log.config import LogConfig
-from ottla.ports import Change, Now
+from ottla.ports import Change, Now, Steps
 
 log = logging.getLogger("ottla.broker")
 

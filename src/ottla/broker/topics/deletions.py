@@ -10,8 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
-from ottla.broker.scheduler import Steps
-from ottla.ports import Change, Disk, NoEntry, Registry, StorageFailed
+from ottla.ports import Change, Disk, NoEntry, Registry, Steps, StorageFailed
 
 log = logging.getLogger("ottla.broker")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.broker.scheduler import Steps
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import features
 from ottla.cluster.decision import Decision
 from ottla.cluster.features import OFF, Feature, FeatureUpdate
 from ottla.cluster.image import ClusterImage
+from ottla.ports import Steps
 
 log = logging.getLogger("ottla.broker")
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
-from ottla.broker.scheduler import Steps
 from ottla.cluster import layout
 from ottla.cluster.producer_ids import BLOCK_SIZE, GROWTH, LARGEST_BLOCK, take_block
-from ottla.ports import Registry, StorageFailed
+from ottla.ports import Registry, Steps, StorageFailed
 
 log = logging.getLogger("ottla.broker")
 

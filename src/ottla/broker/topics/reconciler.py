@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Scheduler, Steps
-from ottla.broker.serving.later import Promise, Reply
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.commits import Commits
 from ottla.broker.topics.deletions import Deletions
 from ottla.broker.topics.directories import PartitionDirectories, some
 from ottla.cluster.image import ClusterImage, TopicImage
-from ottla.ports import Change, Now, StorageFailed
+from ottla.ports import Change, Now, Steps, StorageFailed
 from ottla.wire.schema import Message
 
 log = logging.getLogger("ottla.broker")
@@ -158,18 +158,18 @@ class LogReconciler:
 
     def reply(self, response: Message, names: Sequence[str], now: Now) -> Reply:
         """The response, once the logs of these topics follow. They do so whether or not anyone still waits for it."""
-        promise = Promise(lambda: response, blocking=True)
-        promise.expect()
+        delayed = DelayedReply(lambda: response, blocking=True)
+        delayed.expect()
 
         def done(_: None) -> None:
-            promise.happened()
+            delayed.happened()
 
         def failed(failure: Exception) -> None:
             log.error("not all logs of %s are as they should be: %s; the next start makes them so", ", ".join(names), failure)
-            promise.happened()
+            delayed.happened()
 
-        self._scheduler.begin(promise, self.follow(names, now), done, failed)
-        return promise.reply()
+        self._scheduler.begin(delayed, self.follow(names, now), done, failed)
+        return delayed.reply()
 
     def _drop_old(self, name: str) -> Iterator[None]:
         """Several calls may go through this at once, so each step looks again at what is left."""

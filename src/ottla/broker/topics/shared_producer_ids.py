@@ -11,11 +11,11 @@ from typing import Final
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.broker.interbroker.asking import UNSPOKEN, BrokerAsker
-from ottla.broker.scheduler import Done, Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.producer_ids import take_block
-from ottla.ports import RegistryAway, SharedRegistry, StorageFailed
+from ottla.ports import Done, RegistryAway, SharedRegistry, Steps, StorageFailed
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.errors import BROKER_ID_NOT_REGISTERED, REQUEST_TIMED_OUT, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR, error_name
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ottla.broker.interbroker.versions import Switch
-from ottla.broker.scheduler import Steps
-from ottla.broker.serving.later import LaterReplies, Reply
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.commits import Commits
 from ottla.broker.topics.deletions import Deletions, note
@@ -19,7 +18,7 @@ from ottla.broker.topics.topics import Late, Topics
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
 from ottla.cluster.topics import MOST_PARTITIONS, TopicSpec
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
 
@@ -41,10 +40,10 @@ class SharedTopics(Topics):
         deletions: Deletions,
         settings: SettingsInForce,
         random_bytes: Callable[[int], bytes],
-        later: LaterReplies,
+        purgatory: Purgatory,
     ) -> None:
         super().__init__(image, commits, logs, deletions, settings, random_bytes, lambda names: None, lambda names, now: None)
-        self._later = later
+        self._purgatory = purgatory
         self._random_id, self._new_id = self._new_id, self._id_if_any
 
     def _id_if_any(self) -> bytes:
@@ -57,9 +56,9 @@ class SharedTopics(Topics):
     ) -> Steps[list[Decision]]:
         """As of a lone broker. A name that nobody hears of any more may still be going: it is waited for, not long."""
         decisions = yield from super().create(wanted, now, validate_only=validate_only, room=room)
-        until_ms = self._later.now().mono_ms + GOING_MS
-        while (going := [one.name for one in decisions if self._is_going(one)]) and self._later.now().mono_ms < until_ms:
-            yield self._later.rest(LOOK_AGAIN_MS)
+        until_ms = self._purgatory.now().mono_ms + GOING_MS
+        while (going := [one.name for one in decisions if self._is_going(one)]) and self._purgatory.now().mono_ms < until_ms:
+            yield self._purgatory.rest(LOOK_AGAIN_MS)
             again = yield from super().create([one for one in wanted if one.name in going], now, room=room)
             found = {one.name: one for one in again}
             decisions = [found.get(one.name, one) for one in decisions]
@@ -72,9 +71,9 @@ class SharedTopics(Topics):
         """As of a lone broker, but no longer than the client waits: then the controller goes on without it."""
         until_ms = now.mono_ms + timeout_ms
         while left := [name for name, count in expected.items() if not self._is_so(name, count)]:
-            if self._later.now().mono_ms >= until_ms:
+            if self._purgatory.now().mono_ms >= until_ms:
                 break
-            yield self._later.rest(LOOK_AGAIN_MS)
+            yield self._purgatory.rest(LOOK_AGAIN_MS)
         for name in left:
             late(name)
         return response

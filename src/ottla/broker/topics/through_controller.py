@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.broker.interbroker.asking import BrokerAsker
-from ottla.broker.scheduler import Scheduler, Steps
+from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.defaults import default_topic, topic_on
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, ClusterImage
-from ottla.ports import Now
+from ottla.ports import Now, Steps
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE, NOT_CONTROLLER, TOPIC_ALREADY_EXISTS, error_name
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from ottla.broker.releases.traits import UNSEEN_MS
-from ottla.broker.scheduler import Steps
-from ottla.broker.serving.later import Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.settings import SettingsInForce, topic_config_error
 from ottla.broker.topics.commits import Commits, storage_refused
 from ottla.broker.topics.defaults import default_topic, topic_on
@@ -19,7 +18,7 @@ from ottla.cluster import topics as cluster_topics
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.topics import TopicSpec
-from ottla.ports import Entry, Now, StorageFailed
+from ottla.ports import Entry, Now, Steps, StorageFailed
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ottla.client.kafka07.partitions import BrokerPartition
 from ottla.client.types import Node
-from ottla.ports import Entry, RegistrySteps, SharedRegistry
+from ottla.ports import Entry, SharedRegistry, Steps
 
 BROKERS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
@@ -36,7 +36,7 @@ class Directory07:
         self.registry = registry
         self._changed = changed
 
-    def brokers(self) -> RegistrySteps[list[Node]]:
+    def brokers(self) -> Steps[list[Node]]:
         """Return the brokers that are registered now."""
         (names,) = yield from self.registry.list([BROKERS], changed=self._changed)
         known = [name for name in names or () if _is_number(name)]
@@ -44,12 +44,12 @@ class Directory07:
         found = (_broker(int(name), entry) for name, entry in zip(known, entries, strict=True))
         return sorted(broker for broker in found if broker is not None)
 
-    def names(self) -> RegistrySteps[list[str]]:
+    def names(self) -> Steps[list[str]]:
         """Return the names of all topics."""
         (names,) = yield from self.registry.list([TOPICS], changed=self._changed)
         return names or []
 
-    def counts(self, topics: Collection[str]) -> RegistrySteps[Mapping[str, Mapping[int, int]]]:
+    def counts(self, topics: Collection[str]) -> Steps[Mapping[str, Mapping[int, int]]]:
         """Return topic -> broker id -> number of partitions."""
         wanted = sorted(topics)
         brokers = yield from self.registry.list([f"{TOPICS}/{topic}" for topic in wanted], changed=self._changed)

@@ -21,17 +21,16 @@ from ottla.ports import (
     NEW,
     Change,
     Condition,
+    Done,
     EntryExists,
     NoEntry,
     RegistryAway,
-    RegistrySteps,
     SessionEvent,
     SharedRegistry,
-    StorageFailed,
+    Steps,
     VersionConflict,
 )
 
-Done = Callable[[StorageFailed | None], None]
 GiveUp = Callable[[list[TopicPartition], Done], None]
 
 STREAM: Final = 0
@@ -110,7 +109,7 @@ class Group07:
 
     # --- one rebalance
 
-    def rebalance(self) -> RegistrySteps[Round07]:
+    def rebalance(self) -> Steps[Round07]:
         """Release partitions outside of this member's share, and take the ones inside.
 
         Raises `RegistryAway`: call again once the session is back or another has begun. Released partitions stay released.
@@ -138,7 +137,7 @@ class Group07:
         for name in share(threads(consumers, topic), named, f"{own}-{STREAM}"):
             yield TopicPartition(topic, named[name].number)
 
-    def _registered(self) -> RegistrySteps[str]:
+    def _registered(self) -> Steps[str]:
         """Register if necessary, and return this member's id. It is new in each session, so older entries are never its own."""
         if self._id is None:
             own = self._session_id = self._session_id or self._new_id()
@@ -153,7 +152,7 @@ class Group07:
     def _path(self, own: str) -> str:
         return f"{directory.ids(self._group_id)}/{own}"
 
-    def _consumers(self) -> RegistrySteps[dict[str, Subscription]]:
+    def _consumers(self) -> Steps[dict[str, Subscription]]:
         ids = directory.ids(self._group_id)
         (names,) = yield from self._registry.list([ids], changed=self._heard)
         entries = yield from self._registry.read([f"{ids}/{name}" for name in names or ()])
@@ -164,7 +163,7 @@ class Group07:
                 found[name] = read
         return found
 
-    def _stop(self, going: set[TopicPartition], own: str) -> RegistrySteps[None]:
+    def _stop(self, going: set[TopicPartition], own: str) -> Steps[None]:
         """Stop reading these partitions before another member can own them."""
         if going:
             failure = yield partial(self._give_up, sorted(going))
@@ -174,7 +173,7 @@ class Group07:
             self.owned -= going
             self._doubtful |= going
 
-    def _release(self, going: set[TopicPartition], own: str) -> RegistrySteps[None]:
+    def _release(self, going: set[TopicPartition], own: str) -> Steps[None]:
         """Remove this member's owner entries of these partitions."""
         order = sorted(going)
         entries = yield from self._registry.read([self._owner(where) for where in order])
@@ -187,7 +186,7 @@ class Group07:
         yield from self._written(found, own)
         self._doubtful -= going
 
-    def _take(self, coming: set[TopicPartition], own: str) -> RegistrySteps[set[TopicPartition]]:
+    def _take(self, coming: set[TopicPartition], own: str) -> Steps[set[TopicPartition]]:
         """Create the owner entries of all partitions without one. An entry of this session that exists already is written again."""
         order = sorted(coming)
         entries = yield from self._registry.read([self._owner(where) for where in order])
@@ -209,7 +208,7 @@ class Group07:
         self.owned |= taken
         return taken
 
-    def _written(self, changes: list[Change], own: str) -> RegistrySteps[None]:
+    def _written(self, changes: list[Change], own: str) -> Steps[None]:
         """Commit changes on condition that this member is registered: the session is then that of its registration."""
         if changes:
             yield from self._registry.commit([Condition(self._path(own), 0), *changes])
@@ -229,7 +228,7 @@ class Group07:
 
     # --- leaving, commits
 
-    def leave(self) -> RegistrySteps[None]:
+    def leave(self) -> Steps[None]:
         """Release all partitions and the registration. Commit before."""
         own, gone = self._id, self.owned | self._doubtful
         self.owned.clear()
@@ -238,7 +237,7 @@ class Group07:
             yield from self._registry.commit([Change(self._path(own), None)])
         self._begin_anew()
 
-    def commit(self, places: Mapping[TopicPartition, int], *, as_member: bool) -> RegistrySteps[bool]:
+    def commit(self, places: Mapping[TopicPartition, int], *, as_member: bool) -> Steps[bool]:
         """Store these offsets for the group. `as_member`: only if this member owns all the partitions; return False if it does not.
 
         Raises `RegistryAway` if it is uncertain whether they are stored.
@@ -255,7 +254,7 @@ class Group07:
             return False
         return True
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> RegistrySteps[dict[TopicPartition, int]]:
+    def committed(self, partitions: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, int]]:
         """Return the stored offsets of the partitions that have one."""
         wanted = list(partitions)
         entries = yield from self._registry.read([self._offset(where) for where in wanted])

@@ -13,7 +13,7 @@ from ottla.net.sqlite.member import Member, opening
 from ottla.net.sqlite.session import HostSession, Post, RegistryJob
 from ottla.net.sqlite.store import Entries, Names, RegistryStore, Results
 from ottla.net.sqlite.watches import Changed
-from ottla.ports import Change, CommitSteps, Condition, RegistryDamaged, RegistrySteps, SessionEvent
+from ottla.ports import Change, CommitSteps, Condition, RegistryDamaged, SessionEvent, Steps
 
 T = TypeVar("T")
 AT_ONCE: Final = 500
@@ -54,10 +54,10 @@ class HostRegistry:
         """End the session. This blocks on the disk."""
         self._session.close()
 
-    def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Entries]:
+    def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Entries]:
         return (yield from self._looked(DATA, paths, self._store.read, changed))
 
-    def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Names]:
+    def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Names]:
         return (yield from self._looked(CHILDREN, paths, self._store.list, changed))
 
     def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
@@ -70,7 +70,7 @@ class HostRegistry:
 
     def _looked(
         self, kind: str, paths: Sequence[str], look: Callable[[Sequence[str]], tuple[int, Sequence[T]]], changed: Changed | None
-    ) -> RegistrySteps[Results[T]]:
+    ) -> Steps[Results[T]]:
         def work(some: Sequence[str]) -> Sequence[T]:
             seen, found = look(some)
             if changed is not None:
@@ -82,7 +82,7 @@ class HostRegistry:
             found += yield from self._asked(partial(work, paths[start : start + AT_ONCE]))
         return found
 
-    def _asked(self, work: Callable[[], T]) -> RegistrySteps[T]:
+    def _asked(self, work: Callable[[], T]) -> Steps[T]:
         asked = RegistryJob(work)
         failure = yield partial(self._session.ask, asked)
         if failure is not None:

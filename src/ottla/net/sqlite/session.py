@@ -23,14 +23,14 @@ from ottla.net.sqlite.member import Member
 from ottla.net.sqlite.store import RegistryStore, SessionOver, SessionRow
 from ottla.net.sqlite.watches import Changed, WatchTable
 from ottla.net.sqlite.writer import StuckWriter
-from ottla.ports import RegistryAway, SessionEvent, StorageFailed
+from ottla.ports import Done, RegistryAway, SessionEvent, StorageFailed
 
 log = logging.getLogger("ottla.net")
 
 Post = Callable[[Callable[[], None]], None]
 """A function that runs a call on the broker's thread, from any other."""
 
-Done = Callable[[StorageFailed | None], None]
+
 HEARTBEATS: Final = 6
 """The number of heartbeats within a session's timeout."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ottla.net.zookeeper.handler import ZooKeeperAnswer
-from ottla.ports import RegistrySteps, StorageFailed
+from ottla.ports import Done, Steps
 
 AT_ONCE = 64
 """The number of requests sent between two pauses."""
@@ -14,7 +14,6 @@ UNDER_WAY = 512
 """The limit on unanswered requests."""
 
 Ask = Callable[[], ZooKeeperAnswer]
-Done = Callable[[StorageFailed | None], None]
 
 
 class RequestBatch:
@@ -26,7 +25,7 @@ class RequestBatch:
         self._enough = 0
         self._done: Done | None = None
 
-    def steps(self) -> RegistrySteps[list[ZooKeeperAnswer]]:
+    def steps(self) -> Steps[list[ZooKeeperAnswer]]:
         """Send all requests; return their answers, errors included, in the order of the requests."""
         answers: list[ZooKeeperAnswer] = []
         for start in range(0, len(self._asks), AT_ONCE):

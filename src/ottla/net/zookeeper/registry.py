@@ -24,7 +24,7 @@ from ottla.net.zookeeper.handler import ZooKeeperAnswer
 from ottla.net.zookeeper.many import PATHS_AT_ONCE
 from ottla.net.zookeeper.operations import Operated, There, above, operations, parents
 from ottla.net.zookeeper.session import Changed, ZooKeeperSession
-from ottla.ports import Change, CommitSteps, Condition, Entry, RegistryAway, RegistrySteps, SessionEvent, StorageFailed
+from ottla.ports import Change, CommitSteps, Condition, Entry, RegistryAway, SessionEvent, Steps, StorageFailed
 
 Entries = list[Entry | None]
 Names = list[list[str] | None]
@@ -63,7 +63,7 @@ class ZooKeeperRegistry:
         """Close the session. This blocks until the server answers."""
         self._session.close()
 
-    def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Entries]:
+    def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Entries]:
         if changed is None and len(paths) > 1 and self._session.reads_many:
             return (yield from self._at_once(self._session.values, paths))
         answers = yield from self._session.asked([partial(self._session.get, path, changed) for path in paths])
@@ -76,7 +76,7 @@ class ZooKeeperRegistry:
                     (found[index],) = yield from self.read([paths[index]], changed=changed)
         return found
 
-    def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> RegistrySteps[Names]:
+    def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[Names]:
         if changed is None and len(paths) > 1 and self._session.reads_many:
             listed = yield from self._at_once(self._session.names, paths)
             return [names and sorted(names) for names in listed]
@@ -108,7 +108,7 @@ class ZooKeeperRegistry:
                 raise meaning(operation.of.path, error)
         raise StorageFailed(changes[0].path, "others change it all the time: try again")
 
-    def _at_once(self, ask: Callable[[Sequence[str]], ZooKeeperAnswer], paths: Sequence[str]) -> RegistrySteps[Reads]:
+    def _at_once(self, ask: Callable[[Sequence[str]], ZooKeeperAnswer], paths: Sequence[str]) -> Steps[Reads]:
         """Return the results for these paths, read without watches, many in each request."""
         pieces = [paths[first : first + PATHS_AT_ONCE] for first in range(0, len(paths), PATHS_AT_ONCE)]
         answers = yield from self._session.asked([partial(ask, some) for some in pieces])
@@ -121,14 +121,14 @@ class ZooKeeperRegistry:
             found += [_there(path, one) for path, one in zip(some, answer.value, strict=True)]
         return found
 
-    def _are_there(self, paths: Sequence[str], changed: Changed | None = None) -> RegistrySteps[Flags]:
+    def _are_there(self, paths: Sequence[str], changed: Changed | None = None) -> Steps[Flags]:
         answers = yield from self._session.asked([partial(self._session.exists, path, changed) for path in paths])
         for path, answer in zip(paths, answers, strict=True):
             if answer.error is not None:
                 raise meaning(path, answer.error)
         return [answer.value is not None for answer in answers]
 
-    def _looked(self, changes: Sequence[Change | Condition]) -> RegistrySteps[There]:
+    def _looked(self, changes: Sequence[Change | Condition]) -> Steps[There]:
         unsure = [
             one.path
             for one in changes
@@ -138,7 +138,7 @@ class ZooKeeperRegistry:
         below = yield from self._below([one.path for one in changes if isinstance(one, Change) and one.value is None])
         return There(frozenset(path for path, there in zip(unsure, are_there, strict=True) if there), below)
 
-    def _below(self, paths: Paths) -> RegistrySteps[Below]:
+    def _below(self, paths: Paths) -> Steps[Below]:
         """Return all entries below each of these, the deepest first. Entries of one depth are read at once."""
         below: Below = {path: [] for path in paths}
         levels: Levels = [[(path, path) for path in below]]
@@ -150,7 +150,7 @@ class ZooKeeperRegistry:
             below[top].append(found)
         return below
 
-    def _lightened(self, wanted: Operations) -> RegistrySteps[Operations]:
+    def _lightened(self, wanted: Operations) -> Steps[Operations]:
         """Remove the entries below removed ones at once, if the transaction would be too large; return the other operations."""
         below = [one for one in wanted if one.kind == "delete" and one.path != one.of.path]
         rest = [one for one in wanted if one.kind != "delete" or one.path == one.of.path]
@@ -163,7 +163,7 @@ class ZooKeeperRegistry:
                 raise meaning(one.path, error)
         return rest
 
-    def _committed(self, wanted: Sequence[Operated]) -> RegistrySteps[tuple[Operated, Exception] | None]:
+    def _committed(self, wanted: Sequence[Operated]) -> Steps[tuple[Operated, Exception] | None]:
         """Commit, and return the refused operation with its error; None if all succeeded."""
         (answer,) = yield from self._session.asked([partial(self._session.transact, wanted)])
         if answer.error is not None:
@@ -173,7 +173,7 @@ class ZooKeeperRegistry:
                 return operation, result
         return None
 
-    def _make_parents(self, changes: Sequence[Change | Condition]) -> RegistrySteps[None]:
+    def _make_parents(self, changes: Sequence[Change | Condition]) -> Steps[None]:
         """Create the missing parents of the entries to be created, the chroot included."""
         root = self._session.root
         paths = [*above(root + "/"), *(root + path for path in parents(changes))]

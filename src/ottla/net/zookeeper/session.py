@@ -27,7 +27,7 @@ from ottla.net.zookeeper.handler import ZooKeeperAnswer
 from ottla.net.zookeeper.many import ReadMany
 from ottla.net.zookeeper.operations import Operated
 from ottla.net.zookeeper.will import LastWill
-from ottla.ports import Change, RegistryAway, RegistrySteps, SessionEvent
+from ottla.ports import Change, RegistryAway, SessionEvent, Steps
 
 Changed = Callable[[str], None]
 Post = Callable[[Callable[[], None]], None]
@@ -132,7 +132,7 @@ class ZooKeeperSession:
     def _watcher(self, path: str, changed: Changed | None) -> Watcher | None:
         return None if changed is None else Watcher(path, changed, self._hand_over)
 
-    def asked(self, asks: Sequence[Ask]) -> RegistrySteps[list[ZooKeeperAnswer]]:
+    def asked(self, asks: Sequence[Ask]) -> Steps[list[ZooKeeperAnswer]]:
         """Return the answers to these requests. Raises `RegistryAway` if any of them got none."""
         if not asks:
             return []

@@ -11,7 +11,7 @@ from ottla.broker.failures import Changes
 from ottla.broker.membership.commits import SharedCommits
 from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.scheduler import Scheduler
-from ottla.broker.serving.later import LaterReplies
+from ottla.broker.serving.purgatory import Purgatory
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.topics.deletions import NOTES
 from ottla.broker.topics.shared_topics import SharedTopics
@@ -53,10 +53,10 @@ class Room:
         self.commits = SharedCommits(self.registry, self.image, Changes(), self._announce, set())
         scheduler = Scheduler(self.world.clock)
         self.world.timed.append(scheduler)
-        later = LaterReplies(scheduler, Changes())
+        purgatory = Purgatory(scheduler, Changes())
         settings: Any = SettingsInForce(BrokerSettings.parse({"inter.broker.protocol.version": protocol_version}))
         unused: Any = NoRegistry()
-        self.topics = SharedTopics(self.image, self.commits, unused, unused, settings, self.world.random.randbytes, later)
+        self.topics = SharedTopics(self.image, self.commits, unused, unused, settings, self.world.random.randbytes, purgatory)
         self.world.run(100)
 
     def _announce(self, changes: Any) -> list[Change]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
 from ottla.client.errors import CommitFailed, ConnectionFailed, KafkaError, NotSupported
-from ottla.client.kafka07.group import Done, Group07, Round07
+from ottla.client.kafka07.group import Group07, Round07
 from ottla.client.kafka07.rebalance import Subscription
 from ottla.client.settings import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -19,7 +19,7 @@ from ottla.net.client.cluster import now_ms
 from ottla.net.client.kafka07.links import ClusterLinks07
 from ottla.net.client.kafka07.zookeeper import walked
 from ottla.net.client.tasks import Tasks
-from ottla.ports import EntryExists, NoEntry, SharedRegistry, VersionConflict
+from ottla.ports import Done, EntryExists, NoEntry, SharedRegistry, VersionConflict
 
 LEAVE_TIMEOUT_S = 5
 

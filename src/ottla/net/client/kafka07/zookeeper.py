@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ottla.client.errors import ConnectionFailed, KafkaError
 from ottla.net.completed import completed
-from ottla.ports import RegistryAway, RegistrySteps, SessionEvent, SharedRegistry, StorageFailed
+from ottla.ports import RegistryAway, SessionEvent, SharedRegistry, Steps, StorageFailed
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ async def opened(servers: str, timeout_ms: int) -> SharedRegistry:
     return ZooKeeperRegistry(session)
 
 
-async def walked(steps: RegistrySteps[T]) -> T:
+async def walked(steps: Steps[T]) -> T:
     """Return the result of registry steps. Raises `ConnectionFailed` if ZooKeeper is unreachable, `KafkaError` if it refuses."""
     try:
         return await completed(steps)

@@ -1,0 +1,294 @@
+"""Delayed replies (Kafka's purgatory): completed by their producers, or re-evaluated when a key that they watch changes.
+
+It uses timers and jobs of the scheduler, and imports no handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+from ottla.broker.failures import EXPECTED, Changes
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.request import Answer, Close, Ready
+from ottla.ports import Now, Steps, StorageFailed
+
+Encode = Callable[[Ready], Answer]
+
+NOT_RETURNED: Final = "a reply is completed after its handler has returned it"
+
+
+SETTLED_MS: Final = 2
+"""The most milliseconds of one `settle`."""
+
+RETRIED_AT_ONCE: Final = 16
+"""Operations re-evaluated between two reads of the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class DelayedOperation:
+    """A reply that is evaluated again: `try_complete(now, expired)` when one of its `keys` is woken, and at `until_ms`.
+
+    `until_ms` is a time of the monotonic clock; None sets no end. None from `try_complete` leaves the operation in the purgatory;
+    one that is `expired` must reply. While a `blocking` operation waits, its connection begins no later request, as in Kafka.
+    """
+
+    keys: tuple[Hashable, ...]
+    until_ms: int | None
+    try_complete: Callable[[Now, bool], Reply | None]
+    blocking: bool = True
+
+
+class DelayedReply:
+    """A reply that leaves once everything that it waits for has happened; its producers report that, nothing polls.
+
+    `missing` counts the events that are known from the start, and `expect` adds one. A handler gives `happened` to the producers of
+    the events, and returns `reply()`. The last event makes the reply by `finish`, which must not fail. A reply that is not
+    `blocking` lets later requests of its connection begin, so that one sync serves a client that pipelines. It has no timeout: a
+    timeout would make the client send again records that are being written.
+
+    The network sets `ready`, which is called when `answer` can leave. `is_forgotten` is set when the client is gone.
+    """
+
+    __slots__ = ("_encode", "_finish", "_instead", "_missing", "answer", "blocking", "done", "is_forgotten", "ready")
+
+    def __init__(self, finish: Callable[[], Ready] | None = None, *, blocking: bool, missing: int = 0) -> None:
+        self.blocking = blocking
+        self.done = False
+        self.is_forgotten = False
+        self.answer: Answer = None
+        self.ready: Callable[[], None] | None = None
+        self._finish = finish
+        self._missing = missing
+        self._encode: Encode | None = None
+        self._instead: DelayedReply | None = None
+
+    def expect(self) -> None:
+        """Count one more event that must happen."""
+        self._missing += 1
+
+    def happened(self) -> None:
+        """Count one event as happened, and complete the reply at the last one."""
+        self._missing -= 1
+        if self._missing or self._finish is None or (self._encode is None and self._instead is None):
+            return
+        self.complete(self._finish())
+
+    def reply(self) -> Ready | DelayedReply:
+        """Return the reply if no event is missing, else this delayed reply."""
+        return self if self._missing or self._finish is None else self._finish()
+
+    @property
+    def is_returned(self) -> bool:
+        """Return whether the handler has returned the reply, so that it can be completed."""
+        return self._encode is not None or self._instead is not None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether a client still waits for the reply."""
+        return self._instead.is_wanted if self._instead is not None else not self.is_forgotten
+
+    def encode_with(self, encode: Encode) -> None:
+        """Set the function that turns the reply into the bytes of an answer."""
+        self._encode = encode
+
+    def stand_in_for(self, delayed: DelayedReply) -> None:
+        """Complete another delayed reply in place of this one."""
+        self._instead = delayed
+
+    def let_others_begin(self, *, blocking: bool) -> None:
+        """Unless `blocking`, let the connection begin its next request: only a sync is left to wait for."""
+        if self.blocking and not blocking:
+            self.blocking = False
+            if self.ready is not None:
+                self.ready()
+
+    def complete(self, reply: Ready) -> None:
+        """Encode the reply, and report it to the network."""
+        if self._instead is not None:
+            self._finish = None
+            self._instead.complete(reply)
+            return
+        assert self._encode is not None, NOT_RETURNED
+        self.answer = self._encode(reply)
+        self.done = True
+        self._encode = self._finish = None  # they hold the request, and what makes the reply may hold this promise
+        if self.ready is not None:
+            self.ready()
+
+
+Begun = Ready | DelayedOperation | DelayedReply
+"""A reply whose steps, if it has any, have begun."""
+
+Reply: TypeAlias = "Begun | Steps[Reply]"
+"""The result of a handler: an answer that can leave now, a delayed one, or steps that lead to one."""
+
+
+class Purgatory:
+    """All delayed operations of a broker, by the keys that they watch, each with the delayed reply that it completes.
+
+    `wake` only notes a key: operations are evaluated in `settle`, outside of any handler, so that many changes cost one evaluation.
+    """
+
+    def __init__(self, scheduler: Scheduler, changes: Changes) -> None:
+        self._scheduler = scheduler
+        self.changes = changes
+        self.spared = changes.spared
+        self._operations: dict[DelayedReply, DelayedOperation] = {}
+        self._by_key: dict[Hashable, dict[DelayedReply, None]] = {}
+        self._woken: dict[Hashable, None] = {}
+        self._due: dict[DelayedReply, None] = {}
+        self.wakes = 0
+        """The number of calls of `wake`."""
+        self.now = scheduler.now
+        self.rest = scheduler.rest
+
+    def __len__(self) -> int:
+        return len(self._operations)
+
+    def watch(self, operation: DelayedOperation, encode: Encode) -> DelayedReply:
+        """Keep an operation until it completes, and return its delayed reply."""
+        delayed = DelayedReply(blocking=operation.blocking)
+        delayed.encode_with(encode)
+        self._hold(delayed, operation)
+        return delayed
+
+    def run(self, steps: Steps[Reply], failed: Callable[[Exception], Ready] | None = None, *, to_the_end: bool = False) -> Begun:
+        """Return the result of steps: at once if one slice is enough for them, else a delayed reply.
+
+        Meanwhile the connection begins no other request, which keeps the requests of one client in order. An expected failure is
+        answered by `failed`, or closes the connection; an unexpected one in a step that has changed nothing costs this request
+        alone. If the client goes away, the steps are closed, unless they run `to_the_end`.
+        """
+        delayed, early = DelayedReply(blocking=True), list[Begun]()
+
+        def done(reply: Begun) -> None:
+            if delayed.is_returned:
+                self.complete(delayed, reply)
+            else:
+                early.append(reply)
+
+        def answer(failure: Exception) -> None:
+            done(_closed(failure) if failed is None else failed(failure))
+
+        wanted = _to_the_last(steps) if to_the_end else _while_wanted(delayed, _to_the_last(steps))
+        self._scheduler.begin(delayed, self.spared(wanted), done, answer, urgent=True)
+        return early[0] if early else delayed
+
+    def complete(self, delayed: DelayedReply, reply: Reply) -> None:
+        """Complete a delayed reply by a reply, which may be delayed itself."""
+        if isinstance(reply, Generator):
+            reply = self.run(reply)
+        if isinstance(reply, DelayedOperation):
+            self._hold(delayed, reply)
+        elif isinstance(reply, DelayedReply):
+            reply.stand_in_for(delayed)
+            delayed.let_others_begin(blocking=reply.blocking)
+        else:
+            delayed.complete(reply)
+
+    def wake(self, key: Hashable) -> None:
+        """Evaluate the operations that watch this key when the bundle at hand is settled."""
+        self.wakes += 1
+        if key in self._by_key:
+            self._woken[key] = None
+
+    def settle(self, now: Now) -> None:
+        """Evaluate the operations that watch a woken key; beyond `SETTLED_MS` the rest follow, in order, in the next call."""
+        if not self._woken and not self._due:
+            return
+        end_ms = self.now().mono_ms + SETTLED_MS
+        while self._woken or self._due:
+            woken, self._woken = self._woken, {}
+            for key in woken:
+                self._due.update(self._by_key.get(key, {}))
+            for _ in range(min(RETRIED_AT_ONCE, len(self._due))):
+                delayed = next(iter(self._due))
+                del self._due[delayed]
+                self._try_complete(delayed, now, expired=False)
+            if self._due and self.now().mono_ms >= end_ms:
+                self._scheduler.at("woken replies", end_ms + 1, _go_on)
+                return
+
+    def expire(self, delayed: DelayedReply, until_ms: int, instead: Callable[[], Ready]) -> None:
+        """Complete a delayed reply by `instead()` at a time of the monotonic clock, unless `cancel_expiry` comes before."""
+        self._scheduler.at(delayed, until_ms, lambda now: delayed.complete(instead()))
+
+    def cancel_expiry(self, delayed: DelayedReply) -> None:
+        """Cancel the deadline of a delayed reply that completes."""
+        self._scheduler.cancel(delayed)
+
+    def forget(self, delayed: DelayedReply) -> None:
+        """Drop a reply whose client is gone."""
+        delayed.ready = None
+        delayed.is_forgotten = True
+        self._release(delayed)
+
+    def _hold(self, delayed: DelayedReply, operation: DelayedOperation) -> None:
+        self._operations[delayed] = operation
+        for key in operation.keys:
+            self._by_key.setdefault(key, {})[delayed] = None
+        if operation.until_ms is not None:
+            self._scheduler.at(delayed, operation.until_ms, lambda now: self._try_complete(delayed, now, expired=True))
+
+    def _release(self, delayed: DelayedReply) -> None:
+        operation = self._operations.pop(delayed, None)
+        if operation is None:
+            return
+        self._scheduler.cancel(delayed)
+        for key in operation.keys:
+            watching = self._by_key.get(key)
+            if watching is not None:
+                watching.pop(delayed, None)
+                if not watching:
+                    del self._by_key[key]
+
+    def _try_complete(self, delayed: DelayedReply, now: Now, *, expired: bool) -> None:
+        operation = self._operations.get(delayed)
+        if operation is None:
+            return
+        reply = self._evaluated(operation, now, expired)
+        if reply is None:
+            assert not expired, "an expired operation replies"
+            return
+        assert not (expired and isinstance(reply, DelayedOperation) and reply.until_ms is not None), "an operation expires once"
+        self._release(delayed)
+        self.complete(delayed, reply)
+
+    def _evaluated(self, operation: DelayedOperation, now: Now, expired: bool) -> Reply | None:
+        """Evaluate an operation. An expected failure closes the connection; one that has changed nothing costs the request."""
+        try:
+            return self.changes.attempted(partial(operation.try_complete, now, expired))
+        except EXPECTED as failure:
+            return _closed(failure)
+
+
+def _closed(failure: Exception) -> Close:
+    return Close(f"its request could not be served: {failure}")
+
+
+def _go_on(now: Now) -> None:
+    """Do nothing: a deadline has passed, and the bundle that it began is settled."""
+
+
+def _to_the_last(steps: Steps[Reply]) -> Steps[Begun]:
+    """Run steps, and the steps that they return."""
+    reply = yield from steps
+    while isinstance(reply, Generator):
+        reply = yield from reply
+    return reply
+
+
+def _while_wanted(delayed: DelayedReply, steps: Steps[Begun]) -> Steps[Begun]:
+    """Run steps until their client is gone."""
+    try:
+        result: StorageFailed | None = None
+        while delayed.is_wanted:
+            result = yield steps.send(result)
+    except StopIteration as done:
+        reply: Begun = done.value
+        return reply
+    steps.close()
+    return Close("nobody waits for this reply")
