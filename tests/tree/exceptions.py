@@ -1,12 +1,9 @@
-"""What the tests of the tree let pass: lengths, as a ratchet that only shrinks, and what is there for tests alone."""
+"""What the tests of the tree let pass, each with its reason: what is long, and what is there for tests alone."""
 
 from __future__ import annotations
 
-FUNCTIONS: dict[str, int] = {}
-"""path::name -> lines, for functions above the limit."""
-
-FILES: dict[str, int] = {}
-"""path -> lines, for files at or above the limit."""
+LONG: dict[str, str] = {}
+"""path, or path::name of a function -> why it is one piece though it is longer than `test_shape.py` allows."""
 
 FOR_TESTS: dict[str, str] = {
     "src/ottla/records/kafka07.py::message_set": "what other clients of Kafka 0.7 send is what tests play",
@@ -16,3 +13,6 @@ FOR_TESTS: dict[str, str] = {
     "src/ottla/wire/kafka07.py::encode_response": "the inverse of what is used, for tests of both",
 }
 """path::name -> why it is there though only tests, benchmarks and examples use it."""
+
+NOT_REWRITTEN = ("bench", "examples", "src/ottla/broker", "src/ottla/sim", "src/ottla/spark")
+"""Folders whose docstrings are not rewritten yet: those of functions open with anything. The list shrinks."""

@@ -57,7 +57,7 @@ MOST_NAME_BYTES = 32_767
 
 
 def short_text(name: str, value: object) -> str | None:
-    """A name that goes into requests as it is."""
+    """Return a string that goes into requests unchanged, or None; raise SettingError if the protocol cannot carry it."""
     found = text(name, value)
     if found is not None:
         try:

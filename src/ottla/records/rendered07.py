@@ -51,7 +51,7 @@ class Rendering07:
     __slots__ = ("_at", "_data", "_head", "_index", "_pos", "_start", "count", "magic", "size")
 
     def __init__(self, data: memoryview, start: int, count: int, magic: int, size: int) -> None:
-        """`data` contains `count` records from `start` to its end, as `open_batch` measured them."""
+        """Take `data` that contains `count` records from `start` to its end, as `open_batch` measured them."""
         self._data = data
         self._start = start
         self.count = count

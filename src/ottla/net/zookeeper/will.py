@@ -83,7 +83,7 @@ class LastWill:
                 executor.stdin.close()
 
     def revoke(self) -> None:
-        """Tell the executor that the session was ended in order, and wait for its end."""
+        """Notify the executor that the session was ended in order, and wait for its end."""
         self._line = b""
         executor, self._executor = self._executor, None
         if executor is not None and executor.stdin is not None:
