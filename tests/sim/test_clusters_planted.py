@@ -10,8 +10,8 @@ import pytest
 
 from ottla.broker.controller.broker_changes import BrokerChanges
 from ottla.broker.controller.states import PartitionStates
-from ottla.broker.coordination.marker_sender import Ending, MarkerSender
 from ottla.broker.coordination.moving import MovingCoordinators
+from ottla.broker.coordination.transaction_markers import PendingMarkers, TransactionMarkers
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.lost_directory import in_sync_of
 from ottla.broker.membership.membership import BrokerMembership
@@ -71,7 +71,7 @@ MISSED = PlantedWorld(faults=FaultsPlan(storms=True))
 LOOKED_AT = {"in sync have all", "the newest decides", "epochs grow", "leads as a member"}
 """What is looked at as it happens. All else has to be found by what comes of it alone."""
 
-HEARD = MarkerSender._heard
+SETTLED = TransactionMarkers._settled
 LED = LeaderAndIsr.led
 FOLLOWER_FETCHED = Replica.follower_fetched
 SHRINK = LeaderState.shrink
@@ -119,8 +119,8 @@ def load_nothing(coordinators: MovingCoordinators[Any], partition: Partition) ->
     coordinators._hold(partition, shard, now)
 
 
-def take_refused_markers_for_written(sender: MarkerSender, ending: Ending, error_codes: dict[Any, int]) -> None:
-    HEARD(sender, ending, dict.fromkeys(error_codes, NONE))
+def take_refused_markers_for_written(markers: TransactionMarkers, pending: PendingMarkers, place: Any, error_code: int) -> None:
+    SETTLED(markers, pending, place, NONE)
 
 
 def let_anybody_be_in_sync(leader: LeaderState, node_id: int, high_watermark: int, now_ms: int) -> IsrChange | None:
@@ -200,7 +200,7 @@ MISTAKES = {
     ),
     "knows no commits after a move": (GROUPS, Mistake("commits stay", MovingCoordinators, "_loaded_slowly", load_nothing, 3)),
     "takes refused markers for written": (
-        DEPOSED_COPYING, Mistake("only what is committed", MarkerSender, "_heard", take_refused_markers_for_written, 130),
+        DEPOSED_COPYING, Mistake("only what is committed", TransactionMarkers, "_settled", take_refused_markers_for_written, 130),
     ),
     "has anybody in sync": (CRUMBS, Mistake("in sync have all", LeaderState, "expand", let_anybody_be_in_sync)),
     "waits for nobody to agree to fewer in sync": (

@@ -11,7 +11,8 @@ import pytest
 from ottla.broker.coordination import markers
 from ottla.broker.coordination.coordinators import PartitionLog
 from ottla.broker.coordination.guard import ADDS_FROM, Admission, TransactionGuard
-from ottla.broker.coordination.markers import MarkerWriter
+from ottla.broker.coordination.markers import MarkerAppender
+from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.partitions.partition import Partition
 from ottla.coord import offsets, transactional
 from ottla.coord.offsets import Offsets
@@ -27,13 +28,14 @@ from ottla.log.producers import Producers
 from ottla.ports import Now
 from ottla.sim.clock import EPOCH_MS
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
-from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, PRODUCER_FENCED
+from ottla.wire.errors import NONE, PRODUCER_FENCED
 from tests.sim import transactions
 from tests.support.planted import Mistake, found
 
 MOST_SEEDS = 40
 
-APPEND = MarkerWriter.append
+APPEND = MarkerAppender.append
+LEADER_OF = TransactionMarkers._leader_of
 MARKER = markers.marker
 WHEN_DURABLE = PartitionLog.when_durable
 MEMBERSHIP = machine._membership_error
@@ -45,7 +47,7 @@ RETAIN = OffsetMap.retain
 END = TransactionMachine._end
 
 
-def lose_a_marker(writer: MarkerWriter, topic: str, index: int, producer_id: int, *rest: Any, **more: Any) -> Any:
+def lose_a_marker(writer: MarkerAppender, topic: str, index: int, producer_id: int, *rest: Any, **more: Any) -> Any:
     if topic != "__consumer_offsets" and index == 1:
         return NONE, writer._partitions.get(topic, index)
     return APPEND(writer, topic, index, producer_id, *rest, **more)
@@ -96,10 +98,9 @@ def take_for_synced(partition: Partition, failure: Any) -> None:
     partition.synced(partition.log.log_end_offset, Now(0, 0))
 
 
-def wait_for_what_is_gone(writer: MarkerWriter, topic: str, index: int, *rest: Any, **more: Any) -> Any:
-    if writer._partitions.get(topic, index) is None:
-        return KAFKA_STORAGE_ERROR, None
-    return APPEND(writer, topic, index, *rest, **more)
+def wait_for_what_is_gone(markers: TransactionMarkers, place: Any) -> int:
+    leader = LEADER_OF(markers, place)
+    return -1 if leader is None else leader
 
 
 def end_by_level(own: TransactionMachine, asked: Any, now: Any) -> Outcome[Any]:
@@ -138,7 +139,7 @@ BY_LEVEL = {**machine._DECISIONS, EndTransaction: end_by_level}
 
 
 MISTAKES = {
-    "loses a marker": Mistake("nothing hangs", MarkerWriter, "append", lose_a_marker),
+    "loses a marker": Mistake("nothing hangs", MarkerAppender, "append", lose_a_marker),
     "commits what is aborted": Mistake("only what is committed", markers, "marker", commit_what_is_aborted),
     "writes markers before the end is kept": Mistake(
         "whole or not at all", PartitionLog, "when_durable", carry_orders_out_at_once, 111
@@ -159,7 +160,7 @@ MISTAKES = {
         "prepared stays", producers, "timeout_of", lambda body: body.transaction_timeout_ms, 2
     ),
     "takes a failed sync for a good one": Mistake("nothing hangs", Partition, "fail", take_for_synced, 69),
-    "waits for topics that are gone": Mistake("ended in time", MarkerWriter, "append", wait_for_what_is_gone, 10),
+    "waits for topics that are gone": Mistake("ended in time", TransactionMarkers, "_leader_of", wait_for_what_is_gone, 10),
     "gives epochs only where the level says so": Mistake("prepared stays", machine, "_DECISIONS", BY_LEVEL, 42),
     "looks for what is overdue by the wall clock": Mistake(
         "ended in time", TransactionMachine, "_next_timeouts", look_by_the_wall_clock, 4

@@ -13,15 +13,16 @@ from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
-from ottla.broker.coordination.marker_sender import MarkerSender
-from ottla.broker.coordination.markers import Markers, MarkerWriter
+from ottla.broker.coordination.markers import MarkerAppender
 from ottla.broker.coordination.moves import CoordinatorMoves
 from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.coordination.registry_offsets import OwnEntries, RegistryOffsets
 from ottla.broker.coordination.remote_additions import RemoteAdditions
+from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
+from ottla.broker.interbroker.alone import NoLinks
 from ottla.broker.interbroker.asking import BrokerAsker
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.within import Within
@@ -132,7 +133,8 @@ class BrokerMachine:
         self.first_news = FirstNews(self.purgatory, have_come=cluster is None)
         self._identity = identity = BrokerIdentity(node_id, cluster_id)
         self.membership = None if cluster is None else self._membership(cluster, identity)
-        self.channels, self.controller = self._ways(cluster, self.membership)
+        self.channels = self._channels(cluster)
+        self.controller = self._controller(cluster, self.membership)
         self.replication = self._replication(cluster)
         self.partitions = self._partitions()
         self.directories = PartitionDirectories(disk, random_bytes)
@@ -157,7 +159,6 @@ class BrokerMachine:
         self.logins = self._logins(proofs or NoProofs())
         self._manage_replicas()
         self._router = self._routed(routes, cluster)
-        self.quotas.told.append(self._throttle)
         self.routers: dict[Dialect, Speaks] = {Dialect.VERSIONED: self._router, Dialect.FIRST: self._routed07()}
         self.forget = self.purgatory.forget
 
@@ -190,21 +191,24 @@ class BrokerMachine:
         directory = DirectoryEpoch(identity.node_id, self.disk, registry, scheduler)
         return BrokerMembership(registry, self.settings_in_force, identity, scheduler, lambda: self.image.features, directory)
 
-    def _ways(self, cluster: ClusterPorts | None, membership: BrokerMembership | None) -> tuple[Channels | None, Controller | None]:
-        """How a broker of a cluster speaks to others, and what it is to them as the controller; a lone one has nothing of it."""
+    def _channels(self, cluster: ClusterPorts | None) -> Channels:
+        within = Within(self.scheduler, self.changes, lambda *request: self._router.receive(*request))
+        links = NoLinks(within.later) if cluster is None else cluster.links
+        return Channels(self.node_id, links, self.image, self.settings_in_force, within)
+
+    def _controller(self, cluster: ClusterPorts | None, membership: BrokerMembership | None) -> Controller | None:
+        """Return the controller that this broker is at times; a lone one has none."""
         if cluster is None or membership is None:
-            return None, None
-        settings, scheduler = self.settings_in_force, self.scheduler
-        within = Within(scheduler, self.changes, lambda *request: self._router.receive(*request))
-        channels = Channels(self.node_id, cluster.links, self.image, settings, within)
+            return None
         new_id = partial(new_topic_id, self.random_bytes)
-        controller = Controller(cluster.registry, channels, settings, scheduler, self.node_id, new_id)
+        settings, scheduler = self.settings_in_force, self.scheduler
+        controller = Controller(cluster.registry, self.channels, settings, scheduler, self.node_id, new_id)
         membership.entered.append(controller.stand)
         membership.left.append(controller.leave)
-        return channels, controller
+        return controller
 
     def _replication(self, cluster: ClusterPorts | None) -> Replication | None:
-        if cluster is None or self.membership is None or self.channels is None:
+        if cluster is None or self.membership is None:
             return None
         registry, channels, membership = cluster.registry, self.channels, self.membership
         return Replication(self.node_id, registry, channels, self.image, self.settings_in_force, self.scheduler, membership)
@@ -245,29 +249,29 @@ class BrokerMachine:
     def _coordinate(self, assignors: tuple[Assignor, ...] | None, cluster: ClusterPorts | None) -> None:
         """Groups and transactions: by coordinators of a lone broker, or by those that come and go with leadership."""
         coordinators: type[Coordinators[Any]] = Coordinators if cluster is None else MovingCoordinators
-        asker = None if self.channels is None else BrokerAsker(self.channels, self.settings_in_force)
-        self.by_name = self._by_name(asker)
-        self.producer_ids = self._producer_ids(cluster, asker)
+        self.asker = BrokerAsker(self.channels, self.settings_in_force)
+        self.by_name = self._by_name(cluster)
+        self.producer_ids = self._producer_ids(cluster)
         self.groups = self._groups(assignors, coordinators)
-        self.markers = MarkerWriter(self.partitions, self.scheduler, self.groups.transaction_ended)
-        ends = self.markers if asker is None else MarkerSender(self.image, self.scheduler, asker)
-        self.transactions = self._transactions(coordinators, ends)
+        self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
+        everywhere = TransactionMarkers(self.markers, self.image, self.scheduler, self.asker, self.node_id)
+        self.transactions = self._transactions(coordinators, everywhere)
         by_id = self.transactions.coordinators
         self.moves = CoordinatorMoves((self.groups.coordinators, by_id))
         self.additions = Additions(by_id, self.transactions.endings)
-        if asker is not None:
-            self.additions = RemoteAdditions(by_id, self.transactions.endings, asker, self.node_id)
+        if cluster is not None:
+            self.additions = RemoteAdditions(by_id, self.transactions.endings, self.asker, self.node_id)
 
-    def _by_name(self, asker: BrokerAsker | None) -> TopicsByName:
-        if asker is None:
+    def _by_name(self, cluster: ClusterPorts | None) -> TopicsByName:
+        if cluster is None:
             return TopicsMadeHere(self.topics, self.logs, self.purgatory)
-        return TopicsThroughController(self.image, self.settings_in_force, asker, self.scheduler)
+        return TopicsThroughController(self.image, self.settings_in_force, self.asker, self.scheduler)
 
-    def _producer_ids(self, cluster: ClusterPorts | None, asker: BrokerAsker | None) -> ProducerIdSource:
-        if cluster is None or asker is None:
+    def _producer_ids(self, cluster: ClusterPorts | None) -> ProducerIdSource:
+        if cluster is None:
             return ProducerIds(self.registry, self.node_id)
         blocks = ProducerIdBlocks(cluster.registry)
-        return SharedProducerIds(self.image, blocks, asker, self.scheduler, self.node_id, self._broker_epoch)
+        return SharedProducerIds(self.image, blocks, self.asker, self.scheduler, self.node_id, self._broker_epoch)
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.broker_epoch
@@ -287,7 +291,9 @@ class BrokerMachine:
             coordinators=coordinators,
         )
 
-    def _transactions(self, coordinators: type[Coordinators[TransactionMachine]], markers: Markers) -> TransactionCoordinators:
+    def _transactions(
+        self, coordinators: type[Coordinators[TransactionMachine]], markers: TransactionMarkers
+    ) -> TransactionCoordinators:
         return TransactionCoordinators(
             self.image,
             self.by_name.begin,
@@ -320,6 +326,7 @@ class BrokerMachine:
     def _routed(self, routes: Sequence[Route], cluster: ClusterPorts | None) -> Router:
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
         here = all_routes(in_cluster=self.membership is not None)
+        self.quotas.told.append(self._throttle)
         self._addresses = Addresses(self._identity, self.settings_in_force, self.image)
         self._current_leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
         served = Served(here, instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
@@ -369,7 +376,7 @@ class BrokerMachine:
             FirstNews: self.first_news,
             RegistryOffsets: self._registry_offsets(cluster),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
-            MarkerWriter: self.markers,
+            MarkerAppender: self.markers,
             Additions: self.additions,
             TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),
             Endings: self.transactions.endings,
@@ -440,8 +447,7 @@ class BrokerMachine:
 
     def close(self) -> bool:
         """Close the logs; nothing may be received afterwards. True if all of them were closed cleanly."""
-        if self.channels is not None:
-            self.channels.close()
+        self.channels.close()
         self.scheduler.close()
         is_clean = self.partitions.close()
         return is_clean and (self.replication is None or self.replication.manager.are_all_checked)
@@ -454,7 +460,7 @@ class BrokerMachine:
 
     def hand_over(self, over: Callable[[], None]) -> None:
         """Have other brokers lead in this one's place, before it stops, and call `over`. A lone broker has nobody to ask."""
-        if self.membership is None or self.channels is None:
+        if self.membership is None:
             over()
             return
         membership, settings = self.membership, self.settings_in_force

@@ -1,35 +1,26 @@
-"""The ends of transactions, written into the partitions that they touched (KIP-98).
+"""Transaction markers in partitions that this broker leads (KIP-98).
 
-Knows partitions and control batches; what ends, and how, a coordinator has decided.
+Knows partitions and control batches; which transaction ends, and how, its coordinator has decided.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
-from itertools import count
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final
 
-from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Scheduler
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.transactions.inputs import WriteMarkers
-from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS
+from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS, TopicPartition
 from ottla.log.transactions import ABORT, COMMIT
 from ottla.ports import Now, Steps
 from ottla.records.batch import read_header
 from ottla.records.build import build
-from ottla.wire.errors import (
-    INVALID_PRODUCER_EPOCH,
-    NONE,
-    TRANSACTION_COORDINATOR_FENCED,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    error_name,
-)
+from ottla.wire.errors import INVALID_PRODUCER_EPOCH, NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 
 log = logging.getLogger("ottla.broker")
 
@@ -37,17 +28,15 @@ KEY: Final = Struct(">hh")
 """Version and kind."""
 VALUE: Final = Struct(">hi")
 """Version, and the epoch of the coordinator."""
-RETRY_MS: Final = 100
-LONGEST_RETRY_MS: Final = 10_000
-"""A partition that stays offline is tried after ever longer pauses, up to this one: it may be offline for days."""
-AT_ONCE: Final = 16
-"""So many partitions get a marker between two pauses."""
+MADE_UP: Final = (
+    "%s-%d has a batch of producer %d with epoch %d, which nobody was given: the transaction of %s ends there all the same"
+)
 
 Ended = Callable[[Partition, int, bool, Now], None]
 
 
 def marker(producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms: int, *, committed: bool) -> bytearray:
-    """A control batch that ends a producer's transaction."""
+    """Return the control batch that ends a producer's transaction."""
     key = KEY.pack(0, COMMIT if committed else ABORT)
     return build(
         [key],
@@ -60,41 +49,34 @@ def marker(producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms
     )
 
 
-class Markers(Protocol):
-    """Writes the ends of transactions wherever their partitions are led."""
+class MarkerAppender:
+    """Appends transaction markers. `ended(partition, producer_id, committed, now)` is called for those in `__consumer_offsets`."""
 
-    def write(
-        self, order: WriteMarkers, coordinator_epoch: int, done: Callable[[], None], is_wanted: Callable[[], bool], /
-    ) -> None:
-        """Write one into all partitions of its transaction, and say `done()` once all of it is as safe as acks=all promises.
-
-        It may be given up when `is_wanted()` holds no more: another broker coordinates the transaction.
-        """
-        ...
-
-
-class MarkerWriter:
-    """Writes markers. `ended(partition, producer_id, committed, now)` hears of those in `__consumer_offsets`."""
-
-    def __init__(self, partitions: Partitions, scheduler: Scheduler, ended: Ended) -> None:
+    def __init__(self, partitions: Partitions, ended: Ended) -> None:
         self._partitions = partitions
-        self._scheduler = scheduler
         self._ended = ended
-        self._names = count()
 
-    def write(self, order: WriteMarkers, coordinator_epoch: int, done: Callable[[], None], is_wanted: Callable[[], bool]) -> None:
-        """Write a transaction's end into all its partitions, and say `done()` once all of it is durable.
+    def leads(self, place: TopicPartition) -> bool:
+        """Return whether this broker leads a partition, online or not."""
+        partition = self._partitions.get(*place)
+        return partition is not None and partition.role is LEADER
 
-        A partition that cannot be written is tried again, for as long as it is there. `done` is not said where a newer coordinator
-        or producer has taken over: the transaction is theirs to end. `is_wanted` is not asked: there are no brokers that go on.
+    def append_decided(
+        self, order: WriteMarkers, place: TopicPartition, coordinator_epoch: int, now: Now
+    ) -> tuple[int, Partition | None]:
+        """Append the marker of a decision of this broker's coordinator, and return what `append` returns.
+
+        A partition may hold a batch with a later epoch of the producer. No producer gets a later epoch before its transaction has
+        ended, so that epoch was made up: the marker is appended with it. A later decision of another coordinator is still obeyed.
         """
-
-        def over(whole: bool) -> None:
-            if whole:
-                done()
-
-        name: Hashable = ("markers", order.transactional_id, order.producer_id, order.producer_epoch, next(self._names))
-        self._scheduler.begin(name, self._written(order, coordinator_epoch), over, urgent=True)
+        producer_id, epoch = order.producer_id, order.producer_epoch
+        error_code, partition = self.append(*place, producer_id, epoch, coordinator_epoch, now, committed=order.committed)
+        held = self._partitions.get(*place) if error_code == INVALID_PRODUCER_EPOCH else None
+        known = None if held is None else held.log.producers.by_id.get(producer_id)
+        if known is None:
+            return error_code, partition
+        log.warning(MADE_UP, *place, producer_id, known.epoch, order.transactional_id, extra={"cause": "made-up epoch"})
+        return self.append(*place, producer_id, known.epoch, coordinator_epoch, now, committed=order.committed)
 
     def append(
         self,
@@ -108,7 +90,7 @@ class MarkerWriter:
         committed: bool,
         transaction_version: int = 0,
     ) -> tuple[int, Partition | None]:
-        """Append one marker: an error code, and the partition if it was written.
+        """Append one marker, and return an error code, and the partition if the marker was written.
 
         Since a `transaction_version` each transaction has an epoch of its own: what is open here ends with a later one (KIP-1228).
         """
@@ -132,67 +114,9 @@ class MarkerWriter:
             self._ended(partition, producer_id, committed, now)
         return NONE, partition
 
-    def _written(self, order: WriteMarkers, coordinator_epoch: int) -> Steps[bool]:
-        left = sorted(order.partitions)
-        told: dict[tuple[str, int], int] = {}
-        pause_ms = RETRY_MS
-        while left:
-            written: list[Partition] = []
-            again: list[tuple[str, int]] = []
-            for number, (topic, index) in enumerate(left, 1):
-                error_code, partition = self.append(
-                    topic,
-                    index,
-                    order.producer_id,
-                    order.producer_epoch,
-                    coordinator_epoch,
-                    self._scheduler.now(),
-                    committed=order.committed,
-                )
-                if error_code == INVALID_PRODUCER_EPOCH:
-                    error_code, partition = self._append_late(order, topic, index, coordinator_epoch)
-                if error_code in (INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED):
-                    return False
-                if partition is not None:
-                    written.append(partition)
-                elif error_code != UNKNOWN_TOPIC_OR_PARTITION:
-                    if told.get((topic, index)) != error_code:
-                        told[topic, index] = error_code
-                        sentence = "%s-%d takes no end of the transaction of %s (%s): tried again until it does"
-                        who = order.transactional_id, error_name(error_code)
-                        log.warning(sentence, topic, index, *who, extra={"cause": "markers"})
-                    again.append((topic, index))
-                if number % AT_ONCE == 0:
-                    yield None
-            failed = yield from kept(written)
-            again += [(partition.topic, partition.index) for partition in failed]
-            left = again
-            if left:
-                yield self._scheduler.rest(pause_ms)
-                pause_ms = min(2 * pause_ms, LONGEST_RETRY_MS)
-        return True
-
-    def _append_late(self, order: WriteMarkers, topic: str, index: int, coordinator_epoch: int) -> tuple[int, Partition | None]:
-        """Append a marker to a partition that knows a later epoch of the producer, with that epoch.
-
-        Nobody is given a later one before the transaction has ended: a batch came with one that was made up. The decision holds.
-        """
-        partition = self._partitions.get(topic, index)
-        known = None if partition is None else partition.log.producers.by_id.get(order.producer_id)
-        if known is None:
-            return INVALID_PRODUCER_EPOCH, None
-        sentence = (
-            "%s-%d has a batch of producer %d with epoch %d, which nobody was given: the transaction of %s ends there all the same"
-        )
-        log.warning(
-            sentence, topic, index, order.producer_id, known.epoch, order.transactional_id, extra={"cause": "made-up epoch"}
-        )
-        now, committed = self._scheduler.now(), order.committed
-        return self.append(topic, index, order.producer_id, known.epoch, coordinator_epoch, now, committed=committed)
-
 
 def kept(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
-    """Wait until all that these partitions hold is as safe as acks=all promises; the error codes of those of which it is not."""
+    """Wait until all records of these partitions are as safe as acks=all promises. Return the error codes of those that failed."""
     failed: dict[Partition, int] = {}
     missing = len(partitions)
     waiting: list[Callable[[None], None]] = []

@@ -11,9 +11,9 @@ from functools import partial
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
 from ottla.broker.coordination.endings import Endings
-from ottla.broker.coordination.markers import Markers
 from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.coordination.replay import stored_records
+from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -48,7 +48,7 @@ class TransactionCoordinators:
         settings: SettingsInForce,
         features: Features,
         new_producer_id: Callable[[], int | None],
-        markers: Markers,
+        markers: TransactionMarkers,
         coordinators: type[Coordinators[TransactionMachine]],
     ) -> None:
         kind = CoordinatorKind(

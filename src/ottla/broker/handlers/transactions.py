@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
-from ottla.broker.coordination.markers import MarkerWriter, kept
+from ottla.broker.coordination.markers import MarkerAppender, kept
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -222,12 +222,12 @@ def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[Transact
 
 
 @serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER, instead=Operation.ALTER), most=MOST_PARTITIONS)
-def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter, purgatory: Purgatory) -> Reply:
+def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerAppender, purgatory: Purgatory) -> Reply:
     """Write the ends of transactions that another broker, or an operator, has decided."""
     return purgatory.run(_written(request, markers))
 
 
-def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerWriter) -> Steps[Reply]:
+def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerAppender) -> Steps[Reply]:
     """All markers are appended before any is waited for: each has to reach stable storage and other replicas."""
     response = WriteTxnMarkersResponse()
     written: dict[Partition, list[MarkerPartition]] = {}
