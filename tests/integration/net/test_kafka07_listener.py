@@ -18,8 +18,8 @@ from ottla.net.start import secured
 from ottla.records.kafka07 import message_set
 from ottla.testing import BrokerProcess
 from ottla.wire.kafka07 import FetchRequest07, MultiFetchRequest07, OffsetsRequest07, ProduceRequest07
+from tests.integration.net.test_connecting import on_its_thread, server_of
 from tests.support.client07 import Client07, framed
-from tests.unit.net.test_connecting import on_its_thread, server_of
 
 HELLO = message_set([b"hello"])
 FETCH = FetchRequest07("t", 0, 0, 1000)
