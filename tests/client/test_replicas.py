@@ -91,7 +91,7 @@ def test_moves_that_cannot_be_are_told_in_one_sentence(run: Run, topic: str, tmp
     node_id = json.loads(run("brokers", "--json")[1])["broker"]
     code, _, err = run("drain", node_id)
     assert (code, err.count("\n")) == (2, 1)
-    assert "brokers and there are 0 to choose from" in err
+    assert "brokers, and 0 are available" in err
     assert run("reassign", "--topic", topic, "--brokers", "4711")[2].startswith("ottla: Broker 4711 is not up")
     assert run("reassign", "--topic", topic)[1] == "Nothing has to move.\n"
     assert run("reassign") == (0, "Nothing moves.\n", "")

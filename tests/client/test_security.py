@@ -167,12 +167,12 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a mechanism that is not enabled": (
         SHORT,
         login(SHORT, "PLAIN"),
-        "by sasl_mechanism=PLAIN: choose one that it does: SCRAM-SHA-512",
+        "sasl_mechanism=PLAIN: choose one of SCRAM-SHA-512",
     ),
     "a login where none is asked for": (
         PLAINTEXT,
         login(SASL_PLAINTEXT),
-        "asks for no login: set security_protocol to PLAINTEXT or SSL",
+        "requires no authentication: set security_protocol to PLAINTEXT or SSL",
     ),
 }
 

@@ -81,7 +81,7 @@ def test_an_offset_within_a_message_is_said_to_be_none(broker: ottla.Broker) -> 
     with ottla.Consumer(bootstrap_servers=broker.address, **ALL) as consumer:
         consumer.assign([("t", 0)])
         consumer.seek(("t", 0), 40)
-        with pytest.raises(KafkaError, match="No message begins there"):
+        with pytest.raises(KafkaError, match="No message begins at this position"):
             consumer.poll(PATIENCE_MS)
         consumer.seek(("t", 0), 10_000)
         assert read(consumer, 1)[0].offset == 0
@@ -103,7 +103,7 @@ def test_what_0_7_has_not_is_refused_with_a_sentence(broker: ottla.Broker) -> No
             producer.send("t", b"v", headers=[("h", b"x")]).result(60)
         with pytest.raises(NotSupported, match="cannot be null"):
             producer.send("t", None).result(60)
-    with pytest.raises(SettingError, match=r"Groups of Kafka 0\.7 live in ZooKeeper"):
+    with pytest.raises(SettingError, match=r"Kafka 0\.7 keeps groups in ZooKeeper"):
         ottla.Consumer("t", bootstrap_servers=broker.address, group_id="g", **ALL)
     with pytest.raises(SettingError, match=r"zookeeper_connect is for brokers of Kafka 0\.7"):
         ottla.Producer(broker.address, zookeeper_connect="localhost:2181")

@@ -102,7 +102,7 @@ def test_a_group_shares_reads_and_commits(address: str, release: str, unique: Un
     if release == "0.8.2":
         with consumer(address, release, group) as reading:
             reading.subscribe(topic)
-            with pytest.raises(NotSupported, match=r"groups that share partitions came with Kafka 0\.9"):
+            with pytest.raises(NotSupported, match=r"consumer groups need Kafka 0\.9"):
                 read(reading)
         return
     with consumer(address, release, group) as reading:
@@ -144,7 +144,7 @@ def test_a_client_held_to_0_8_1_commits_to_the_store_of_that_time(releases: Many
 def test_headers_are_refused_where_the_format_has_none(releases: ManyReleases, unique: Unique) -> None:
     with ottla.Producer(releases.addresses["0.9.0"], api_version="0.9.0") as producer:
         delivery = producer.send(unique("headed"), b"v", headers=[("name", b"value")])
-        with pytest.raises(NotSupported, match=r"headers came with Kafka 0\.11"):
+        with pytest.raises(NotSupported, match=r"headers need Kafka 0\.11"):
             delivery.result(20)
 
 

@@ -71,7 +71,7 @@ def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
 def check_created(answer: CreateAclsResponse) -> None:
     """Raise `BrokerError` for the first ACL that was not created."""
     for result in answer.results:
-        raise_for(result.error_code, "A rule of access", result.error_message)
+        raise_for(result.error_code, "Creating an ACL", result.error_message)
 
 
 def describe_request(principal: str | None, resource: str | None, name: str | None) -> DescribeAclsRequest:
@@ -89,7 +89,7 @@ def describe_request(principal: str | None, resource: str | None, name: str | No
 
 def read_rules(answer: DescribeAclsResponse) -> list[AclRule]:
     """Return the ACLs, sorted. Raises `BrokerError`."""
-    raise_for(answer.error_code, "Describing rules of access", answer.error_message)
+    raise_for(answer.error_code, "Describing ACLs", answer.error_message)
     return sorted(
         AclRule(
             acl.principal,
@@ -127,7 +127,7 @@ def read_deleted(answer: DeleteAclsResponse) -> list[AclRule]:
     """Return the deleted ACLs, sorted. Raises `BrokerError`."""
     deleted = []
     for result in answer.filter_results:
-        raise_for(result.error_code, "Deleting rules of access", result.error_message)
+        raise_for(result.error_code, "Deleting ACLs", result.error_message)
         deleted += [
             AclRule(
                 acl.principal,
@@ -145,7 +145,7 @@ def read_deleted(answer: DeleteAclsResponse) -> list[AclRule]:
 
 def _number(words: dict[str, int], word: str) -> int:
     if word not in words:
-        raise SettingError(f"{word!r} is none of the words for a rule of access: choose one of {', '.join(words)}.")
+        raise SettingError(f"{word!r} is not a word of an ACL: choose one of {', '.join(words)}.")
     return words[word]
 
 

@@ -37,7 +37,7 @@ def subscribed(topics: Iterable[object], pattern: object) -> re.Pattern[str] | N
     """Check the arguments of subscribe(), and return the compiled pattern or None. Raises `TypeError`, `SettingError`."""
     for name in map(topic_name, topics):
         if _ADDRESS.match(name):
-            raise SettingError(f"{name!r} is no topic's name: the address of a broker is given as bootstrap_servers={name!r}.")
+            raise SettingError(f"{name!r} is an address, not a topic's name: give it as bootstrap_servers={name!r}.")
     if pattern is None:
         if not topics:
             raise SettingError("subscribe() needs a topic or a pattern: unsubscribe() stops reading.")
@@ -47,7 +47,7 @@ def subscribed(topics: Iterable[object], pattern: object) -> re.Pattern[str] | N
     try:
         return re.compile(text("pattern", pattern))
     except re.error as error:
-        raise SettingError(f"pattern {pattern!r} is no regular expression: {error}.") from None
+        raise SettingError(f"pattern {pattern!r} is not a regular expression: {error}.") from None
 
 
 def callback(name: str, given: Name) -> Name:

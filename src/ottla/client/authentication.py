@@ -30,12 +30,12 @@ class SaslExchange:
         if answer.error_code == UNSUPPORTED_SASL_MECHANISM:
             offered = ", ".join(answer.mechanisms) or "none"
             raise AuthenticationFailed(
-                f"{self._where} does not let in by sasl_mechanism={self._name}: choose one that it does: {offered}.",
+                f"{self._where} does not accept sasl_mechanism={self._name}: choose one of {offered}.",
                 answer.error_code,
             )
         if answer.error_code == ILLEGAL_SASL_STATE:
             raise AuthenticationFailed(
-                f"{self._where} asks for no login: set security_protocol to PLAINTEXT or SSL, or name another listener.",
+                f"{self._where} requires no authentication: set security_protocol to PLAINTEXT or SSL, or name another listener.",
                 answer.error_code,
             )
         self._check(answer.error_code, None)

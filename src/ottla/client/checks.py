@@ -63,9 +63,9 @@ def short_text(name: str, value: object) -> str | None:
         try:
             size = len(found.encode())
         except UnicodeEncodeError:
-            raise SettingError(f"{name} has half of a surrogate pair, which UTF-8 cannot hold: leave it out.") from None
+            raise SettingError(f"{name} has half of a surrogate pair, which UTF-8 cannot encode: remove it.") from None
         if size > MOST_NAME_BYTES:
-            raise SettingError(f"{name} has {size} bytes, and may have {MOST_NAME_BYTES}: shorten it.")
+            raise SettingError(f"{name} has {size} bytes, more than the {MOST_NAME_BYTES} allowed: shorten it.")
     return found
 
 

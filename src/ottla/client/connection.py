@@ -98,7 +98,7 @@ class ClientConnection:
         if body.error_code == UNSUPPORTED_VERSION:
             return False
         if body.error_code:
-            raise broker_error(body.error_code, "Asking which versions the broker serves")
+            raise broker_error(body.error_code, "Requesting the broker's API versions")
         self.versions = negotiate((api.api_key, api.min_version, api.max_version) for api in body.api_keys)
         self.features = {feature.name: feature.max_version_level for feature in body.finalized_features}
         return True
@@ -149,7 +149,7 @@ class ClientConnection:
 
     def _answer(self, frame: Buffer) -> Answer:
         if not self._sent:
-            raise ConnectionFailed("The broker sent an answer without a request; the connection cannot be used any longer.")
+            raise ConnectionFailed("The broker sent a response without a request, so the connection is unusable.")
         asked = self._sent.popleft()
         version = asked.version
         if asked.api_key == PASSED_ON:
@@ -159,9 +159,7 @@ class ClientConnection:
         try:
             correlation_id, body = decode_response(asked.api_key, version, frame)
         except Malformed as error:
-            raise ConnectionFailed(
-                f"The broker's answer could not be read ({error}); the connection cannot be used any longer."
-            ) from error
+            raise ConnectionFailed(f"The broker's response cannot be decoded ({error}), so the connection is unusable.") from error
         if correlation_id != asked.correlation_id:
             raise ConnectionFailed(f"The broker answered request {correlation_id} instead of {asked.correlation_id}.")
         return Answer(asked.token, body)
@@ -176,4 +174,4 @@ def _unsent(body: Message, error: Unencodable) -> KafkaError:
             with suppress(Unencodable):
                 encode(body, version)
                 return NotSupported(f"The broker is too old for this request: {error}; use a newer broker.")
-    return SettingError(f"A broker cannot be asked for this: {error.path} {error.reason}.")
+    return SettingError(f"The request cannot be encoded: {error.path} {error.reason}.")

@@ -59,7 +59,7 @@ class BrokerError(KafkaError):
         self.code = code
         self.name = known.name if known else f"ERROR_{code}"
         self.retriable = known.retriable if known else False
-        sentence = message or (known.sentence if known else "The broker answered with an error this client does not know.")
+        sentence = message or (known.sentence if known else "The broker returned an error code that this client does not know.")
         super().__init__(f"{context}: {self.name}: {sentence}" if context else f"{self.name}: {sentence}")
 
 

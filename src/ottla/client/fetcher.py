@@ -27,9 +27,9 @@ log = logging.getLogger("ottla.client")
 UNKNOWN_OFFSET = -1
 SHORT_WAIT_MS = 2
 FIRST_PAUSE_MS = 5
-UNREADABLE = "The broker cannot read what it stored here: its log names the file and the way out. Seek behind it to read on."
-RECREATED = "The topic was deleted and created anew, and the position is one of the old topic: seek to where to go on."
-UNREADABLE_07 = "No message begins there, or it is damaged: seek to where one begins, such as the start."
+UNREADABLE = "The broker's log is damaged here: repair the file that the broker's own log names, or seek past it."
+RECREATED = "The topic was deleted and recreated, and the position belongs to the old topic: seek to a position in the new one."
+UNREADABLE_07 = "No message begins at this position, or it is damaged: seek to the beginning of a message, such as the first one."
 
 
 class Chunk(NamedTuple):
@@ -229,7 +229,7 @@ class Fetcher:
         if self.reset_timestamp is None:
             self.fail(reading.where, broker_error(codes.OFFSET_OUT_OF_RANGE, f"Fetching {topic}-{partition}", RECREATED))
             return
-        log.warning("%s-%d: the topic was deleted and created anew: it is read from its beginning", topic, partition)
+        log.warning("%s-%d: the topic was deleted and recreated: reading from its beginning", topic, partition)
         self.reset(reading.where, EARLIEST_TIMESTAMP)
 
     def _look_for_leader(self, where: TopicPartition, now_ms: int) -> None:

@@ -104,7 +104,7 @@ class FrameReader:
             return False
         size = int.from_bytes(self._staging[self._start : body], "big", signed=True)
         if not self._least_frame_bytes <= size <= self._max_frame_bytes:
-            raise ConnectionFailed(f"The other end sent a frame of {size} bytes: it does not seem to speak Kafka's protocol.")
+            raise ConnectionFailed(f"The peer sent a frame of {size} bytes: it does not seem to speak Kafka's protocol.")
         if self._end < body + size:
             if SIZE_BYTES + size > STAGING_BYTES:
                 self._begin_large(body, size)

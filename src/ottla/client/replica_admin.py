@@ -97,7 +97,7 @@ def list_reassignments_request(partitions: Iterable[TopicPartition] | None, time
 
 def read_reassignments(answer: ListPartitionReassignmentsResponse) -> dict[TopicPartition, PartitionReassignment]:
     """Return the partitions under reassignment. Raises `BrokerError`."""
-    raise_for(answer.error_code, "Listing what moves", answer.error_message)
+    raise_for(answer.error_code, "Listing reassignments", answer.error_message)
     return {
         TopicPartition(topic.name, each.partition_index): PartitionReassignment(
             each.replicas, each.adding_replicas, each.removing_replicas
@@ -146,7 +146,11 @@ def read_log_dirs(answer: DescribeLogDirsResponse, node_id: int) -> list[LogDir]
     """Return the directories of the answering broker. Raises `BrokerError`."""
     raise_for(answer.error_code, f"Directories of broker {node_id}")
     if not answer.results:  # before version 3, brokers return this to a user who may not describe the cluster
-        raise_for(UNKNOWN_SERVER_ERROR, f"Directories of broker {node_id}", "The broker tells of none: may this user describe it?")
+        raise_for(
+            UNKNOWN_SERVER_ERROR,
+            f"Directories of broker {node_id}",
+            "The broker returned none: grant this user DESCRIBE on the cluster.",
+        )
     return [
         LogDir(found.log_dir, found.error_code, found.total_bytes, found.usable_bytes, dict(_replicas(found)))
         for found in answer.results

@@ -117,6 +117,6 @@ def _chain(moves: Moves, led: Mapping[int, Sequence[TopicPartition]]) -> list[tu
 
 def _too_few(where: TopicPartition, size: int, brokers: int) -> SettingError:
     return SettingError(
-        f"{where.topic}-{where.partition} needs {size} brokers and there are {brokers} to choose from: add brokers, or "
+        f"{where.topic}-{where.partition} needs {size} brokers, and {brokers} are available: add brokers, or "
         "ask for fewer replicas with `ottla cluster reassign --replication-factor`."
     )

@@ -49,58 +49,63 @@ class SecureSettings:
     """The settings that secure a client's connections. Without `security_protocol`, connections are plain text."""
 
     security_protocol: str = setting(
-        PLAINTEXT, checks.OneOf(PROTOCOLS), f"How connections are secured: {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}."
+        PLAINTEXT, checks.OneOf(PROTOCOLS), f"The protocol of connections: {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}."
     )
     ssl_truststore_location: str | None = setting(
         None, checks.text, "The file of certificates to trust, PEM or PKCS#12; without one, the system's are trusted."
     )
     ssl_truststore_password: str | None = setting(None, checks.secret, "The password of a PKCS#12 trust store.", secret=True)
-    ssl_truststore_type: str | None = setting(None, checks.text, "PEM or PKCS12; the file itself says it where this does not.")
-    ssl_truststore_certificates: str | None = setting(None, checks.text, "The certificates to trust, as text in PEM.")
+    ssl_truststore_type: str | None = setting(
+        None, checks.text, "The type of the trust store, PEM or PKCS12; by default that of the file."
+    )
+    ssl_truststore_certificates: str | None = setting(None, checks.text, "The certificates to trust, as PEM text.")
     ssl_keystore_location: str | None = setting(
         None, checks.text, "The file of this client's private key and certificates, PEM or PKCS#12."
     )
     ssl_keystore_password: str | None = setting(None, checks.secret, "The password of a PKCS#12 key store.", secret=True)
-    ssl_keystore_type: str | None = setting(None, checks.text, "PEM or PKCS12; the file itself says it where this does not.")
-    ssl_keystore_key: str | None = setting(None, checks.secret, "This client's private key, as text in PEM.", secret=True)
-    ssl_keystore_certificate_chain: str | None = setting(None, checks.text, "The certificates of that key, as text in PEM.")
+    ssl_keystore_type: str | None = setting(
+        None, checks.text, "The type of the key store, PEM or PKCS12; by default that of the file."
+    )
+    ssl_keystore_key: str | None = setting(None, checks.secret, "This client's private key, as PEM text.", secret=True)
+    ssl_keystore_certificate_chain: str | None = setting(None, checks.text, "The certificates of that key, as PEM text.")
     ssl_key_password: str | None = setting(None, checks.secret, "The password of an encrypted private key.", secret=True)
     ssl_endpoint_identification_algorithm: str = setting(
-        "https", _algorithm, 'https: a broker\'s certificate must be that of its host; "" accepts one of any host.'
+        "https", _algorithm, 'https: a broker\'s certificate must match its host name; "" accepts any host name.'
     )
     ssl_enabled_protocols: tuple[str, ...] = setting(
-        ("TLSv1.2", "TLSv1.3"), _protocols, "The versions of TLS to speak: TLSv1.2, TLSv1.3.", given="str | Iterable[str]"
+        ("TLSv1.2", "TLSv1.3"), _protocols, "The enabled versions of TLS:  TLSv1.2, TLSv1.3.", given="str | Iterable[str]"
     )
     ssl_cipher_suites: tuple[str, ...] = setting(
-        (), checks.words, "The ciphers of TLS 1.2 to offer, by Java's or OpenSSL's names.", given="str | Iterable[str]"
+        (), checks.words, "The cipher suites of TLS 1.2 to offer, by Java's or OpenSSL's names.", given="str | Iterable[str]"
     )
-    ssl_context: object | None = setting(
-        None, checks.anything, "An `ssl.SSLContext` of one's own in place of all other ssl_* settings."
-    )
-    sasl_mechanism: str = setting(GSSAPI, checks.OneOf(MECHANISMS), f"How to log in: {', '.join(MECHANISMS)}.")
+    ssl_context: object | None = setting(None, checks.anything, "An `ssl.SSLContext` that replaces all other ssl_* settings.")
+    sasl_mechanism: str = setting(GSSAPI, checks.OneOf(MECHANISMS), f"The SASL mechanism: {', '.join(MECHANISMS)}.")
     sasl_username: str | None = setting(None, checks.named, "The name of the user, for PLAIN and SCRAM.")
     sasl_password: str | None = setting(None, checks.secret, "The user's password.", secret=True)
     sasl_jaas_config: str | None = setting(
-        None, checks.secret, "Name and password as Java's clients have them, such as in a file for --command-config.", secret=True
+        None,
+        checks.secret,
+        "The login module with name and password, as in a file for Java clients (--command-config).",
+        secret=True,
     )
 
     sasl_oauthbearer_token_callback: object | None = setting(
         None,
         checks.anything,
-        "A function without arguments that returns a token for OAUTHBEARER; it is called when one is needed, on another thread.",
+        "A function without arguments that returns an OAUTHBEARER token; it is called on another thread.",
     )
     sasl_oauthbearer_token_endpoint_url: str | None = setting(
-        None, checks.text, "Where to get tokens: https://host/path by client credentials, or file:///path with one."
+        None, checks.text, "The token endpoint, https://host/path (client credentials), or file:///path of a file with a token."
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = setting(
-        None, checks.named, "Who asks at that URL for tokens (RFC 6749, client credentials)."
+        None, checks.named, "The OAuth client id (RFC 6749, client credentials)."
     )
     sasl_oauthbearer_client_credentials_client_secret: str | None = setting(
-        None, checks.secret, "The secret of who asks.", secret=True
+        None, checks.secret, "The OAuth client secret.", secret=True
     )
-    sasl_oauthbearer_scope: str | None = setting(None, checks.text, "The scope to ask for there.")
+    sasl_oauthbearer_scope: str | None = setting(None, checks.text, "The OAuth scope to request.")
     sasl_kerberos_service_name: str | None = setting(
-        None, checks.named, "The service of the brokers' principals, often kafka, for GSSAPI."
+        None, checks.named, "The service name of the brokers' Kerberos principals, often kafka, for GSSAPI."
     )
 
     @property
@@ -149,13 +154,13 @@ class SecureSettings:
                 )
         others = sorted(name for name in given if name.startswith(SSL_PREFIX) and name != "ssl_context")
         if self.ssl_context is not None and others:
-            raise SettingError(f"{others[0]} is given beside ssl_context, which says all of TLS: leave out one of both.")
+            raise SettingError(f"{others[0]} conflicts with ssl_context, which replaces all ssl_* settings: remove one of them.")
         if self.uses_sasl:
             self._check_login(given)
 
     def _check_login(self, given: Collection[str]) -> None:
         if self.sasl_jaas_config is not None and (self.sasl_username or self.sasl_password):
-            raise SettingError("sasl_jaas_config is given beside sasl_username or sasl_password: leave out one of both.")
+            raise SettingError("sasl_jaas_config conflicts with sasl_username and sasl_password: remove one of them.")
         if self.sasl_username is not None and self.sasl_mechanism not in BY_PASSWORD:
             was = "is" if "sasl_mechanism" in given else "is not given, which means"
             raise SettingError(
@@ -215,5 +220,5 @@ def _module(text: str, mechanism: str) -> LoginModule:
         raise SettingError(f"sasl_jaas_config {error}") from None
     name = module.name.rpartition(".")[2]
     if mechanism not in _MODULES.get(name, (mechanism,)):
-        raise SettingError(f"sasl_jaas_config names {name}, which is not for sasl_mechanism={mechanism}: change one of both.")
+        raise SettingError(f"sasl_jaas_config names {name}, which is not for sasl_mechanism={mechanism}: change one of them.")
     return module

@@ -28,7 +28,7 @@ _WRONG_LEADER = frozenset(
         codes.FENCED_LEADER_EPOCH,
     }
 )
-UNANSWERED = "and a broker owes the answer: they may have been written"
+UNANSWERED = "and the broker has not answered: they may have been written"
 _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID_MAPPING, codes.INVALID_PRODUCER_EPOCH})
 
 

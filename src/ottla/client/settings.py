@@ -37,14 +37,14 @@ ALL_NAMES = "the names are Kafka's, with underscores for dots: ottla.client.keyw
 _TOPICS_FIRST = "topics come first: Consumer('flights', bootstrap_servers='host:9092')."
 _BYTES_ALONE = "records are bytes: encode before send(), decode after poll()."
 OTHER_NAMES = {
-    "retries": "a record is tried again until delivery_timeout_ms have passed, a call until default_api_timeout_ms have.",
+    "retries": "records are retried for delivery_timeout_ms, calls for default_api_timeout_ms.",
     "key_serializer": _BYTES_ALONE,
     "value_serializer": _BYTES_ALONE,
     "key_deserializer": _BYTES_ALONE,
     "value_deserializer": _BYTES_ALONE,
     "topics": _TOPICS_FIRST,
     "topic": _TOPICS_FIRST,
-    "consumer_timeout_ms": "records(timeout_ms=…) ends when none has come for so long.",
+    "consumer_timeout_ms": "records(timeout_ms=…) ends after that time without a record.",
 }
 """Settings of other clients, with their replacement here."""
 
@@ -87,15 +87,17 @@ class ClientSettings(SecureSettings):
         "The brokers to contact first, as host:port; several as a list, or separated by commas.",
         given="str | Iterable[str]",
     )
-    client_id: str | None = setting(CLIENT_ID, short_text, "The name under which brokers log this client.")
-    request_timeout_ms: int = setting(30_000, at_least(1), "How long one request may take.")
+    client_id: str | None = setting(CLIENT_ID, short_text, "The client id, by which brokers log and throttle this client.")
+    request_timeout_ms: int = setting(30_000, at_least(1), "The timeout of one request.")
     retry_backoff_ms: int = setting(100, at_least(0), "The pause before a failed request is sent again.")
     reconnect_backoff_ms: int = setting(50, at_least(0), "The pause before connecting to a broker again.")
-    reconnect_backoff_max_ms: int = setting(1_000, at_least(0), "The longest that pause grows while a broker stays unreachable.")
-    metadata_max_age_ms: int = setting(300_000, at_least(1), "How old metadata may grow before it is refreshed.")
-    default_api_timeout_ms: int = setting(60_000, at_least(1), "How long a call may take, retries included.")
+    reconnect_backoff_max_ms: int = setting(
+        1_000, at_least(0), "The maximum of that pause, which grows while a broker is unreachable."
+    )
+    metadata_max_age_ms: int = setting(300_000, at_least(1), "The age at which metadata is refreshed.")
+    default_api_timeout_ms: int = setting(60_000, at_least(1), "The timeout of a call, including retries.")
     api_version: str | None = setting(
-        None, _release, "The Kafka release of the brokers, such as 0.9.0; needed before 0.10, where brokers cannot be asked."
+        None, _release, "The Kafka release of the brokers, such as 0.9.0; needed before 0.10, which has no ApiVersions."
     )
 
     @property
@@ -112,10 +114,10 @@ class DiscoverySettings(ClientSettings):
     """The settings by which producers and consumers find brokers of Kafka 0.7."""
 
     zookeeper_connect: str | None = setting(
-        None, named, "Where brokers of Kafka 0.7 are registered, as host:2181,host:2181/path; it needs api_version=0.7."
+        None, named, "The ZooKeeper of brokers of Kafka 0.7, as host:2181,host:2181/path; needs api_version=0.7."
     )
     zookeeper_session_timeout_ms: int = setting(
-        6_000, at_least(1), "How long ZooKeeper may not hear of this client before its partitions are free for others."
+        6_000, at_least(1), "The timeout of the session with ZooKeeper, after which other consumers take the partitions."
     )
 
     def check_discovery(self, given: Collection[str], never: Mapping[str, object]) -> None:
@@ -143,26 +145,26 @@ class ProducerSettings(DiscoverySettings):
     acks: str = setting(
         "all",
         OneOf(ACKS),
-        "Who must have a record before it counts as written: all, 1 (the leader), 0 (nobody).",
+        "The replicas that must have a record before it is acknowledged: all (in sync), 1 (the leader), 0 (none).",
         given='Literal["all", "0", "1", "-1", 0, 1, -1]',
     )
-    enable_idempotence: bool = setting(True, flag, "Write each batch once even if it is sent twice; needs acks=all.")
-    linger_ms: int = setting(5, at_least(0), "How long a batch waits for more records.")
-    batch_size: int = setting(262_144, at_least(1), "The size at which a batch is full.")
+    enable_idempotence: bool = setting(True, flag, "Write each batch once, even if it is sent twice; needs acks=all.")
+    linger_ms: int = setting(5, at_least(0), "The time that a batch waits for more records.")
+    batch_size: int = setting(262_144, at_least(1), "The maximum size of a batch.")
     buffer_memory: int = setting(67_108_864, at_least(1), "The bytes of unsent records beyond which send() waits.")
     max_block_ms: int = setting(
-        60_000, at_least(0), "How long send() may wait for metadata or for memory, and a step of a transaction for brokers."
+        60_000, at_least(0), "The timeout of send() for metadata and memory, and of each transactional call."
     )
     compression_type: str = setting("none", OneOf(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
-    max_request_size: int = setting(1_048_576, at_least(1), "The largest record and the largest request.")
+    max_request_size: int = setting(1_048_576, at_least(1), "The maximum size of a record, and of a request.")
     max_in_flight_requests_per_connection: int = setting(
-        5, at_least(1), "How many requests to one broker may be unanswered; at most 5 with idempotence."
+        5, at_least(1), "The maximum number of unanswered requests to one broker; at most 5 with idempotence."
     )
-    delivery_timeout_ms: int = setting(120_000, at_least(1), "How long a record may take to be acknowledged, retries included.")
+    delivery_timeout_ms: int = setting(120_000, at_least(1), "The timeout of a record's acknowledgement, including retries.")
     transactional_id: str | None = setting(
-        None, named, "The name that makes records part of transactions; a newer producer of that name fences this one (KIP-98)."
+        None, named, "The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."
     )
-    transaction_timeout_ms: int = setting(60_000, at_least(1), "How long a transaction may be open before brokers abort it.")
+    transaction_timeout_ms: int = setting(60_000, at_least(1), "The time after which brokers abort an open transaction.")
 
     @property
     def acks_code(self) -> int:
@@ -201,41 +203,43 @@ class ConsumerSettings(DiscoverySettings):
         None, short_text, "The group whose members share the topics' partitions; without one, all partitions are read."
     )
     group_instance_id: str | None = setting(
-        None, short_text, "A name that survives restarts: makes this a static member (KIP-345)."
+        None, short_text, "The id of a static member, which keeps its partitions across restarts (KIP-345)."
     )
     auto_offset_reset: str = setting(
         "latest",
         OneOf(["earliest", "latest", "none"]),
-        "Where to start without a valid committed offset: earliest, latest, or none (an error).",
+        "The position without a valid committed offset: earliest, latest, or none (an error).",
     )
     enable_auto_commit: bool = setting(True, flag, "Commit the offsets of processed records periodically and on close.")
-    auto_commit_interval_ms: int = setting(5_000, at_least(1), "How often offsets are committed automatically.")
+    auto_commit_interval_ms: int = setting(5_000, at_least(1), "The interval of automatic commits.")
     isolation_level: str = setting(
         "read_uncommitted",
         OneOf(["read_uncommitted", "read_committed"]),
         "read_committed hides records of open and aborted transactions; read_uncommitted shows them.",
     )
     check_crcs: bool = setting(True, flag, "Verify the checksum of each batch.")
-    fetch_min_bytes: int = setting(1, at_least(0), "How much data a broker gathers before it answers a fetch.")
-    fetch_max_bytes: int = setting(52_428_800, at_least(1), "The most data in one answer.")
-    fetch_max_wait_ms: int = setting(500, at_least(0), "How long a broker waits for fetch_min_bytes.")
-    max_partition_fetch_bytes: int = setting(1_048_576, at_least(1), "The most data of one partition in one answer.")
-    max_poll_records: int = setting(500, at_least(1), "The most records that poll() returns.")
-    max_poll_interval_ms: int = setting(
-        300_000, at_least(1), "How long a member may take between polls before the group goes on without it."
+    fetch_min_bytes: int = setting(1, at_least(0), "The amount of data that a broker gathers before it answers a fetch.")
+    fetch_max_bytes: int = setting(52_428_800, at_least(1), "The maximum size of a fetch response.")
+    fetch_max_wait_ms: int = setting(500, at_least(0), "The time that a broker waits for fetch_min_bytes.")
+    max_partition_fetch_bytes: int = setting(
+        1_048_576, at_least(1), "The maximum size of one partition's data in a fetch response."
     )
-    session_timeout_ms: int = setting(45_000, at_least(1), "How long a member may be silent before the group goes on without it.")
-    heartbeat_interval_ms: int = setting(3_000, at_least(1), "How often a member sends a heartbeat.")
+    max_poll_records: int = setting(500, at_least(1), "The maximum number of records that poll() returns.")
+    max_poll_interval_ms: int = setting(300_000, at_least(1), "The time between polls after which the group removes a member.")
+    session_timeout_ms: int = setting(45_000, at_least(1), "The time without a heartbeat after which the group removes a member.")
+    heartbeat_interval_ms: int = setting(3_000, at_least(1), "The interval of a member's heartbeats.")
     partition_assignment_strategy: tuple[str, ...] = setting(
         ("range", "cooperative-sticky"),
         _strategies,
-        "How partitions are assigned to members, in order of preference: range, roundrobin, sticky, cooperative-sticky.",
+        "The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky.",
         given="str | Iterable[str]",
     )
     rebalance_backoff_ms: int = setting(
-        2_000, at_least(1), "How long a consumer of Kafka 0.7 waits for partitions that others have yet, and for records in hand."
+        2_000,
+        at_least(1),
+        "The time that a rebalance of Kafka 0.7 waits for other members' partitions and records being processed.",
     )
-    allow_auto_create_topics: bool = setting(True, flag, "Let brokers create a topic that is subscribed to but does not exist.")
+    allow_auto_create_topics: bool = setting(True, flag, "Allow brokers to create subscribed topics that do not exist.")
 
     @property
     def read_committed(self) -> bool:
@@ -245,7 +249,7 @@ class ConsumerSettings(DiscoverySettings):
         """Return these settings with a session timeout that the release accepts: before 0.10.1 today's default is too long."""
         self.check_discovery(given, {"isolation_level": "read_uncommitted", "group_instance_id": None})
         if self.is_of_0_7 and self.group_id is not None and self.zookeeper_connect is None:
-            raise SettingError("Groups of Kafka 0.7 live in ZooKeeper: give zookeeper_connect, or leave out group_id.")
+            raise SettingError("Kafka 0.7 keeps groups in ZooKeeper: give zookeeper_connect, or leave out group_id.")
         if _before(self.api_version, LONG_SESSIONS) and "session_timeout_ms" not in given:
             return replace(self, session_timeout_ms=LONGEST_SESSION_MS)
         return self
@@ -257,7 +261,7 @@ class AdminSettings(ClientSettings):
 
     def consistent(self, given: Collection[str]) -> Self:
         if self.is_of_0_7:
-            raise SettingError("Kafka 0.7 has no requests for admins: only Producer and Consumer take api_version='0.7'.")
+            raise SettingError("Kafka 0.7 has no admin requests: only Producer and Consumer take api_version='0.7'.")
         return self
 
 

@@ -94,7 +94,7 @@ def read_transactions(answer: ListTransactionsResponse, coordinator_id: int) -> 
     raise_for(answer.error_code, "Listing transactions")
     if answer.unknown_state_filters:
         unknown = ", ".join(answer.unknown_state_filters)
-        raise KafkaError(f"Broker {coordinator_id} knows no state {unknown}: ask for Empty, Ongoing, PrepareCommit and the like.")
+        raise KafkaError(f"Broker {coordinator_id} has no state {unknown}: choose Empty, Ongoing, PrepareCommit or the like.")
     return [
         TransactionListing(found.transactional_id, coordinator_id, found.producer_id, found.transaction_state)
         for found in answer.transaction_states

@@ -103,7 +103,7 @@ class ProducerTransactions:
         if self.failure is not None:
             raise self.failure.with_traceback(None)
         if self.phase is not TransactionPhase.IN_TRANSACTION:
-            raise TransactionError(f"Records belong into a transaction, and {self.phase.value}: see transaction().")
+            raise TransactionError(f"Records can be sent only in a transaction, and {self.phase.value}: use transaction().")
 
     def begin(self, *, implicit: bool) -> None:
         """Open a transaction. Raises `TransactionError` while another one is open, `TransactionFailed`."""
@@ -234,12 +234,12 @@ class ProducerTransactions:
             self._id_forgotten = self._sequence_lost = True
         elif fenced:
             self.failure = ProducerFenced(
-                f"Another producer with {name} has begun, or a transaction was open for longer than "
-                f"transaction_timeout_ms={self._timeout_ms}: close this one.",
+                f"Another producer with {name} fenced this one, or a transaction was open for longer than "
+                f"transaction_timeout_ms={self._timeout_ms}: close this producer.",
                 error,
             )
         elif (error.code in _FATAL and not self._is_gone(error, by_coordinator)) or ends:
-            self.failure = TransactionFailed(f"The producer with {name} cannot go on: close it.", error)
+            self.failure = TransactionFailed(f"The producer with {name} cannot continue: close it.", error)
         if isinstance(self.failure, TransactionFailed):
             self.when_failed(self.failure)
             return self.failure

@@ -24,7 +24,7 @@ Users = Mapping[str, Mapping[str, int]]
 def algorithm_of(mechanism: str) -> Algorithm:
     """Return the algorithm of a SCRAM mechanism. Raises `SettingError`."""
     if mechanism not in ALGORITHMS:
-        raise SettingError(f"{mechanism!r} is no SCRAM mechanism: choose one of {', '.join(ALGORITHMS)}.")
+        raise SettingError(f"{mechanism!r} is not a SCRAM mechanism: choose one of {', '.join(ALGORITHMS)}.")
     return ALGORITHMS[mechanism]
 
 
@@ -38,7 +38,7 @@ def set_password_request(
     for what, text in (("name", user), ("password", password)):
         if not text or saslprep(text) != text:
             raise SettingError(
-                f"This {what} is empty, or has letters that some clients write in another way (RFC 4013): choose another {what}."
+                f"This {what} is empty, or has characters that clients encode differently (RFC 4013): choose another {what}."
             )
     salt = nonce(random_bytes).encode()
     upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(

@@ -92,9 +92,7 @@ def versions_of(release: str) -> dict[int, int]:
     `release` is one of `releases.NAMES`. Raises `NotSupported` for 0.7, which has no versions.
     """
     if release not in releases.NAMES:
-        raise NotSupported(
-            f"Brokers of Kafka {release} are spoken to by Producer and Consumer alone: use those, or a newer broker."
-        )
+        raise NotSupported(f"Kafka {release} supports Producer and Consumer only: use these, or a newer broker.")
     return negotiate((key, served.start, served.stop - 1) for key, served in releases.served(release).items())
 
 
@@ -108,21 +106,21 @@ def not_shared(api_key: int) -> NotSupported:
 
 
 _INSTEAD = {
-    DESCRIBE_PRODUCERS: "only brokers since Kafka 2.8 tell of producers. Give the producer's id and epochs, or use a newer broker.",
-    LIST_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
-    DESCRIBE_TRANSACTIONS: "only brokers since Kafka 3.0 tell of transactions.",
-    DESCRIBE_ACLS: "rules about prefixes came with Kafka 2.0.",
-    CREATE_ACLS: "rules about prefixes came with Kafka 2.0.",
-    DELETE_ACLS: "rules about prefixes came with Kafka 2.0.",
-    UPDATE_FEATURES: "features came with Kafka 2.7.",
-    DESCRIBE_CLIENT_QUOTAS: "requests about quotas came with Kafka 2.6.",
-    ALTER_CLIENT_QUOTAS: "requests about quotas came with Kafka 2.6.",
-    DESCRIBE_LOG_DIRS: "brokers tell of their directories since Kafka 1.0.",
-    ELECT_LEADERS: "elections came with Kafka 2.2.",
-    ALTER_PARTITION_REASSIGNMENTS: "requests to move replicas came with Kafka 2.4.",
-    LIST_PARTITION_REASSIGNMENTS: "requests to move replicas came with Kafka 2.4.",
-    SASL_HANDSHAKE: "logins came with Kafka 0.10. Use security_protocol=SSL or PLAINTEXT, or a newer broker.",
-    SASL_AUTHENTICATE: "logins whose failure is told came with Kafka 1.0.",
-    JOIN_GROUP: "groups that share partitions came with Kafka 0.9. Call assign(), or use a newer broker.",
-    INIT_PRODUCER_ID: "idempotence came with Kafka 0.11. Set enable_idempotence=False, or use a newer broker.",
+    DESCRIBE_PRODUCERS: "DescribeProducers needs Kafka 2.8 or newer. Give the producer's id and epochs, or use a newer broker.",
+    LIST_TRANSACTIONS: "listing and describing transactions needs Kafka 3.0 or newer.",
+    DESCRIBE_TRANSACTIONS: "listing and describing transactions needs Kafka 3.0 or newer.",
+    DESCRIBE_ACLS: "ACLs of prefixed patterns need Kafka 2.0 or newer.",
+    CREATE_ACLS: "ACLs of prefixed patterns need Kafka 2.0 or newer.",
+    DELETE_ACLS: "ACLs of prefixed patterns need Kafka 2.0 or newer.",
+    UPDATE_FEATURES: "features need Kafka 2.7 or newer.",
+    DESCRIBE_CLIENT_QUOTAS: "quota requests need Kafka 2.6 or newer.",
+    ALTER_CLIENT_QUOTAS: "quota requests need Kafka 2.6 or newer.",
+    DESCRIBE_LOG_DIRS: "log directories need Kafka 1.0 or newer.",
+    ELECT_LEADERS: "leader elections need Kafka 2.2 or newer.",
+    ALTER_PARTITION_REASSIGNMENTS: "partition reassignments need Kafka 2.4 or newer.",
+    LIST_PARTITION_REASSIGNMENTS: "partition reassignments need Kafka 2.4 or newer.",
+    SASL_HANDSHAKE: "SASL needs Kafka 0.10 or newer. Use security_protocol=SSL or PLAINTEXT, or a newer broker.",
+    SASL_AUTHENTICATE: "SaslAuthenticate needs Kafka 1.0 or newer.",
+    JOIN_GROUP: "consumer groups need Kafka 0.9 or newer. Call assign(), or use a newer broker.",
+    INIT_PRODUCER_ID: "idempotence needs Kafka 0.11 or newer. Set enable_idempotence=False, or use a newer broker.",
 }

@@ -38,7 +38,7 @@ def visible(records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, 
     next_offset: int | None = None
     for position, header in batches(records):
         if check_crcs and not crc_is_valid(records[position : position + header.size]):
-            raise BadBatch(position, "the checksum differs from that of the batch's header: the batch was damaged on its way.")
+            raise BadBatch(position, "the checksum does not match the batch's header: the batch was damaged in transit.")
         if void:
             _open_aborted(void, active, header)
         if _hidden(header, active):

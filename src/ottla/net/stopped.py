@@ -68,7 +68,7 @@ class StoppedBroker:
 
     def create_acls(self, rules: Iterable[AclRule]) -> None:
         """Create ACLs. Raises `SettingError` and `BrokerError`."""
-        self._make("A rule of access", acls.create(self._image.acls, _acls(rules)))
+        self._make("Creating an ACL", acls.create(self._image.acls, _acls(rules)))
 
     def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
         """Delete exactly these ACLs. Return the ones that existed. Raises `SettingError`."""
@@ -77,7 +77,7 @@ class StoppedBroker:
             for acl in _acls(rules)
         ]
         fitting, decision = acls.delete(self._image.acls, filters, list(self._image.acls.rules))
-        self._make("Deleting rules of access", [decision])
+        self._make("Deleting ACLs", [decision])
         return sorted(_rule(acl) for found in fitting for acl in found)
 
     def _make(self, what: str, decisions: Iterable[Decision]) -> None:

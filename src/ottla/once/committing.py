@@ -83,7 +83,7 @@ def committing(
         yield from _cleared(work, decided.transactions, decided.decided_ms)
         return CommitOutcome.WRITTEN_BEFORE
     if found_decided:
-        raise NotCommitted(f"Batch {work.batch_id} of {work.name} was decided and voided meanwhile: it is to be written again.")
+        raise NotCommitted(f"Batch {work.batch_id} of {work.name} was decided and voided meanwhile: it must be written again.")
     seen = yield from _all_open(work, handed)
     prepared = yield from _prepared(work, handed)
     now_ms = yield from _in_time(work, prepared, seen, clock)
@@ -163,7 +163,7 @@ def _prepared(work: Work, handed: Sequence[Handed]) -> Steps[tuple[Handed, ...]]
 def _not_open(work: Work, handed: Handed, fate: Fate) -> NotCommitted:
     return NotCommitted(
         f"Batch {work.batch_id} of {work.name} is not committed: the transaction of {handed.transactional_id} is "
-        f"{fate.value} before it was to be; its timeout may be too short for a batch. The batch is to be written again."
+        f"{fate.value} too early; its timeout may be too short for a batch, which must be written again."
     )
 
 
@@ -226,8 +226,8 @@ def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
         raise _torn(work, transactions, fates)
     yield Decide(decision._replace(verdict=BatchVerdict.VOID, transactions=(), decided_ms=clock()))
     raise NotCommitted(
-        f"Batch {work.batch_id} of {work.name} was decided, but nobody committed it before the timeout of its transactions: "
-        "nothing of it is visible, and it is to be written again. Restart the query or the job."
+        f"Batch {work.batch_id} of {work.name} was decided, but not committed before the timeout of its transactions: "
+        "nothing of it is visible. Restart the query or the job to write it again."
     )
 
 
@@ -254,24 +254,24 @@ def _torn(work: Work, transactions: Sequence[Handed], fates: Sequence[Fate]) -> 
     found = " and ".join(sorted({fate.value for _, fate in lacking}))
     return Torn(
         f"Batch {work.batch_id} of {work.name} was decided, and {len(transactions) - len(lacking)} of its {len(transactions)} "
-        f"transactions are committed, but the other {len(lacking)}, with {rows} rows in {', '.join(places)}, are {found}: whoever "
-        "was to end them stayed away for longer than their timeout. Write those rows by hand, then start with a new "
+        f"transactions are committed, but the other {len(lacking)}, with {rows} rows in {', '.join(places)}, are {found}: the "
+        "process that had to end them was away for longer than their timeout. Write those rows by hand, then start with a new "
         "checkpointLocation (or jobId) behind this batch; raise transaction.max.timeout.ms of the brokers against another time."
     )
 
 
 def _overtaken(work: Work) -> Overtaken:
     return Overtaken(
-        f"Another run of {work.name} has gone on while this one was to finish batch {work.batch_id}: two of them use one "
+        f"Another run of {work.name} continued while this one was finishing batch {work.batch_id}: both use one "
         "checkpoint. Stop both, then start one."
     )
 
 
 def _set_back(work: Work, decided: BatchDecision) -> SetBack:
     return SetBack(
-        f"The checkpoint of {work.name} is at batch {work.batch_id}, but batch {decided.batch_id} was written before: it was set "
-        "back, or another run is going on. Stop that one; restore the newer checkpoint; or start with a new checkpointLocation and "
-        "the offsets to go on from."
+        f"The checkpoint of {work.name} is at batch {work.batch_id}, but batch {decided.batch_id} was written before: it was "
+        "reset, or another run is active. Stop that run; restore the newer checkpoint; or start with a new checkpointLocation and "
+        "the offsets to continue from."
     )
 
 

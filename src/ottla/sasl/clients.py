@@ -36,5 +36,5 @@ def client_mechanism(name: str, username: str, password: str, random_bytes: Rand
     """
     if name not in CLIENTS:
         *others, last = CLIENTS
-        raise SaslFailed(f"{name} is no SASL mechanism for a name and password: choose {', '.join(others)} or {last}.")
+        raise SaslFailed(f"{name} is not a SASL mechanism with a password: choose {', '.join(others)} or {last}.")
     return CLIENTS[name](username, password, random_bytes, token)

@@ -68,7 +68,7 @@ class OAuthBearerServer:
         try:
             shown = read(data)
         except ValueError as malformed:
-            return Rejected(f"its OAUTHBEARER message can't be read: {malformed}")
+            return Rejected(f"its OAUTHBEARER message cannot be decoded: {malformed}")
         token = self._validate(shown.token, wall_ms)
         if isinstance(token, BadToken):
             told = {"status": token.status} | ({} if token.scope is None else {"scope": token.scope})
@@ -88,7 +88,7 @@ class OAuthBearerClient:
             raise SaslFailed("OAUTHBEARER cannot send this token: make its source return a JWT, without spaces or line breaks.")
         fault = _fault(pairs)
         if fault:
-            raise SaslFailed(f"The extensions of the token can't be sent: {fault}.")
+            raise SaslFailed(f"The extensions of the token are invalid: {fault}.")
         said = "".join(f"{name}={value}{END}" for name, value in {AUTH: f"Bearer {token}", **pairs}.items())
         self._message: bytes | None = f"n,,{END}{said}{END}".encode()
 

@@ -19,7 +19,7 @@ class PlainServer:
         try:
             acts_as, name, password = data.decode().split("\0")
         except UnicodeDecodeError:
-            return Rejected("its PLAIN message is no UTF-8")
+            return Rejected("its PLAIN message is not UTF-8")
         except ValueError:
             return Rejected("its PLAIN message is not an identity, a name and a password with a zero byte between each")
         if not name or not password:

@@ -111,7 +111,7 @@ def text_of(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise NotScram("it is no UTF-8") from None
+        raise NotScram("it is not UTF-8") from None
 
 
 def checked_nonce(value: str) -> str:
@@ -125,7 +125,7 @@ def decoded(value: str) -> bytes:
     try:
         return b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise NotScram("it has bytes that are no Base64") from None
+        raise NotScram("it has bytes that are not Base64") from None
 
 
 def encoded(data: bytes) -> str:

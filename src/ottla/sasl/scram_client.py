@@ -51,9 +51,8 @@ class ScramClient:
                 return self._final(message).encode()
             self._verify(message)
         except NotScram as unreadable:
-            sentence = (
-                f"The server's {self._algorithm.name} message can't be read ({unreadable}): check which server is at this address."
-            )
+            sentence = f"The server's {self._algorithm.name} message cannot be decoded ({unreadable}): "
+            sentence += "check which server is at this address."
             raise SaslFailed(sentence) from None
         return None
 

@@ -98,7 +98,7 @@ class ScramServer:
         try:
             return self._first(text_of(data)) if self._credential is None else self._final(text_of(data), wall_ms)
         except NotScram as unreadable:
-            return Rejected(f"its {self._algorithm.name} message can't be read: {unreadable}")
+            return Rejected(f"its {self._algorithm.name} message cannot be decoded: {unreadable}")
 
     def _first(self, message: str) -> Step:
         binding, _, rest = message.partition(",")

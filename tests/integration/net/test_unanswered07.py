@@ -42,6 +42,6 @@ async def produced(timeout_ms: int, *, closes: bool) -> None:
 
 @pytest.mark.parametrize(("timeout_ms", "closes", "cause"), [(50, False, "no answer within 50 ms"), (60_000, True, "broke")])
 def test_a_message_that_nobody_confirmed_fails_for_good(timeout_ms: int, closes: bool, cause: str) -> None:
-    with pytest.raises(ConnectionFailed, match=f"send it again if it may be there twice.*{cause}") as raised:
+    with pytest.raises(ConnectionFailed, match=f"duplicates are acceptable.*{cause}") as raised:
         asyncio.run(produced(timeout_ms, closes=closes))
     assert not raised.value.retriable

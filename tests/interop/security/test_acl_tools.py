@@ -40,7 +40,7 @@ def test_a_rule_is_made_listed_and_removed(guarded: BrokerProcess) -> None:
     assert command(guarded, "remove", *words, "--json") == (0, [said])
     assert command(guarded, "remove", *words) == (0, ["There is no such rule: `ottla acl list` tells those that there are."])
     code, [line] = command(guarded, "add", "User:dora", "look", "topic", "flights")
-    assert (code, line.startswith("ottla: 'look' is none of the words for a rule of access")) == (2, True)
+    assert (code, line.startswith("ottla: 'look' is not a word of an ACL")) == (2, True)
 
 
 def test_what_is_no_rule_is_refused_in_the_brokers_words(guarded: BrokerProcess) -> None:

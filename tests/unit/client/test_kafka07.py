@@ -215,7 +215,7 @@ def test_keys_choose_partitions_as_in_java() -> None:
         (ProducerSettings, {"transactional_id": "t"}, "no transactional_id=t"),
         (ConsumerSettings, {"isolation_level": "read_committed"}, "no isolation_level=read_committed"),
         (ConsumerSettings, {"security_protocol": "SSL"}, "no security_protocol=SSL"),
-        (AdminSettings, {}, "no requests for admins"),
+        (AdminSettings, {}, "no admin requests"),
     ],
 )
 def test_settings_that_0_7_has_not_are_refused(kind: type[ProducerSettings], given: dict[str, object], sentence: str) -> None:

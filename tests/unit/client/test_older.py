@@ -71,5 +71,5 @@ def test_requests_for_all_topics_and_of_one_member_are_said_as_old_versions_say_
     find = FindCoordinatorRequest(coordinator_keys=["g"], key_type=1)
     assert encode(fitted(1, find), 1) == b"\0\1g\1"
     assert fitted(4, find) is find
-    with pytest.raises(NotSupported, match=r"since Kafka 3\.0"):
+    with pytest.raises(NotSupported, match=r"needs Kafka 3\.0"):
         fitted(3, FindCoordinatorRequest(coordinator_keys=["g", "h"]))

@@ -39,7 +39,7 @@ def test_a_drained_brokers_replicas_go_to_racks_that_have_none() -> None:
 
 
 def test_a_broker_that_is_needed_cannot_be_drained() -> None:
-    with pytest.raises(SettingError, match="t-0 needs 2 brokers and there are 1"):
+    with pytest.raises(SettingError, match="t-0 needs 2 brokers, and 1 are available"):
         drained(placed([1, 2]), 1, no_racks(1, 2))
 
 

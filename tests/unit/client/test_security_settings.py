@@ -32,7 +32,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "sasl_username is given, and sasl_mechanism is not given, which means GSSAPI: choose PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.",
     ),
     "no such mechanism": ({**SASL, "sasl_mechanism": "DIGEST-MD5"}, "sasl_mechanism must be one of PLAIN"),
-    "name and jaas": ({**SASL, "sasl_jaas_config": "x"}, "sasl_jaas_config is given beside sasl_username"),
+    "name and jaas": ({**SASL, "sasl_jaas_config": "x"}, "sasl_jaas_config conflicts with sasl_username"),
     "jaas of no login": (
         {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_jaas_config": "hidden"},
         "sasl_jaas_config does not end with a semicolon",
@@ -43,11 +43,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
             "sasl_mechanism": "SCRAM-SHA-256",
             "sasl_jaas_config": f'{MODULE} required password="hidden";',
         },
-        "sasl_jaas_config names PlainLoginModule, which is not for sasl_mechanism=SCRAM-SHA-256: change one of both.",
+        "sasl_jaas_config names PlainLoginModule, which is not for sasl_mechanism=SCRAM-SHA-256: change one of them.",
     ),
     "context and file": (
         {"security_protocol": "SSL", "ssl_context": ssl.create_default_context(), "ssl_keystore_location": "x"},
-        "ssl_keystore_location is given beside ssl_context",
+        "ssl_keystore_location conflicts with ssl_context",
     ),
     "another algorithm": ({"ssl_endpoint_identification_algorithm": "ldaps"}, "must be https, or empty to accept"),
     "an old protocol": ({"ssl_enabled_protocols": "TLSv1.1"}, "ssl_enabled_protocols must be one of TLSv1.2, TLSv1.3"),

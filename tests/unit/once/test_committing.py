@@ -83,7 +83,7 @@ def test_ids_that_are_known_no_more_stop_the_query_and_nothing_is_guessed(seen: 
 
 def test_a_batch_with_an_id_that_is_known_no_more_is_written_again() -> None:
     steps = committing(WORK, WRITTEN, lambda: 1000, found_decided=False)
-    with pytest.raises(NotCommitted, match="is forgotten before it was to be"):
+    with pytest.raises(NotCommitted, match="is forgotten too early"):
         driven(steps, {TakeLead: None, DescribeIds: [OPEN, None], PrepareHanded: list(WRITTEN)})
 
 

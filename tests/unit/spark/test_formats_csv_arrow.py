@@ -56,7 +56,7 @@ def test_times_of_csv_without_a_zone_are_in_utc_beside_those_with_one() -> None:
         (b'"UA,1,', "it is no row of 3 fields"),
         (b"UA,1,\nUA,2,", "it is no row of 3 fields"),
         (b"", "it is no row of 3 fields"),
-        (b"\xff,1,", "it is no UTF-8"),
+        (b"\xff,1,", "it is not UTF-8"),
     ],
 )
 def test_a_value_that_is_no_such_row_is_named_and_takes_no_other_with_it(value: bytes, why: str) -> None:

@@ -55,7 +55,7 @@ def test_bad_values_are_named_and_leave_their_neighbours_alone() -> None:
         0: "it is no JSON",
         499: "it is no JSON",
         500: "delay",
-        999: "it is no UTF-8",
+        999: "it is not UTF-8",
     }
     assert decoded.wrong[500] == 'delay: "late" is no INT'
     found = decoded.values.to_pylist()

@@ -27,10 +27,12 @@ from ottla.wire.schema import Message
 LEAST_FRAME_BYTES: Final = 2
 """The size of the smallest frame, in bytes: an error code."""
 
-CLOSED: Final = " Brokers of Kafka 0.7 close it at what they refuse, such as a broken message, or a topic that they do not serve."
+CLOSED: Final = (
+    " Kafka 0.7 closes the connection instead of returning an error, for example for an invalid message or an unknown topic."
+)
 UNCONFIRMED: Final = (
-    "Brokers of Kafka 0.7 answer nothing to what is produced, and the connection ended before it was seen to have been taken in: "
-    "send it again if it may be there twice. The cause: "
+    "Kafka 0.7 does not acknowledge records, and the connection closed before they were confirmed: send them again if "
+    "duplicates are acceptable. The cause: "
 )
 
 
@@ -96,7 +98,7 @@ class Connection07(ClientConnection):
         try:
             parts: list[Part] = [framed(request) for request in asked.requests]
         except Unencodable as error:
-            raise NotSupported(f"Kafka 0.7 cannot be asked so: {error}") from error
+            raise NotSupported(f"Kafka 0.7 does not support this request: {error}") from error
         if asked.answers:
             self._expected.append(Expected(InFlight(0, api_key, 0, token), asked))
         return parts
@@ -110,12 +112,12 @@ class Connection07(ClientConnection):
 
     def _hear(self, frame: Buffer) -> Answer | None:
         if not self._expected:
-            raise ConnectionFailed("The broker sent an answer without a request; the connection cannot be used any longer.")
+            raise ConnectionFailed("The broker sent a response without a request, so the connection is unusable.")
         try:
             answer = self._expected[0].hear(frame)
         except Malformed as error:
             raise ConnectionFailed(
-                f"The broker's answer could not be read ({error}): it does not seem to be one of Kafka 0.7; leave out api_version."
+                f"The broker's response cannot be decoded ({error}): it does not seem to be Kafka 0.7, so leave out api_version."
             ) from error
         if answer is not None:
             self._expected.popleft()

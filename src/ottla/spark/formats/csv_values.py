@@ -102,7 +102,7 @@ class CsvDecoder:
             shown = _VALUE.search(error)
             return f"{field.name}: {shown[1][:40] if shown else 'what stands there'} is no {type_name(field.type)}"
         if "UTF" in error:
-            return "it is no UTF-8"
+            return "it is not UTF-8"
         return f"it is no row of {self._kind.num_fields} fields with {self._delimiter!r} between them"
 
 

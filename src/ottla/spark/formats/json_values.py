@@ -64,7 +64,7 @@ def parsed(raw: bytes) -> Any:
     try:
         return json.loads(raw.decode(), parse_int=Number, parse_float=Number, parse_constant=Number)
     except UnicodeDecodeError:
-        raise Misfit("it is no UTF-8") from None
+        raise Misfit("it is not UTF-8") from None
     except RecursionError:
         raise Misfit("it is nested too deep") from None
     except ValueError as error:
