@@ -54,7 +54,9 @@ def fitted(version: int, body: Message) -> Message:
 
 def _find_coordinator(body: FindCoordinatorRequest) -> FindCoordinatorRequest:
     if len(body.coordinator_keys) > 1:
-        raise NotSupported("Only brokers since Kafka 3.0 tell several coordinators at once: ask for one, or use a newer broker.")
+        raise NotSupported(
+            "Finding several coordinators at once needs Kafka 3.0 or newer: find one at a time, or use a newer broker."
+        )
     return replace(body, key=body.coordinator_keys[0], coordinator_keys=[])
 
 

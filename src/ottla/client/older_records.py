@@ -24,11 +24,11 @@ ENTRY_BYTES, MAGIC_AT, SIZE_AT, OLDEST_BATCH = 12, 16, 8, 2
 def message_set(batch: Buffer, magic: int) -> bytes:
     """Convert batches to a message set of an older format. Raises `NotSupported` for contents that the format lacks."""
     if max(open_batches(batch).span_column(HEADERS_SIZE), default=0) > NO_HEADERS_BYTES:
-        raise NotSupported("Record headers came with Kafka 0.11, and the broker is older: leave them out, or use a newer one.")
+        raise NotSupported("Record headers need Kafka 0.11 or newer: leave them out, or use a newer broker.")
     try:
         return b"".join(down_convert(batch, magic))
     except BadBatch as error:
-        raise NotSupported(f"The broker is older than these records can be written for: {error}") from error
+        raise NotSupported(f"The records cannot be converted for this old broker: {error}") from error
 
 
 def as_batches(records: memoryview) -> memoryview:
