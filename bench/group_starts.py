@@ -21,13 +21,13 @@ from ottla.broker.settings import BrokerSettings
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.coord.records import GroupStored, OffsetCommitted, Stored, StoredMember, encode_record
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
-from ottla.net.listen import Listen
-from ottla.net.start import Running, start
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
+from ottla.net.server.listeners import Listen
+from ottla.net.startup.start import Running, start
 from ottla.ports import Disk, Now
-from ottla.records.batch import read_header
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 from ottla.testing.process import BrokerProcess
 
 GROUPS, OFFSETS = 100_000, 10

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from statistics import median
 
 from bench.figures import MB, Figure, thousands
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.net.disk import RealDisk
+from ottla.net.disk.disk import RealDisk
 from ottla.ports import Now
-from ottla.records.batch import BatchHeader, read_header
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import BatchHeader, read_header
 
 BATCH_BYTES = 16_384
 ROUNDS = 5

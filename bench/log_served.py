@@ -16,7 +16,7 @@ from bench.figures import Figure
 from bench.paced import Latency, ask, for_s, latency, paced
 from bench.raw import batch as raw_batch
 from bench.raw import connect, produce_request, reply
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.testing.process import BrokerProcess
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest

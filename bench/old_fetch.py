@@ -21,8 +21,8 @@ from typing import NamedTuple
 import psutil
 
 from bench.paced import Latency, latency
-from ottla.records import codecs
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.compression import codecs
 from ottla.testing import BrokerProcess
 from tests.support.frames import FETCH, Cursor, Raw, array, fetch_v4, string
 

@@ -18,13 +18,14 @@ from aiokafka.record.memory_records import MemoryRecords
 from crc32c import crc32c
 
 from ottla.client.types import TopicPartition
-from ottla.records import codecs, kernel
-from ottla.records.arrow import to_arrow
-from ottla.records.batch import HEADER_BYTES, read_header
-from ottla.records.build import build
-from ottla.records.columns import open_batches
-from ottla.records.convert import down_convert
-from ottla.records.verify import Demands, check_at_once
+from ottla.records import kernel
+from ottla.records.batches.arrow import to_arrow
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import HEADER_BYTES, read_header
+from ottla.records.batches.verification import Demands, check_at_once
+from ottla.records.compression import codecs
+from ottla.records.message_sets.conversion import down_convert
 from ottla.wire import decode, encode
 from ottla.wire.api.fetch import FetchResponse
 

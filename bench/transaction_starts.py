@@ -18,9 +18,9 @@ from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.coord.transactions.records import encode_record
 from ottla.coord.transactions.transaction import NO_PRODUCER_ID, Status, Transaction
-from ottla.net.start import Running
-from ottla.records.batch import read_header
-from ottla.records.build import build
+from ottla.net.startup.start import Running
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 
 IDS, TRANSACTIONS = 10_000, 2
 PLACES = frozenset({("input", 0), ("output", 3), ("__consumer_offsets", 17)})

@@ -22,7 +22,7 @@ from bench.groups import Link
 from bench.loads import PARTITIONS, QUIET, Figures, topic_of
 from bench.report import Results, table
 from bench.servers import Kafka, Ottla, Server, cpu_s
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.end_txn import EndTxnRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.init_producer_id import InitProducerIdRequest

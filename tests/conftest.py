@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 from bench.apache_kafka import VERSION
-from ottla.net.logs import Limiter
+from ottla.net.startup.log_output import Limiter
 from tests.support.peers import Peer, start_peer
 from tests.support.watched import Watch, unexpected
 

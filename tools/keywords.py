@@ -13,8 +13,8 @@ from pathlib import Path
 
 import ottla
 from ottla.broker.settings import BrokerSettings
-from ottla.client.checks import OneOf
-from ottla.client.settings import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from ottla.client.settings.clients import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from ottla.client.settings.declaration import OneOf
 
 SOURCE = Path(__file__).parents[1] / "src/ottla"
 PYTHON_TYPES = {"boolean": "bool", "int": "int", "long": "int", "short": "int", "double": "float"}
@@ -55,7 +55,7 @@ def _client_setting(declared: Field[object]) -> str:
 
 
 def broker_page() -> str:
-    """`ottla.net.broker_keywords`: every setting that has an effect."""
+    """`ottla.net.process.broker_keywords`: every setting that has an effect."""
     parameters = inspect.signature(ottla.Broker.__init__).parameters
     declared = [
         f"    {setting.attribute}: {PYTHON_TYPES.get(setting.kind.name, 'str')}"
@@ -76,7 +76,7 @@ def _class(name: str, base: str, sentence: str, declared: Iterable[str]) -> list
     return [f'\nclass {name}({base}, total=False):\n    """{sentence}"""', *(["", *body] if body else []), ""]
 
 
-PAGES = {"client/keywords.py": client_page, "net/broker_keywords.py": broker_page}
+PAGES = {"client/keywords.py": client_page, "net/process/broker_keywords.py": broker_page}
 
 if __name__ == "__main__":
     for path, page in PAGES.items():

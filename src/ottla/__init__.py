@@ -10,8 +10,19 @@ from ottla.version import VERSION
 TYPE_CHECKING = False  # as type checkers know it, without the time that importing typing takes
 
 if TYPE_CHECKING:
-    from ottla.client.acl_admin import AclRule
-    from ottla.client.admin import ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic
+    from ottla.client.admin.acls import AclRule
+    from ottla.client.admin.features import ClusterFeatures, FeatureDescription
+    from ottla.client.admin.quotas import ClientQuota, QuotaOf
+    from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaOnDisk
+    from ottla.client.admin.topics import ConfigEntry, ConfigResource, GroupDescription, GroupListing, GroupMember, NewTopic
+    from ottla.client.admin.transactions import (
+        ActiveProducer,
+        FencedProducer,
+        HangingTransaction,
+        TransactionDescription,
+        TransactionListing,
+    )
+    from ottla.client.connection.metadata import PartitionInfo, TopicInfo
     from ottla.client.errors import (
         AuthenticationFailed,
         BrokerError,
@@ -27,17 +38,6 @@ if TYPE_CHECKING:
         TransactionError,
         TransactionFailed,
         UnknownTopic,
-    )
-    from ottla.client.feature_admin import ClusterFeatures, FeatureDescription
-    from ottla.client.metadata import PartitionInfo, TopicInfo
-    from ottla.client.quota_admin import ClientQuota, QuotaOf
-    from ottla.client.replica_admin import LogDir, PartitionReassignment, ReplicaOnDisk
-    from ottla.client.transaction_admin import (
-        ActiveProducer,
-        FencedProducer,
-        HangingTransaction,
-        TransactionDescription,
-        TransactionListing,
     )
     from ottla.client.types import (
         ConsumerGroupMetadata,
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from ottla.net.client.consumer import Consumer
     from ottla.net.client.delivery import Delivery
     from ottla.net.client.producer import Producer
-    from ottla.net.datadir import DataDirectoryError
-    from ottla.net.door import BrokerFailed
-    from ottla.net.embedded import Broker
-    from ottla.net.listen import CannotListen
+    from ottla.net.process.embedded import Broker
+    from ottla.net.server.exception_boundary import BrokerFailed
+    from ottla.net.server.listeners import CannotListen
+    from ottla.net.startup.data_directory import DataDirectoryError
 
 __version__ = VERSION
 
@@ -124,15 +124,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ottla.client.acl_admin": "AclRule",
-    "ottla.client.admin": "ConfigEntry ConfigResource GroupDescription GroupListing GroupMember NewTopic",
+    "ottla.client.admin.acls": "AclRule",
+    "ottla.client.admin.topics": "ConfigEntry ConfigResource GroupDescription GroupListing GroupMember NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed NotSupported "
     "OffsetOutOfRange ProducerFenced TimedOut TransactionAbortable TransactionError TransactionFailed UnknownTopic",
-    "ottla.client.feature_admin": "ClusterFeatures FeatureDescription",
-    "ottla.client.quota_admin": "ClientQuota QuotaOf",
-    "ottla.client.replica_admin": "LogDir PartitionReassignment ReplicaOnDisk",
-    "ottla.client.metadata": "PartitionInfo TopicInfo",
-    "ottla.client.transaction_admin": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",
+    "ottla.client.admin.features": "ClusterFeatures FeatureDescription",
+    "ottla.client.admin.quotas": "ClientQuota QuotaOf",
+    "ottla.client.admin.replicas": "LogDir PartitionReassignment ReplicaOnDisk",
+    "ottla.client.connection.metadata": "PartitionInfo TopicInfo",
+    "ottla.client.admin.transactions": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",
     "ottla.client.types": "ConsumerGroupMetadata ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata "
     "TopicPartition",
     "ottla.errors": "KafkaError SettingError",
@@ -143,10 +143,10 @@ _HOMES = {
     "ottla.net.client.consumer": "Consumer",
     "ottla.net.client.delivery": "Delivery",
     "ottla.net.client.producer": "Producer",
-    "ottla.net.datadir": "DataDirectoryError",
-    "ottla.net.door": "BrokerFailed",
-    "ottla.net.embedded": "Broker",
-    "ottla.net.listen": "CannotListen",
+    "ottla.net.startup.data_directory": "DataDirectoryError",
+    "ottla.net.server.exception_boundary": "BrokerFailed",
+    "ottla.net.process.embedded": "Broker",
+    "ottla.net.server.listeners": "CannotListen",
 }
 """Where each name is defined; the imports above are the same for type checkers."""
 

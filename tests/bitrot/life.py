@@ -1,6 +1,6 @@
 """A broker on real files in this process, from one start to its stop: no socket, and time passes only when it is told to.
 
-It starts as `ottla serve` does, by `ottla.net.start`, so that a refused start is refused in the same words.
+It starts as `ottla serve` does, by `ottla.net.startup.start`, so that a refused start is refused in the same words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.broker.broker import BrokerMachine
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer, Throttled
 from ottla.broker.settings import BrokerSettings
-from ottla.net import start as starting
+from ottla.net.startup import start as starting
 from ottla.ports import StorageFailed
 from ottla.sim.clock import SimClock
 from ottla.wire.framing import FrameHeader, decode_response, encode_request

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ottla.records.batch import BadBatch, batches
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import BadBatch, batches
+from ottla.records.compression.codecs import CodecFailed
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.list_offsets import ListOffsetsRequest

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.log.producers import SNAPSHOT_ENTRY, SNAPSHOT_HEAD
-from ottla.log.transactions import ENTRY as ABORTED
-from ottla.records.batch import HEADER_BYTES, batches
+from ottla.log.producer_state.producers import SNAPSHOT_ENTRY, SNAPSHOT_HEAD
+from ottla.log.segments.transaction_index import ENTRY as ABORTED
+from ottla.records.batches.header import HEADER_BYTES, batches
 
 BATCH_FIELDS = (
     *(("base_offset", 8), ("batch_length", 4), ("leader_epoch", 4), ("magic", 1), ("crc", 4), ("attributes", 2)),

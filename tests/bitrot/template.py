@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ottla.log.checkpoints import RECOVERY_POINTS, parse_checkpoint
-from ottla.log.transactions import ABORT, COMMIT
+from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.ports import Change
-from ottla.records.batch import batches
-from ottla.records.build import build
-from ottla.records.columns import open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import batches
 from ottla.sim.clock import SimClock
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_records import DeleteRecordsRequest

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.log import checkpoints
-from ottla.log.producers import Producers
+from ottla.log.producer_state.producers import Producers
 from tests.bitrot.__main__ import main, table
 from tests.bitrot.damage import Case
 from tests.bitrot.run import Ward

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from ottla.net.datadir import DataDirectoryError
-from ottla.records.build import build
+from ottla.net.startup.data_directory import DataDirectoryError
+from ottla.records.batches.builder import build
 from ottla.sim.clock import SimClock
 from ottla.wire.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,

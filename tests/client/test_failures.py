@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.client.connection.metadata import metadata_request
+from ottla.client.connection.versions import METADATA
 from ottla.client.keywords import ConsumerKeywords
-from ottla.client.metadata import metadata_request
-from ottla.client.versions import METADATA
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.net.client.link import Link
-from ottla.records.batch import HEADER_BYTES, read_header, write_crc
-from ottla.records.build import build
-from ottla.records.codecs import ZSTD
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import HEADER_BYTES, read_header, write_crc
+from ottla.records.compression.codecs import ZSTD
 from tests.client.test_producer_consumer import drain, fill, reader
 from tests.support.peers import Peer, start_peer
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 import ottla
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.spark.brokers import Brokers
 from tests.client.test_producer_consumer import reader
 from tests.support.peers import Peer

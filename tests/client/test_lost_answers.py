@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import ottla
-from ottla.client.versions import (
+from ottla.client.connection.versions import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
     DESCRIBE_TRANSACTIONS,

@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 import ottla
-from ottla.client.settings import ConsumerSettings, ProducerSettings
+from ottla.client.settings.clients import ConsumerSettings, ProducerSettings
 from ottla.net.client.batch_producer import BatchProducer
 from ottla.net.client.range_reader import RangeReader
-from ottla.records.columns import build, open_batches
+from ottla.records.batches.columns import build, open_batches
 from ottla.spark.brokers import Brokers
 from tests.support.peers import Peer
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ottla import Consumer, Producer
-from ottla.client.metadata import PartitionInfo
+from ottla.client.connection.metadata import PartitionInfo
 from ottla.testing import Cluster
 from tests.support.kafka_members import kafka_member
 from tests.support.toolbox import IN_BROKER, Toolbox, checked, opened

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla import Admin, Consumer, Producer, TopicPartition
-from ottla.cli import cluster_moves, cluster_waiting
+from ottla.cli.admin import cluster_reassign, cluster_throttles
 from ottla.cli.main import main
 from ottla.testing import Cluster
 from tests.support.zookeeper import started
@@ -119,7 +119,7 @@ def test_a_broker_is_drained_of_topics_that_are_made_meanwhile_too(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rounds: list[set[str]] = []
-    follow = cluster_waiting.follow
+    follow = cluster_throttles.follow
 
     def followed(admin: Admin, partitions: Sequence[TopicPartition], **fields: Any) -> None:
         rounds.append({where.topic for where in partitions})
@@ -128,7 +128,7 @@ def test_a_broker_is_drained_of_topics_that_are_made_meanwhile_too(
             assert 3 in holders(admin)
         follow(admin, partitions, **fields)
 
-    monkeypatch.setattr(cluster_moves, "follow", followed)
+    monkeypatch.setattr(cluster_reassign, "follow", followed)
     with cluster.admin() as admin:
         admin.delete_topics(*admin.list_topics(internal=True))  # those that all brokers hold cannot leave one
         admin.create_topic("before", 4, 2)

@@ -14,9 +14,9 @@ from ottla import Admin, Broker, ConfigResource, Consumer, Producer
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.membership import NotAMember
 from ottla.cli.main import main
-from ottla.client.acl_admin import AclRule
+from ottla.client.admin.acls import AclRule
 from ottla.cluster import layout
-from ottla.net.datadir import known_of
+from ottla.net.startup.data_directory import known_of
 from ottla.ports import NEW, Change
 from tests.support.shared_users import HostUser, SharedUser
 from tests.support.waiting import eventually

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ottla.broker.settings import BrokerSettings
-from ottla.net.listen import Listen
-from ottla.net.start import Running, start
+from ottla.net.server.listeners import Listen
+from ottla.net.startup.start import Running, start
 from ottla.records.kafka07 import message_set
 from tests.support.client07 import Client07
 

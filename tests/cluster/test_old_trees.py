@@ -18,7 +18,7 @@ import pytest
 from ottla import Admin, Broker, Consumer, Producer
 from ottla.broker.membership.membership import NotAMember
 from ottla.cli.main import main
-from ottla.client.acl_admin import AclRule
+from ottla.client.admin.acls import AclRule
 from ottla.cluster import layout
 from ottla.ports import Change
 from tests.support.shared_users import HostUser

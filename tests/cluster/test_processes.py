@@ -19,7 +19,7 @@ import pytest
 from bench.apache_kafka import free_port
 from ottla import Admin, Broker, Consumer, Producer
 from ottla.cli.main import main
-from ottla.net.supervisor import CouldNotStart, supervise
+from ottla.net.process.supervisor import CouldNotStart, supervise
 from ottla.testing.process import BrokerProcess
 from tests.support.waiting import eventually
 

@@ -21,17 +21,17 @@ from functools import partial
 from typing import NamedTuple
 from zlib import crc32
 
-from ottla.records import codecs
 from ottla.records import kafka07 as sets07
-from ottla.records.arrivals import Terms
-from ottla.records.batch import HEADER_BYTES, BadBatch, check, stamp, write_crc
-from ottla.records.build import build
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import Columns, Record, open_batches
-from ottla.records.convert import down_convert, up_convert
-from ottla.records.legacy import open_message_set, wrapper, write_message_set
-from ottla.records.steps import finish
-from ottla.records.verify import Demands, check_slowly
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Columns, Record, open_batches
+from ottla.records.batches.header import HEADER_BYTES, BadBatch, check, stamp, write_crc
+from ottla.records.batches.verification import Demands, check_slowly
+from ottla.records.compression import codecs
+from ottla.records.compression.codecs import CodecFailed
+from ottla.records.message_sets.conversion import down_convert, up_convert
+from ottla.records.message_sets.legacy import open_message_set, wrapper, write_message_set
+from ottla.records.message_sets.produced import Terms
+from ottla.records.pauses import finish
 from ottla.wire import Malformed, decode, encode, kafka07
 from ottla.wire.apis import API
 from ottla.wire.codec import messages

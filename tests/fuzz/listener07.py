@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from ottla.broker.serving.request import Close
-from ottla.records import codecs
+from ottla.records.compression import codecs
 from ottla.records.kafka07 import message_set
 from ottla.wire.kafka07 import (
     FetchRequest07,

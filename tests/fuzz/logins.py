@@ -22,7 +22,7 @@ from ottla.broker.security.certificates import read_certificate
 from ottla.broker.serving.request import Close, Peer
 from ottla.cluster.scram import credential_in
 from ottla.errors import SettingError
-from ottla.net.stores import key_and_chain, trusted
+from ottla.net.security.key_stores import key_and_chain, trusted
 from ottla.sasl import jaas, oauthbearer
 from ottla.sasl.bearer import BearerRules, expiry_ms, judge_unsecured
 from ottla.sasl.mechanism import Authenticated, Challenge, Computed, SaslFailed, ServerMechanism

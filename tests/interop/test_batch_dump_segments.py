@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ottla.records import codecs
-from ottla.records.batch import read_header
-from ottla.records.build import build
-from ottla.records.columns import open_batches
-from ottla.records.convert import down_convert
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import read_header
+from ottla.records.compression import codecs
+from ottla.records.message_sets.conversion import down_convert
 from tests.support.arrow import from_arrow
 from tests.support.java import run
 

@@ -18,7 +18,7 @@ from ottla.coord.records import decode_record, encode_record
 from ottla.coord.runtime.machine import Asked
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.list_groups import ListGroupsRequest

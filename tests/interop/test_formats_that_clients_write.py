@@ -15,10 +15,10 @@ import kafka
 import pytest
 
 from bench.apache_kafka import free_port
-from ottla.records import codecs
-from ottla.records.columns import Columns, open_batches
-from ottla.records.convert import down_convert
-from ottla.records.legacy import open_message_set
+from ottla.records.batches.columns import Columns, open_batches
+from ottla.records.compression import codecs
+from ottla.records.message_sets.conversion import down_convert
+from ottla.records.message_sets.legacy import open_message_set
 from ottla.testing.process import BrokerProcess
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.framing import decode_request

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.log import check
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.check import check
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.net.disk import RealDisk
+from ottla.net.disk.disk import RealDisk
 from ottla.ports import Now
-from ottla.records.batch import read_header
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import read_header
 from ottla.sim import invariants
 from tests.support.java import run
 from tests.support.peers import Peer, start_peer

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.log.transactions import ABORT, COMMIT
-from ottla.net.disk import RealDisk
+from ottla.log.segments.transaction_index import ABORT, COMMIT
+from ottla.net.disk.disk import RealDisk
 from ottla.ports import Now
-from ottla.records.batch import read_header
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 from ottla.sim.invariants import stored_batches, stored_records
 from ottla.wire import encode
 from ottla.wire.data.transaction_log import TransactionLogKey, TransactionLogValue

@@ -11,8 +11,8 @@ import pytest
 
 import ottla
 from ottla.cli.main import main
+from ottla.client.admin.quotas import ClientQuota, QuotaOf
 from ottla.client.errors import BrokerError
-from ottla.client.quota_admin import ClientQuota, QuotaOf
 from tests.support.peers import Peer
 from tests.support.toolbox import Toolbox
 

@@ -16,8 +16,8 @@ from confluent_kafka import KafkaException, Producer
 import ottla
 from bench import raw
 from ottla.cli.main import main
-from ottla.client.transaction_admin import ActiveProducer
-from ottla.records.build import build
+from ottla.client.admin.transactions import ActiveProducer
+from ottla.records.batches.builder import build
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import NONE
 from ottla.wire.framing import FrameHeader, decode_response, encode_request

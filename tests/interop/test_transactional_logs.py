@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from ottla.log import check
-from ottla.log.dump import dump
-from ottla.net.disk import RealDisk
-from ottla.records.build import build
+from ottla.log.check import check
+from ottla.log.check.dump import dump
+from ottla.net.disk.disk import RealDisk
+from ottla.records.batches.builder import build
 from ottla.testing import BrokerProcess
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.end_txn import EndTxnRequest

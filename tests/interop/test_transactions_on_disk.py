@@ -17,7 +17,7 @@ from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.records import decode_record, encode_record
 from ottla.coord.transactions.transaction import PREPARED
 from ottla.ports import Now
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
 from ottla.wire.errors import NONE

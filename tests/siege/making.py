@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bench.raw import batch
-from ottla.records.batch import LOG_OVERHEAD_BYTES, write_crc
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import LOG_OVERHEAD_BYTES, write_crc
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.produce import ProduceRequest

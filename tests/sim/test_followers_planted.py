@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ottla.broker.partitions.checkpoints import Checkpoints
-from ottla.log import cuts
 from ottla.log.checkpoints import RECOVERY_POINTS
-from ottla.log.compaction import Compaction
+from ottla.log.cleaner.compaction import Compaction
 from ottla.log.log import Log
-from ottla.log.segment import Segment
+from ottla.log.recovery import truncation
+from ottla.log.segments.segment import Segment
 from tests.sim import followers
 from tests.support.planted import found
 
@@ -66,10 +66,10 @@ MISTAKES: dict[str, tuple[str, int, Planted]] = {
         16,
         [(Compaction, "is_outdated", False), (Log, "replace_segments", replace_whatever_was_cut)],
     ),
-    "keeps the size of what it compacted": ("stays online", 16, [(cuts, "note_copied", lambda *_: None)]),
+    "keeps the size of what it compacted": ("stays online", 16, [(truncation, "note_copied", lambda *_: None)]),
     "leaves what the disk refused to remove": ("stays online", 6, [(Log, "finish_cut", give_up_a_refused_cut)]),
     "keeps producers of what was cut": ("knows producers", 3, [(Log, "cut", keep_producers)]),
-    "begins anew beside the old log": ("stays online", 3, [(cuts, "take_place", make_another_file_first)]),
+    "begins anew beside the old log": ("stays online", 3, [(truncation, "take_place", make_another_file_first)]),
     "takes for compacted what was written since": (
         "is clean",
         11,

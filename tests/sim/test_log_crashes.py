@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.log.log import Log, LogConfig
-from ottla.log.segment import Segment
+from ottla.log.segments.segment import Segment
 from ottla.ports import Now
-from ottla.records.batch import batches
-from ottla.records.build import build
-from ottla.records.columns import Record, open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Record, open_batches
+from ottla.records.batches.header import batches
 from ottla.sim import invariants
 from ottla.sim.disk import SimDisk
 from ottla.sim.storage import Folder

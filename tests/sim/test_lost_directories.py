@@ -14,7 +14,7 @@ from ottla.cluster import layout
 from ottla.cluster.controller import entries
 from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
 from ottla.ports import Change
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.links import SimNetwork

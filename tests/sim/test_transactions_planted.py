@@ -22,9 +22,9 @@ from ottla.coord.transactions import machine, producers
 from ottla.coord.transactions.inputs import EndTransaction, TimeoutsKey
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.transaction import Transaction
+from ottla.log.cleaner.offset_map import OffsetMap
 from ottla.log.log import Log
-from ottla.log.offset_map import OffsetMap
-from ottla.log.producers import Producers
+from ottla.log.producer_state.producers import Producers
 from ottla.ports import Now
 from ottla.sim.clock import EPOCH_MS
 from ottla.wire.api.init_producer_id import InitProducerIdRequest

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.apache_kafka import free_port
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition as Where
 from ottla.net.client.cluster import ClusterLinks
 from ottla.spark.streams.polls import Polls

@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow")
 
 import ottla  # noqa: E402  # what needs pyarrow comes after the look for it
 from ottla import NewTopic  # noqa: E402  # as above
-from ottla.client.acl_admin import AclRule  # noqa: E402  # as above
+from ottla.client.admin.acls import AclRule  # noqa: E402  # as above
 from ottla.errors import KafkaError  # noqa: E402  # as above
 from ottla.once.names import Work  # noqa: E402  # as above
 from ottla.spark.exactly_once.commits import OnceCommitter  # noqa: E402  # as above

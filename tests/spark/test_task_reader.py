@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from ottla.client.settings import ProducerSettings
+from ottla.client.settings.clients import ProducerSettings
 from ottla.client.types import TopicPartition as Where
 from ottla.log.checkpoints import CLEANED_OFFSETS
 from ottla.net.client.batch_producer import BatchProducer
-from ottla.records import codecs
-from ottla.records.columns import build
+from ottla.records.batches.columns import build
+from ottla.records.compression import codecs
 from ottla.testing import BrokerProcess
 from tests.spark.conftest import Topics
 from tests.support.waiting import eventually

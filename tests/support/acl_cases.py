@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Pattern, Permission, Resource
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.releases import HIGHEST
 from ottla.wire.schema import Struct
 from tests.support.messages import request

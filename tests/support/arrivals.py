@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ottla.ports import Buffer
-from ottla.records.arrivals import Arrived, Terms, arrive
-from ottla.records.steps import finish
+from ottla.records.message_sets.produced import Arrived, Terms, arrive
+from ottla.records.pauses import finish
 
 
 def accept(view: Buffer, terms: Terms | None = None) -> Arrived:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ottla.records.arrow import Rows, batches_of
-from ottla.records.build import NO_ROWS
+from ottla.records.batches.arrow import Rows, batches_of
+from ottla.records.batches.builder import NO_ROWS
 
 
 def from_arrow(value: Any, key: Any = None, timestamps: Any = 0, headers: Any = None, **options: Any) -> Iterator[bytearray]:

@@ -20,7 +20,7 @@ from typing import Any, Self
 from bench.apache_kafka import free_port
 from ottla.broker.settings.broker_access import BY_RULES
 from ottla.cluster.acls import Operation, Pattern, Permission, Resource
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sasl.scram import ALGORITHMS, SHA_256
 from ottla.testing import BrokerProcess
 from ottla.wire.framing import FrameHeader, decode_response, encode_request

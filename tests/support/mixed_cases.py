@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.api.produce import ProduceRequest

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from bench import raw
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest

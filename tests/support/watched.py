@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ottla.net import embedded
+from ottla.net.process import embedded
 from ottla.testing import BrokerProcess
 
 HOUSEKEEPING = {

@@ -8,7 +8,7 @@ LONG: dict[str, str] = {}
 FOR_TESTS: dict[str, str] = {
     "src/ottla/records/kafka07.py::message_set": "what other clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
-    "src/ottla/records/legacy.py::write_message_set": "tests play clients of Kafka 0.8 to 0.10, which send message sets",
+    "src/ottla/records/message_sets/legacy.py::write_message_set": "tests play clients of Kafka 0.8 to 0.10, with message sets",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what clients use, for servers that tests play",
     "src/ottla/wire/kafka07.py::encode_response": "the inverse of what is used, for tests of both",
 }

@@ -12,7 +12,7 @@ from tests.tree.source import Source, sources
 PACKAGES = ("broker", "log", "coord", "cluster", "registry", "records", "wire", "net", "sim")
 BROAD = {"Exception", "BaseException"}
 REASONS = {
-    "src/ottla/net/door.py": "the one door",
+    "src/ottla/net/server/exception_boundary.py": "the one door",
     "src/ottla/broker/failures.py": "a step of a long request, perhaps long after the door: it costs that request alone",
     "src/ottla/broker/serving/long_checks.py": "what work on another thread raises is raised again where it was asked for",
     "src/ottla/coord/consumer/assign/checked.py": "a user's own assignor may raise anything; its group stays as it is",

@@ -13,7 +13,10 @@ from ottla.client import errors
 from tests.tree.source import ROOT, Source, sources
 
 PUBLIC = ("src/ottla/client/", "src/ottla/net/client/")
-EMBEDDED = {f"src/ottla/net/{name}.py" for name in ("embedded", "start", "datadir", "door", "assignors")}
+EMBEDDED = {
+    f"src/ottla/net/{name}.py"
+    for name in ("process/embedded", "startup/start", "startup/data_directory", "server/exception_boundary", "startup/assignors")
+}
 BUILTIN = {
     "TypeError": "an argument of a wrong type",
     "RuntimeError": "a broker that is not running is asked for its address",

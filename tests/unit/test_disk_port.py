@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from ottla.net.disk import RealDisk
+from ottla.net.disk.disk import RealDisk
 from ottla.ports import Disk, File, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES, SimDisk
 

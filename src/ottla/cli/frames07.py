@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.cli.frames import Frame
-from ottla.cli.names import NoSuchName
-from ottla.records.batch import BadBatch
-from ottla.records.codecs import NAMES, SNAPPY, CodecFailed
+from ottla.cli.decode.frames import Frame
+from ottla.cli.protocol.names import NoSuchName
+from ottla.records.batches.header import BadBatch
+from ottla.records.compression.codecs import NAMES, SNAPPY, CodecFailed
 from ottla.records.kafka07 import RawMessage07, inner_set, raw_messages
 from ottla.wire import kafka07
 from ottla.wire.inspection.tree import ARRAY, LEAF, STRUCT, ValueNode, parent_of

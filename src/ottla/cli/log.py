@@ -1,4 +1,4 @@
-"""`ottla log`: the inspection and repair of a data directory's files. `ottla.log.check` and `ottla.log.dump` do the work."""
+"""`ottla log`: the inspection and repair of a data directory's files. `ottla.log.check` does the work."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from contextlib import closing
 
-    from ottla.log.check import Finding, Known
-    from ottla.log.dump import Row
-    from ottla.net.disk import RealDisk
+    from ottla.log.check.check import Finding, Known
+    from ottla.log.check.dump import Row
+    from ottla.net.disk.disk import RealDisk
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
@@ -46,7 +46,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     from ottla.cli.exits import fail
-    from ottla.net.datadir import DataDirectoryError, hold, was_killed
+    from ottla.net.startup.data_directory import DataDirectoryError, hold, was_killed
     from ottla.ports import StorageFailed
 
     data_dir, wanted = _place(options.directory)
@@ -61,7 +61,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, killed: bool) -> int:
     from ottla.cli.exits import fail
-    from ottla.log import check
+    from ottla.log.check import check
     from ottla.net.clock import RealClock
 
     noted = check.all_known(disk)
@@ -89,7 +89,7 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
 
 def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
     """Yield partitions that held records and have no directory: damage, unless their topics may have been deleted."""
-    from ottla.log.check import DAMAGED, NOTE, Finding
+    from ottla.log.check.check import DAMAGED, NOTE, Finding
 
     gone = {path: known.recovery_point for path, known in sorted(noted.items()) if not disk.exists(path)}
     held = _held(disk) if gone else {}
@@ -125,7 +125,7 @@ def _verdict(faults: int, repaired: bool) -> str:
 
 
 def _faults(findings: list[Finding]) -> int:
-    from ottla.log.check import FAULTS
+    from ottla.log.check.check import FAULTS
 
     return sum(found.kind in FAULTS for found in findings)
 
@@ -140,7 +140,7 @@ def _tell(findings: Iterable[Finding], say: Callable[[Row, str], None]) -> int:
 
 def run_dump(options: argparse.Namespace) -> int:
     from ottla.cli.exits import MISUSED, fail
-    from ottla.log.dump import dump
+    from ottla.log.check.dump import dump
     from ottla.ports import StorageFailed
 
     if not os.path.exists(options.path):
@@ -199,7 +199,7 @@ def _place(directory: str) -> tuple[str, str | None]:
 def _disk(root: str) -> closing[RealDisk]:
     from contextlib import closing
 
-    from ottla.net.disk import RealDisk
+    from ottla.net.disk.disk import RealDisk
 
     return closing(RealDisk(root, lambda call: call()))
 

@@ -54,21 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from ottla.cli import (
-        acl,
-        cluster,
-        decode,
-        features,
-        log,
-        mirror,
-        pipeline,
-        protocol,
-        quota,
-        registry,
-        serve,
-        transactions,
-        user,
-    )
+    from ottla.cli import log, mirror, pipeline, serve
+    from ottla.cli.admin import acl, cluster, features, quota, transactions, user
+    from ottla.cli.decode import decode
+    from ottla.cli.protocol import protocol
+    from ottla.cli.registry import registry
 
     parser: argparse.ArgumentParser = Words(prog="ottla", description="A log that speaks Kafka's protocol.")
     parser.add_argument("--version", action="version", version=f"ottla {VERSION}")

@@ -7,9 +7,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ottla.cli.asking import PATIENCE_MS, WHERE, read_config
+from ottla.cli.admin.cluster_access import PATIENCE_MS, WHERE, read_config
 from ottla.cli.exits import MISUSED, fail
-from ottla.cli.interrupted import stopped_by_signals
+from ottla.cli.signals import stopped_by_signals
 from ottla.cli.tables import as_lines
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from ottla.client.properties import values_of
-    from ottla.client.settings import AdminSettings
+    from ottla.client.settings.clients import AdminSettings
+    from ottla.client.settings.properties import values_of
     from ottla.errors import KafkaError, SettingError
     from ottla.pipelines.errors import PipelineError
     from ottla.pipelines.mirror07 import GROUP, Mirror07

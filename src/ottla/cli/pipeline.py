@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.cli.asking import PATIENCE_MS, WHERE, add_client_options, add_options, client_texts, read_config
+from ottla.cli.admin.cluster_access import PATIENCE_MS, WHERE, add_client_options, add_options, client_texts, read_config
 from ottla.cli.exits import MISUSED, fail
 from ottla.cli.tables import as_lines, table
 
@@ -282,8 +282,8 @@ def text(value: str | int | float | None) -> str | None:
 def _tables(options: argparse.Namespace) -> int:
     from dataclasses import asdict
 
-    from ottla.client.properties import values_of
-    from ottla.client.settings import ConsumerSettings
+    from ottla.client.settings.clients import ConsumerSettings
+    from ottla.client.settings.properties import values_of
     from ottla.errors import KafkaError
 
     try:

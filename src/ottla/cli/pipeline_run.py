@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from ottla.cli.exits import fail
-from ottla.cli.interrupted import stopped_by_signals
+from ottla.cli.signals import stopped_by_signals
 from ottla.cli.tables import as_lines
 from ottla.errors import KafkaError
 from ottla.pipelines.errors import JavaFailed, PipelineError, sentence_of

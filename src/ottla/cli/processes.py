@@ -1,6 +1,6 @@
 """`ottla serve --processes N`: the brokers of one host, each with its own process, directory, ports and node id.
 
-`ottla.net.supervisor` runs them.
+`ottla.net.process.supervisor` runs them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
-    from ottla.net.listen import Listen
+    from ottla.net.server.listeners import Listen
 
 REGISTRY: Final = "registry"
 DEFAULTS: Final = {
@@ -31,8 +31,8 @@ def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[
     import time
 
     from ottla.cli.exits import COULD_NOT, announce, fail
-    from ottla.net.listen import CannotListen
-    from ottla.net.supervisor import CouldNotStart, supervise
+    from ottla.net.process.supervisor import CouldNotStart, supervise
+    from ottla.net.server.listeners import CannotListen
 
     began = time.perf_counter()
     try:
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[
 def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequence[Listen]) -> None:
     """Raise `SettingError` for options that do not fit together."""
     from ottla.errors import SettingError
-    from ottla.net.datadir import META
+    from ottla.net.startup.data_directory import META
 
     root, count = Path(options.data_dir), options.processes
     if count < 1:
@@ -88,7 +88,7 @@ def _with_port(where: Listen) -> Listen:
     """
     import socket
 
-    from ottla.net.listen import cannot_listen
+    from ottla.net.server.listeners import cannot_listen
 
     if where.port:
         return where

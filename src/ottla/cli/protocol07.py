@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ottla.cli.names import NoSuchName
-from ottla.cli.protocol_grammar import sentence
-from ottla.cli.protocol_text import table, width
+from ottla.cli.protocol.grammar import sentence
+from ottla.cli.protocol.names import NoSuchName
+from ottla.cli.protocol.text import table, width
 from ottla.wire import kafka07
 
 TERMINALS: Final = {"i16": "INT16", "i32": "INT32", "i64": "INT64", "str": "STRING", "Messages": "MESSAGES", "Rest": "MESSAGES*"}

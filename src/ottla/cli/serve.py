@@ -10,7 +10,7 @@ from ottla.cli import processes
 
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
-    from ottla.net.listen import Listen
+    from ottla.net.server.listeners import Listen
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
@@ -52,9 +52,9 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.settings import SettingError
     from ottla.cli.exits import MISUSED, fail
-    from ottla.net import logs
+    from ottla.net.startup import log_output
 
-    logs.set_up(options.log_format, options.log_level, options.node_id if options.supervised else None)
+    log_output.set_up(options.log_format, options.log_level, options.node_id if options.supervised else None)
     try:
         settings, listen = _wanted(options)
         if options.processes is not None:
@@ -74,10 +74,10 @@ def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[L
     from ottla.broker.membership.membership import NotAMember
     from ottla.broker.settings import SettingError
     from ottla.cli.exits import BROKEN, MISUSED, announce, fail
-    from ottla.net.datadir import DataDirectoryError
-    from ottla.net.door import BrokerFailed
-    from ottla.net.listen import CannotListen
-    from ottla.net.serve import serve
+    from ottla.net.process.serve import serve
+    from ottla.net.server.exception_boundary import BrokerFailed
+    from ottla.net.server.listeners import CannotListen
+    from ottla.net.startup.data_directory import DataDirectoryError
 
     try:
         serve(options.data_dir, listen, settings, announce, is_supervised=options.supervised)
@@ -96,7 +96,7 @@ def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
     Raises `SettingError`, ValueError with a sentence, OSError and UnicodeDecodeError.
     """
     from ottla.broker.settings import BrokerSettings, SettingError
-    from ottla.net.listen import Listen
+    from ottla.net.server.listeners import Listen
 
     wanted = given(options.config, options.set) | _of_cluster(options)
     settings = BrokerSettings.parse(wanted)

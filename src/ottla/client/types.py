@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeVar
 
-from ottla.records.record import ConsumerRecord
+from ottla.records.batches.record import ConsumerRecord
 
 __all__ = [
     "EARLIEST_TIMESTAMP",

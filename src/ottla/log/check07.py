@@ -11,14 +11,14 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from ottla.log.names import KEPT_07, LOG, POSITIONS_07, file_name, parse_file_name
-from ottla.log.recovery import good_batches
+from ottla.log.recovery.recovery import good_batches
 from ottla.log.sidecar07 import END, PAGE_RECORDS, RECORD_BYTES, Begin07, Damaged07, Entry07, Sidecar07, encode_header
 from ottla.log.torn07 import last_sound
 from ottla.ports import Disk
-from ottla.records.batch import BadBatch, BatchHeader
-from ottla.records.codecs import CodecFailed
+from ottla.records.batches.header import BadBatch, BatchHeader
+from ottla.records.compression.codecs import CodecFailed
+from ottla.records.pauses import finish
 from ottla.records.rendered07 import Kind07, size_of
-from ottla.records.steps import finish
 
 END_OF_LOG: Final = (1 << 63) - 1
 NEVER_GIVEN: Final = 1 << 40

@@ -10,27 +10,28 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from ottla.log import copies, retention
-from ottla.log.appended import NO_TIMESTAMP, Appended, refused
-from ottla.log.compacted import note_copied
+from ottla.log import follower_batches
+from ottla.log.append_result import NO_TIMESTAMP, Appended, refused
 from ottla.log.config import LOG_APPEND_TIME, LogConfig
-from ottla.log.cuts import PendingCut, PlannedCut
-from ottla.log.damaged import Damaged
-from ottla.log.joints import check_joints
+from ottla.log.errors import Damaged
+from ottla.log.maintenance import RUNG_BYTES, LogUpkeep
 from ottla.log.names import DELETING, set_aside_name
 from ottla.log.positions07 import NO_POSITIONS, Positions07
-from ottla.log.producers import Producers
-from ottla.log.reading import PLACES, LogReader
-from ottla.log.recovery import NO_TOPIC_ID, Opened, Opening
-from ottla.log.segment import LARGEST_RELATIVE, Segment
-from ottla.log.snapshots import Steps, exhausted, producers_at, thinned
-from ottla.log.soundness import ENDLESS
-from ottla.log.stamping import set_times, stamp_all
-from ottla.log.transactions import Marker, read_marker
-from ottla.log.unfinished import Unfinished
-from ottla.log.upkeep import RUNG_BYTES, LogUpkeep
+from ottla.log.producer_state.producers import Producers
+from ottla.log.producer_state.snapshots import Steps, exhausted, producers_at, thinned
+from ottla.log.recovery.recovery import NO_TOPIC_ID, Opened, Opening
+from ottla.log.recovery.segment_bounds import check_joints
+from ottla.log.recovery.truncation import PendingCut, PlannedCut
+from ottla.log.segments import retention
+from ottla.log.segments.compacted_note import note_copied
+from ottla.log.segments.segment import LARGEST_RELATIVE, Segment
+from ottla.log.segments.soundness import ENDLESS
+from ottla.log.segments.stamps import set_times, stamp_all
+from ottla.log.segments.transaction_index import Marker, read_marker
+from ottla.log.slice_reader import PLACES, LogReader
+from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Disk, File, Now, StorageFailed, Syncable
-from ottla.records.batch import BatchHeader
+from ottla.records.batches.header import BatchHeader
 from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
 
 __all__ = ["Appended", "Damaged", "Log", "LogConfig"]
@@ -187,7 +188,7 @@ class Log(LogUpkeep):
         """
         self.finish_cut()
         position = 0
-        for run in copies.runs(headers):
+        for run in follower_batches.runs(headers):
             first, last = run[0], run[-1]
             size = sum(header.size for header in run)
             newest = max(header.max_timestamp for header in run)
@@ -203,7 +204,7 @@ class Log(LogUpkeep):
             self._active.append(part, run, first.base_offset, self.config.index_interval_bytes)
             self.log_end_offset = last.next_offset
             self.size_bytes += size
-            for start, header in copies.of_producers(run):
+            for start, header in follower_batches.of_producers(run):
                 marker = read_marker(part[start : start + header.size]) if header.is_control else None
                 self._note_producers((header,), header.base_offset, now, marker)
             position += size

@@ -18,16 +18,16 @@ from contextlib import suppress
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.log.damaged import Damaged
-from ottla.log.readable import ReadableLog
+from ottla.log.errors import Damaged
+from ottla.log.reads import ReadableLog
 from ottla.log.sidecar07 import END, Begin07, Damaged07, Sidecar07, misfit
 from ottla.log.torn07 import give_up
 from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records import kernel_07
-from ottla.records.batch import BadBatch, BatchHeader, batches
-from ottla.records.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
+from ottla.records.batches.header import BadBatch, BatchHeader, batches
+from ottla.records.compression.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
+from ottla.records.pauses import paused
 from ottla.records.rendered07 import Kind07, size_of
-from ottla.records.steps import paused
 
 log = logging.getLogger("ottla.log")
 

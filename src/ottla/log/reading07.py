@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 from ottla.log.names import LOG
 from ottla.log.positions07 import MAGICS, READ_BYTES, Positions07
-from ottla.log.readable import ReadableLog
+from ottla.log.reads import ReadableLog
 from ottla.log.sidecar07 import END, PAGE_RECORDS, Entry07, Sidecar07, misfit
 from ottla.ports import Disk
 from ottla.records import kernel_07
-from ottla.records.batch import BatchHeader, batches
-from ottla.records.columns import open_batches
-from ottla.records.limits import room_slowly
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import BatchHeader, batches
+from ottla.records.compression.limits import room_slowly
 from ottla.records.rendered07 import Kind07, Rendering07, open_batch
 
 PIECE_BYTES: Final = 256 * 1024

@@ -15,7 +15,7 @@ from typing import Any
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.client.errors import KafkaError
 from ottla.net.client.link import Link
-from ottla.net.link_security import LinkSecurity
+from ottla.net.security.link_security import LinkSecurity
 from ottla.ports import Buffer
 
 log = logging.getLogger("ottla.net")

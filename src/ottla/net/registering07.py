@@ -11,10 +11,10 @@ from functools import partial
 from ottla.broker.kafka07.registration import Registration07
 from ottla.broker.releases import Dialect
 from ottla.broker.settings import BrokerSettings, SettingError
-from ottla.net.joining import advertised, kazoo_needed
-from ottla.net.listen import Listen
-from ottla.net.posts import Posts
-from ottla.net.server import Server
+from ottla.net.server.listeners import Listen
+from ottla.net.server.server import Server
+from ottla.net.startup.cluster_start import advertised, kazoo_needed
+from ottla.net.startup.loop_calls import Posts
 from ottla.net.zookeeper.address import ZooKeeperAddress
 from ottla.ports import SharedRegistry
 

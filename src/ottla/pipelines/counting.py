@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.range_reader import RangeReader
-from ottla.records.batch import batches
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import batches
 
 
 def rows_between(settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> int:

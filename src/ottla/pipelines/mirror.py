@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.admin import DYNAMIC_TOPIC_SOURCE
+from ottla.client.admin.topics import DYNAMIC_TOPIC_SOURCE
 from ottla.client.errors import BrokerError, OffsetOutOfRange
-from ottla.client.settings import ConsumerSettings, parse
+from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.errors import KafkaError
 from ottla.net.client.admin import Admin

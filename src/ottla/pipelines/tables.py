@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.settings import ConsumerSettings, parse
+from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import TopicPartition
 from ottla.net.client.admin import Admin
 from ottla.net.client.range_reader import RangeReader
@@ -155,8 +155,8 @@ def columns_of_arrow(found: Sequence[bytes]) -> str | None:
 
 
 def _values(settings: ConsumerSettings, where: TopicPartition, start: int, end: int) -> list[bytes]:
-    from ottla.records.arrow import to_arrow
-    from ottla.records.columns import open_batches
+    from ottla.records.batches.arrow import to_arrow
+    from ottla.records.batches.columns import open_batches
 
     found: list[bytes] = []
     reader = RangeReader(settings, where, start, end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.client.admin import NewTopic
+from ottla.client.admin.topics import NewTopic
 from ottla.net.client.admin import Admin
 from ottla.pipelines.errors import PipelineError
 

@@ -11,8 +11,9 @@ from collections.abc import Generator
 from typing import Final, NamedTuple
 
 from ottla.ports import Buffer
-from ottla.records import codecs, kernel_07
-from ottla.records.batch import (
+from ottla.records import kernel_07
+from ottla.records.batches.builder import seal
+from ottla.records.batches.header import (
     HEADER_BYTES,
     MAGIC,
     NO_PARTITION_LEADER_EPOCH,
@@ -22,13 +23,13 @@ from ottla.records.batch import (
     BatchHeader,
     read_header,
 )
-from ottla.records.build import seal
-from ottla.records.codecs import CodecFailed
+from ottla.records.batches.verification import MOST_OPENED_BYTES
+from ottla.records.compression import codecs
+from ottla.records.compression.codecs import CodecFailed
 from ottla.records.kafka07 import CODEC_MASK, CRC, MOST_NESTED, SIZE
-from ottla.records.legacy import BadMessage
+from ottla.records.message_sets.legacy import BadMessage
 from ottla.records.rendered07 import Kind07
 from ottla.records.uncompiled import say_once
-from ottla.records.verify import MOST_OPENED_BYTES
 from ottla.wire.kafka07 import INVALID_MESSAGE
 
 PIECE_BYTES: Final = 512 * 1024

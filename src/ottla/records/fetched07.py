@@ -13,8 +13,10 @@ from operator import add
 from typing import Final, NamedTuple
 
 from ottla.ports import Buffer
-from ottla.records import codecs, kernel, kernel_07
-from ottla.records.batch import (
+from ottla.records import kernel, kernel_07
+from ottla.records.batches.builder import seal
+from ottla.records.batches.columns import ROW_BYTES, Columns, Run
+from ottla.records.batches.header import (
     HEADER_BYTES,
     MAGIC,
     NO_PARTITION_LEADER_EPOCH,
@@ -23,12 +25,11 @@ from ottla.records.batch import (
     NO_SEQUENCE,
     BatchHeader,
 )
-from ottla.records.build import seal
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import ROW_BYTES, Columns, Run
-from ottla.records.convert import up_convert
+from ottla.records.compression import codecs
+from ottla.records.compression.codecs import CodecFailed
 from ottla.records.kafka07 import CODEC_MASK, MOST_NESTED
-from ottla.records.legacy import BadMessage
+from ottla.records.message_sets.conversion import up_convert
+from ottla.records.message_sets.legacy import BadMessage
 from ottla.wire.kafka07 import INVALID_MESSAGE
 
 NO_TIME: Final = -1

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from ottla.ports import Buffer
-from ottla.records import codecs
-from ottla.records.legacy import BadMessage
+from ottla.records.compression import codecs
+from ottla.records.message_sets.legacy import BadMessage
 from ottla.wire.kafka07 import INVALID_MESSAGE
 
 SIZE: Final = struct.Struct(">i")

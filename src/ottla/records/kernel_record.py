@@ -1,6 +1,6 @@
 """A record as an object, and the loop that creates many; compiled or not, as `kernel` is.
 
-It handles columns of positions and sizes, and the bytes of headers. `ottla.records.record` chooses the class that is exported as
+It handles columns of positions and sizes, and the bytes of headers. `batches.record` chooses the class that is exported as
 `Record`. Types: `kernel_record.pyi`.
 """
 
@@ -28,7 +28,7 @@ class CompiledRecord:
 
     Numbers stay numbers of C until they are read. The garbage collector does not track records: they hold only bytes and text,
     which cannot refer back to them. A thousand freed records, 64 KB, are kept for reuse, which saves a tenth of a reader's time.
-    The class is not used uncompiled: `ottla.records.record` has a NamedTuple then.
+    The class is not used uncompiled: `ottla.records.batches.record` has a NamedTuple then.
     """
 
     _fields = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")

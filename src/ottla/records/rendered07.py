@@ -11,10 +11,11 @@ from enum import IntEnum
 from typing import Final
 from zlib import crc32
 
-from ottla.records import codecs, kernel_07
-from ottla.records.batch import HEADER_BYTES, BadBatch, BatchHeader
+from ottla.records import kernel_07
+from ottla.records.batches.header import HEADER_BYTES, BadBatch, BatchHeader
+from ottla.records.compression import codecs
+from ottla.records.compression.limits import room_slowly
 from ottla.records.kafka07 import CRC, SIZE
-from ottla.records.limits import room_slowly
 from ottla.records.uncompiled import say_once
 
 PIECE_RECORDS: Final = 65_536

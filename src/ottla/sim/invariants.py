@@ -12,12 +12,12 @@ from struct import Struct
 
 from ottla.log.log import Log
 from ottla.log.names import INDEX
-from ottla.log.producers import Producers
-from ottla.log.scan import headers
-from ottla.log.transactions import Aborted, read_marker
+from ottla.log.producer_state.producers import Producers
+from ottla.log.segments.scan import headers
+from ottla.log.segments.transaction_index import Aborted, read_marker
 from ottla.ports import Disk
-from ottla.records.batch import HEADER_BYTES, BatchHeader, batches, read_header
-from ottla.records.columns import Record, open_batches
+from ottla.records.batches.columns import Record, open_batches
+from ottla.records.batches.header import HEADER_BYTES, BatchHeader, batches, read_header
 
 READ_BYTES = 1 << 20
 INDEX_ENTRY = Struct(">ii")

@@ -9,12 +9,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
+from ottla.client.connection.versions import LIST_OFFSETS, OFFSET_FETCH
+from ottla.client.consumer.committed_offsets import NOTHING_COMMITTED, fetch_offsets_request, read_fetch_offsets
+from ottla.client.consumer.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.errors import SettingError, UnknownTopic, raise_for
-from ottla.client.list_offsets import list_offsets_request, read_list_offsets
-from ottla.client.offsets import NOTHING_COMMITTED, fetch_offsets_request, read_fetch_offsets
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from ottla.client.versions import LIST_OFFSETS, OFFSET_FETCH
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.net.client.leaders import ask_leaders

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from ottla.client.settings import ConsumerSettings
+from ottla.client.consumer.visible_batches import AbortedTransaction, visible
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
-from ottla.client.visible import AbortedTransaction, visible
+from ottla.log.check.live_reader import Onlooker, SeenBatches
 from ottla.log.names import PARTITION_METADATA
-from ottla.log.onlooker import Onlooker, SeenBatches
-from ottla.net.seen_files import SeenFiles
+from ottla.net.disk.read_only_files import SeenFiles
 from ottla.ports import StorageFailed
 from ottla.spark.brokers import Brokers
 from ottla.spark.planning import Range

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ottla.client.errors import SettingError
-from ottla.client.properties import names_of, values_of
-from ottla.client.security import SecureSettings
-from ottla.client.settings import ACKS, COMPRESSIONS, ConsumerSettings, ProducerSettings, parse
+from ottla.client.settings.clients import ACKS, COMPRESSIONS, ConsumerSettings, ProducerSettings, parse
+from ottla.client.settings.properties import names_of, values_of
+from ottla.client.settings.security import SecureSettings
 from ottla.spark.errors import OptionError
 
 logger = logging.getLogger("ottla.spark")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.records.batch import BadBatch, BatchHeader
-from ottla.records.codecs import CodecFailed
+from ottla.records.batches.header import BadBatch, BatchHeader
+from ottla.records.compression.codecs import CodecFailed
 from ottla.spark.errors import UnreadableBatch
 
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ottla.client.settings import ConsumerSettings, ProducerSettings
+from ottla.client.settings.clients import ConsumerSettings, ProducerSettings
 from ottla.client.types import TopicPartition
-from ottla.records.codecs import DEFAULT_LIMIT_BYTES
+from ottla.records.compression.codecs import DEFAULT_LIMIT_BYTES
 from ottla.spark import texts
 from ottla.spark.errors import OptionError
 from ottla.spark.formats import choice

@@ -15,11 +15,11 @@ from ottla.client.errors import OffsetOutOfRange, UnknownTopic
 from ottla.client.types import TopicPartition
 from ottla.net.client.range_reader import RangeReader
 from ottla.ports import StorageFailed
-from ottla.records.arrow import to_arrow
-from ottla.records.batch import BadBatch, batches
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import Columns, open_batches
-from ottla.records.openable import openable
+from ottla.records.batches.arrow import to_arrow
+from ottla.records.batches.bounded_runs import openable
+from ottla.records.batches.columns import Columns, open_batches
+from ottla.records.batches.header import BadBatch, batches
+from ottla.records.compression.codecs import CodecFailed
 from ottla.spark.brokers import Brokers
 from ottla.spark.direct import StoredBatches
 from ottla.spark.opened import unreadable
@@ -28,7 +28,7 @@ from ottla.spark.planning import Range, accept_losses, lost, names
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from ottla.client.settings import ConsumerSettings
+    from ottla.client.settings.clients import ConsumerSettings
     from ottla.spark.formats.malformed import Put
     from ottla.spark.formats.typed import TypedRows
     from ottla.spark.options import ReadOptions

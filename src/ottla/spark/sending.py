@@ -12,14 +12,14 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from ottla.client.settings import COMPRESSIONS, ProducerSettings
+from ottla.client.settings.clients import COMPRESSIONS, ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.background import BackgroundLoop
 from ottla.net.client.batch_producer import BatchProducer
 from ottla.records import kernel
-from ottla.records.arrow import Rows, batches_of, by_partition
-from ottla.records.batch import HEADER_BYTES
-from ottla.records.build import MOST_OVERHEAD_BYTES
+from ottla.records.batches.arrow import Rows, batches_of, by_partition
+from ottla.records.batches.builder import MOST_OVERHEAD_BYTES
+from ottla.records.batches.header import HEADER_BYTES
 from ottla.spark.errors import OptionError
 from ottla.spark.options import WriteOptions
 

@@ -21,7 +21,7 @@ from ottla.testing.wiring import LOCALHOST, REGISTRY, Ways, Wiring
 
 if TYPE_CHECKING:
     from ottla import Admin
-    from ottla.client.metadata import PartitionInfo
+    from ottla.client.connection.metadata import PartitionInfo
 
 T = TypeVar("T")
 
@@ -304,7 +304,7 @@ class Cluster:
 
 def lagging(topics: Mapping[str, object]) -> Iterator[tuple[str, PartitionInfo]]:
     """Yield the partitions that have no leader, or a replica that is not in sync."""
-    from ottla.client.metadata import TopicInfo
+    from ottla.client.connection.metadata import TopicInfo
 
     for name, topic in topics.items():
         assert isinstance(topic, TopicInfo)

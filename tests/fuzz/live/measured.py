@@ -18,8 +18,8 @@ from typing import Any
 
 from ottla.broker.scheduler import Scheduler
 from ottla.cli.main import main
-from ottla.net.door import Door
-from ottla.net.server import Server
+from ottla.net.server.exception_boundary import Door
+from ottla.net.server.server import Server
 
 LONGEST_STEP_MS = 50
 LIMIT = "FUZZ_LONGEST_STEP_MS"

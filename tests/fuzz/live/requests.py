@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 
 from ottla.broker.settings import BrokerSettings, TopicSettings
 from ottla.broker.settings.group import GroupConfigs
-from ottla.records import codecs
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.compression import codecs
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.apis import API
 from ottla.wire.schema import Field, Message, Struct

@@ -12,8 +12,8 @@ import pytest
 import ottla
 from ottla.cli.main import main
 from ottla.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, read_offsets, write_offsets
-from ottla.net.datadir import OLD_REGISTRY, DataDirectoryError
-from ottla.net.disk import RealDisk
+from ottla.net.disk.disk import RealDisk
+from ottla.net.startup.data_directory import OLD_REGISTRY, DataDirectoryError
 from ottla.registry import lines
 from ottla.registry.count import COUNT
 from ottla.registry.generations import DIRECTORIES, FIRST

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.log import compaction_batches
-from ottla.log.compaction import Compaction, chunks
-from ottla.log.compaction_batches import MOST_BYTES
-from ottla.log.dirtiness import dirtiness
+from ottla.log.cleaner import batches as compaction_batches
+from ottla.log.cleaner.batches import MOST_BYTES
+from ottla.log.cleaner.compaction import Compaction, chunks
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
 from ottla.ports import Buffer
-from ottla.records.batch import batches
-from ottla.records.build import build
-from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
-from ottla.records.columns import ROW_BYTES, open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import ROW_BYTES, open_batches
+from ottla.records.batches.header import batches
+from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, sync
 

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from ottla.net.collector import LOOK_S, URGENT_BLOCKS, WORTHWHILE_BLOCKS, YOUNG_OBJECTS, Collector
+from ottla.net.server.garbage_collector import LOOK_S, URGENT_BLOCKS, WORTHWHILE_BLOCKS, YOUNG_OBJECTS, Collector
 
 LIVING = f"""
 import asyncio, gc
-from ottla.net.collector import Collector
+from ottla.net.server.garbage_collector import Collector
 
 async def main():
     Collector().begin()
@@ -39,7 +39,7 @@ def test_however_many_objects_live_a_collection_looks_at_few_of_them() -> None:
 
 GROWING = f"""
 import asyncio, gc
-from ottla.net.collector import Collector
+from ottla.net.server.garbage_collector import Collector
 
 async def main():
     Collector().begin()

@@ -17,10 +17,10 @@ import ottla
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.described import DEFAULT_CONFIG, described_broker
 from ottla.broker.settings.kinds import LARGEST_INT
-from ottla.net import server as server_module
-from ottla.net.connection import Connection
-from ottla.net.files import FEWEST, MOST_CONNECTIONS, shared
-from ottla.net.limits import ConnectionLimits
+from ottla.net.server import server as server_module
+from ottla.net.server.connection import Connection
+from ottla.net.server.connection_limits import ConnectionLimits
+from ottla.net.startup.open_files import FEWEST, MOST_CONNECTIONS, shared
 from ottla.testing import BrokerProcess
 from tests.support.frames import API_VERSIONS, FETCH, Batch, Raw, fetch_v4, request
 from tests.support.waiting import eventually

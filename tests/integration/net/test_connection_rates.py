@@ -10,9 +10,9 @@ import pytest
 import ottla
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.quotas import CONNECTION_CREATION_RATE, QuotaEntity
-from ottla.net.acceptor import Acceptor
-from ottla.net.connection import Connection
-from ottla.net.limits import MOST_ADDRESSES, ConnectionLimits, ConnectionRates, ListenerLimits
+from ottla.net.server.acceptor import Acceptor
+from ottla.net.server.connection import Connection
+from ottla.net.server.connection_limits import MOST_ADDRESSES, ConnectionLimits, ConnectionRates, ListenerLimits
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest
 from tests.support.fetching import talk
 from tests.support.frames import Raw

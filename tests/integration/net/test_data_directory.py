@@ -12,15 +12,15 @@ from threading import Barrier
 
 import pytest
 
-from ottla.net.datadir import DataDirectory, DataDirectoryError, DirectoryInUse
-from ottla.net.disk import RealDisk
-from ottla.net.old_registry import open_registry
+from ottla.net.disk.disk import RealDisk
+from ottla.net.startup.data_directory import DataDirectory, DataDirectoryError, DirectoryInUse
+from ottla.net.startup.old_registry import open_registry
 from ottla.ports import Change
 
 HOLD = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from ottla.net.datadir import DataDirectory
+from ottla.net.startup.data_directory import DataDirectory
 DataDirectory.open(sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()

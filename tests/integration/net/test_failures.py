@@ -21,9 +21,9 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving import router
 from ottla.broker.serving.purgatory import Purgatory
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
-from ottla.net import workers
-from ottla.net.janitor import Janitor
-from ottla.net.outbox import Outbox
+from ottla.net.disk import sync_workers
+from ottla.net.disk.space_release import Janitor
+from ottla.net.server.outbox import Outbox
 from ottla.testing import BrokerProcess
 from ottla.wire.errors import UNKNOWN_SERVER_ERROR
 from tests.support.frames import API_VERSIONS, LIST_OFFSETS, Batch, Raw, array, list_offsets_v1, request, string
@@ -128,7 +128,7 @@ MISTAKES: dict[str, tuple[object, str, Callable[[ottla.Broker, Raw], None]]] = {
     "in a completion": (Partition, "synced", produce),
     "in a timer": (Partitions, "retain", produce),
     "in a callback": (None, "", call),
-    "on the thread that syncs": (workers, "_sync_each", produce),
+    "on the thread that syncs": (sync_workers, "_sync_each", produce),
     "on the thread that removes": (Janitor, "_remove_tree", delete),
     "when a reply leaves": (Outbox, "put", produce),
 }

@@ -12,8 +12,8 @@ import pytest
 
 import ottla
 from ottla.net.client.link import Link
-from ottla.net.collector import let_go
-from ottla.net.connection import Connection
+from ottla.net.server.connection import Connection
+from ottla.net.server.garbage_collector import let_go
 from tests.support.waiting import eventually
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla.net.disk import RealDisk
-from ottla.net.reserve import LOAN_BYTES, Reserve
+from ottla.net.disk.disk import RealDisk
+from ottla.net.disk.reserve import LOAN_BYTES, Reserve
 from ottla.ports import Change, StorageFailed
 from ottla.registry.count import counted
 from ottla.registry.generations import DIRECTORIES, journal_name

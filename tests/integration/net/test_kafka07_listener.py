@@ -12,9 +12,9 @@ import pytest
 import ottla
 from ottla.broker.settings import BrokerSettings
 from ottla.errors import SettingError
-from ottla.net.listen import Listen
 from ottla.net.registering07 import check
-from ottla.net.start import secured
+from ottla.net.server.listeners import Listen
+from ottla.net.startup.start import secured
 from ottla.records.kafka07 import message_set
 from ottla.testing import BrokerProcess
 from ottla.wire.kafka07 import FetchRequest07, MultiFetchRequest07, OffsetsRequest07, ProduceRequest07

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
+from ottla.client.connection.metadata import metadata_request
+from ottla.client.connection.versions import METADATA
 from ottla.client.errors import TimedOut
-from ottla.client.metadata import metadata_request
-from ottla.client.versions import METADATA
 from ottla.net.client.link import Link
 from ottla.wire.api.metadata import MetadataResponse
 from ottla.wire.framing import encode_response

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import ottla
-from ottla.net.logs import LIMITED, MOST_CAUSES, Limiter
+from ottla.net.startup.log_output import LIMITED, MOST_CAUSES, Limiter
 from tests.tree.source import ROOT
 
 PEERS = {"ottla.client", "ottla.pipelines", "ottla.spark"}

@@ -11,11 +11,11 @@ import pytest
 
 import ottla
 from ottla.broker.serving.long_checks import MOST_HELD_BY_LARGE_BYTES, Claim, Memory
-from ottla.net import pool as module
-from ottla.net import server as server_module
-from ottla.net.outbox import Outbox
-from ottla.net.pool import SMALL_BYTES, STALLED_BYTES, STALLED_MS, FramePool
-from ottla.net.server import Server
+from ottla.net.server import buffer_pool as module
+from ottla.net.server import server as server_module
+from ottla.net.server.buffer_pool import SMALL_BYTES, STALLED_BYTES, STALLED_MS, FramePool
+from ottla.net.server.outbox import Outbox
+from ottla.net.server.server import Server
 from ottla.ports import Part
 from tests.support.frames import FETCH, METADATA, PRODUCE, Batch, Raw, array, fetch_v4, metadata_v1, produce_v7, request, string
 from tests.support.waiting import eventually

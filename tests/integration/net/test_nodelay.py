@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from ottla.net.acceptor import Acceptor, listening
+from ottla.net.server.acceptor import Acceptor, listening
 
 
 class Everybody:

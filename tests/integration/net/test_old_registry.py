@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import ottla
-from ottla.net.datadir import OLD_REGISTRY, DataDirectoryError
-from ottla.net.disk import RealDisk
-from ottla.net.old_registry import IMPORTED
+from ottla.net.disk.disk import RealDisk
+from ottla.net.startup.data_directory import OLD_REGISTRY, DataDirectoryError
+from ottla.net.startup.old_registry import IMPORTED
 from ottla.registry.count import COUNT
 from ottla.registry.generations import DIRECTORIES
 from ottla.registry.journal import JournalRegistry

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.net import outbox as module
-from ottla.net.disk import RealDisk
-from ottla.net.outbox import Outbox
+from ottla.net.disk.disk import RealDisk
+from ottla.net.server import outbox as module
+from ottla.net.server.outbox import Outbox
 from ottla.ports import FileSlice, Part
 
 
 class Protocol(asyncio.Protocol):
-    """What `ottla.net.connection` does for its outbox, and no more."""
+    """What `ottla.net.server.connection` does for its outbox, and no more."""
 
     outbox: Outbox
 

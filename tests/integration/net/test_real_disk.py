@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from ottla.log.log import Log, LogConfig
-from ottla.net import workers
-from ottla.net.directories import at_or_below
-from ottla.net.disk import LARGE_BYTES, LOOKS, RealDisk, RealFile
-from ottla.net.janitor import PIECE_BYTES
+from ottla.net.disk import sync_workers
+from ottla.net.disk.disk import LARGE_BYTES, LOOKS, RealDisk, RealFile
+from ottla.net.disk.space_release import PIECE_BYTES
+from ottla.net.disk.unsynced_names import at_or_below
 from ottla.net.kernel_sync import NAMELESS, sync_each
 from ottla.ports import Buffer, FileSlice, StorageFailed, SyncFailed
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
@@ -232,7 +232,7 @@ def test_what_is_removed_some_time_is_looked_for_where_its_directory_is_then(
 def test_syncs_of_names_wait_for_one_another_and_no_other_sync_does(
     disk: RealDisk, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "GATHER_S", 3600)
+    monkeypatch.setattr(sync_workers, "GATHER_S", 3600)
     done = list[str]()
     for name in ("t-0", "t-1"):
         disk.make_dir(name)
@@ -491,7 +491,7 @@ def test_a_file_that_is_collected_while_its_directory_is_removed_ends_nothing(
         held.clear()
         return found
 
-    monkeypatch.setattr("ottla.net.disk.at_or_below", collecting)
+    monkeypatch.setattr("ottla.net.disk.disk.at_or_below", collecting)
     disk.remove_tree("t-0")
     assert not disk.exists("t-0")
 
@@ -530,7 +530,7 @@ def test_what_became_of_many_syncs_is_told_in_parts(disk: RealDisk, calls: Calls
     def asked(name: str) -> Callable[[StorageFailed | None], None]:
         return lambda failure: told.append(name) if failure is None else None
 
-    names = [f"file-{number}" for number in range(3 * workers.TOLD_AT_ONCE)]
+    names = [f"file-{number}" for number in range(3 * sync_workers.TOLD_AT_ONCE)]
     for name in names:
         file = disk.open(name, create=True)
         file.append([b"x"])
@@ -538,5 +538,5 @@ def test_what_became_of_many_syncs_is_told_in_parts(disk: RealDisk, calls: Calls
     while len(told) < len(names):
         before = len(told)
         calls.get(timeout=20)()
-        assert len(told) - before <= workers.TOLD_AT_ONCE
+        assert len(told) - before <= sync_workers.TOLD_AT_ONCE
     assert sorted(told) == sorted(names)

@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla.cluster.quotas import QuotaEntity
-from ottla.net.server import Server
+from ottla.net.server.server import Server
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest
 from tests.support.fetching import talk
 from tests.support.frames import METADATA, PRODUCE, Batch, Raw, metadata_v1, produce_v7, request

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
-from ottla.client.settings import ClientSettings
+from ottla.client.settings.clients import ClientSettings
 from ottla.net.client.cluster import ClusterLinks
 
 

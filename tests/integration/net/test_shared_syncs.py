@@ -11,7 +11,7 @@ from queue import Queue
 
 import pytest
 
-from ottla.net.disk import SLOW_BYTES, RealDisk
+from ottla.net.disk.disk import SLOW_BYTES, RealDisk
 from ottla.ports import StorageFailed, SyncFailed
 
 Calls = Queue[Callable[[], None]]

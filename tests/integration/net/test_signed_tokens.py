@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from ottla.errors import SettingError
-from ottla.net.jwks import FetchTimes, JwksFile, JwksUrl, local_path, parse_keys
-from ottla.net.jwt_tokens import SignedTokens
+from ottla.net.security.jwks import FetchTimes, JwksFile, JwksUrl, local_path, parse_keys
+from ottla.net.security.jwt_tokens import SignedTokens
 from ottla.sasl.bearer import BearerRules
 from ottla.sasl.oauthbearer import BadToken, BearerToken
 from tests.support.waiting import eventually

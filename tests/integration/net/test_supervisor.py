@@ -13,7 +13,7 @@ from tests.support.waiting import eventually
 
 RUN = """
 import asyncio, sys
-from ottla.net.supervisor import supervise
+from ottla.net.process.supervisor import supervise
 asyncio.run(supervise([["sh", "-c", script] for script in sys.argv[1:]], lambda: print("up", flush=True)))
 """
 

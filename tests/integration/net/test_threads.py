@@ -7,7 +7,7 @@ from functools import partial
 from queue import Queue
 from threading import Event
 
-from ottla.net.threads import RealWorkers
+from ottla.net.startup.worker_threads import RealWorkers
 from ottla.ports import StorageFailed
 
 PATIENCE_S = 30

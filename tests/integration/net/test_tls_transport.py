@@ -6,7 +6,7 @@ import asyncio
 import socket
 import ssl
 
-from ottla.net.tls_transport import TlsTransport
+from ottla.net.server.tls_transport import TlsTransport
 
 
 def test_replies_do_not_wait_for_acknowledgements() -> None:

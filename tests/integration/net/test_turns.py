@@ -8,8 +8,8 @@ import pytest
 
 import ottla
 from ottla.broker.serving.request import Peer
-from ottla.net import turns as module
-from ottla.net.turns import SLICE_NS, TURN_NS, Turns
+from ottla.net.server import turns as module
+from ottla.net.server.turns import SLICE_NS, TURN_NS, Turns
 from ottla.ports import Buffer, Now
 from tests.support.frames import API_VERSIONS, METADATA, Raw, metadata_v1, request
 

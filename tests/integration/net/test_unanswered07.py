@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import pytest
 
+from ottla.client.connection.versions import PRODUCE
 from ottla.client.errors import ConnectionFailed
 from ottla.client.kafka07.connection import Connection07
-from ottla.client.versions import PRODUCE
 from ottla.net.client.link import Link
-from ottla.records.columns import build
+from ottla.records.batches.columns import build
 from ottla.wire.api.produce import ProduceRequest
 
 

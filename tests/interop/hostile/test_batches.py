@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.records import codecs
+from ottla.records.compression import codecs
 from tests.support.frames import Batch, Raw, produce_v7, record, request
 from tests.support.peers import Peer
 from tests.support.waiting import eventually

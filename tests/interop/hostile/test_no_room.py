@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
-from ottla.net.reserve import RESERVE
+from ottla.net.disk.reserve import RESERVE
 from ottla.testing import BrokerProcess
 from ottla.testing.process import DidNotStart
 from tests.support.disks import fill, small_disk

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from bench.apache_kafka import free_port
-from ottla.records import codecs
-from ottla.records.batch import batches, crc_is_valid
-from ottla.records.columns import open_batches
-from ottla.records.legacy import open_message_set, wrapper
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import batches, crc_is_valid
+from ottla.records.compression import codecs
+from ottla.records.message_sets.legacy import open_message_set, wrapper
 from ottla.testing import BrokerProcess
 from ottla.wire.framing import FrameHeader, encode_request
 from tests.interop.hostile.test_mutations import mutations, throw

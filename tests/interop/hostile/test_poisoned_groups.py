@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from ottla.coord.partitioning import partition_of
-from ottla.records.batch import batches, stamp
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import batches, stamp
 from ottla.testing.process import BrokerProcess
 from tests.support.clients.confluent import Confluent
 

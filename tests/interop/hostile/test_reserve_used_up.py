@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.net.reserve import RESERVE
+from ottla.net.disk.reserve import RESERVE
 from ottla.testing import BrokerProcess
 from ottla.testing.process import DidNotStart
 from tests.support.disks import ext4_disk, fill_to_the_last_block

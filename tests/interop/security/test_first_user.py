@@ -17,7 +17,7 @@ from bench.apache_kafka import free_port
 from ottla.broker.settings.broker_access import BY_RULES
 from ottla.cli.main import main
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
-from ottla.net.datadir import META
+from ottla.net.startup.data_directory import META
 from ottla.testing import BrokerProcess
 
 PAGE = Path(__file__).parents[3] / "docs" / "security.md"

@@ -17,8 +17,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from ottla.broker.settings import BrokerSettings, SecurityProtocol
-from ottla.net.listen import Listen
-from ottla.net.start import start
+from ottla.net.server.listeners import Listen
+from ottla.net.startup.start import start
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest
 from ottla.wire.errors import INVALID_REQUEST, NONE

@@ -17,7 +17,7 @@ from bench.apache_kafka import free_port
 from ottla import Consumer, Producer
 from ottla.client.types import ConsumerGroupMetadata, TopicPartition
 from ottla.net.client.admin import Admin
-from ottla.records.codecs import GZIP, SNAPPY
+from ottla.records.compression.codecs import GZIP, SNAPPY
 from ottla.records.kafka07 import message_set
 from ottla.testing import BrokerProcess
 from ottla.wire import kafka07

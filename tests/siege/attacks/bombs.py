@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from tests.siege.attack import attack
 from tests.siege.making import GZIP, LZ4, NOW_MS, SNAPPY, ZSTD, bomb, create_topic, produce, produce_many, resealed
 from tests.siege.site import Site, press

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.fetch import FetchRequest
 from tests.old.message_sets import plain, wrapped
 from tests.siege.attack import attack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from tests.siege.attack import attack
 from tests.siege.making import NOW_MS, create_topic, one_record, produce, produce_many, resealed
 from tests.siege.site import Site, press

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from ottla.broker.serving.request import Peer
-from ottla.records.build import build
-from ottla.records.columns import open_batches
-from ottla.records.legacy import write_message_set
-from ottla.records.record import Record
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.record import Record
+from ottla.records.message_sets.legacy import write_message_set
 from ottla.sim.host import Host
 from ottla.sim.world import World
 from ottla.wire import errors as codes

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ottla.records.batch import HEADER_BYTES
-from ottla.records.record import Record
+from ottla.records.batches.header import HEADER_BYTES
+from ottla.records.batches.record import Record
 from tests.sim.seeds import Violation
 
 DAY_MS = 86_400_000

@@ -20,7 +20,7 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from ottla.log.check import check_directory
+from ottla.log.check.check import check_directory
 from ottla.ports import RegistryDamaged, StorageFailed
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.host import Host

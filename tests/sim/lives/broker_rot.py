@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
-from ottla.records.batch import BadBatch
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import open_batches
-from ottla.records.record import Record
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import BadBatch
+from ottla.records.batches.record import Record
+from ottla.records.compression.codecs import CodecFailed
 from ottla.registry.count import COUNT
 from ottla.registry.generations import DIRECTORIES, journal_name, numbers
 from ottla.sim.disk import SimDisk

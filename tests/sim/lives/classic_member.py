@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SPOKEN
+from ottla.client.consumer.membership import Ask, Assign, Lead, Lose, Membership, Phase, Revoke
 from ottla.client.errors import KafkaError, TimedOut
-from ottla.client.membership import Ask, Assign, Lead, Lose, Membership, Phase, Revoke
-from ottla.client.settings import ConsumerSettings
-from ottla.client.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SPOKEN
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.sim.network import RequestLink
 from ottla.sim.world import World
 from tests.sim.lives.group_ledger import GroupLedger, Seat

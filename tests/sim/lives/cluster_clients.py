@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from ottla.client.types import TopicPartition
-from ottla.records.batch import batches
-from ottla.records.build import build
-from ottla.records.columns import open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import batches
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest

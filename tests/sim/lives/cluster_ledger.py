@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.client.types import TopicPartition
-from ottla.records.batch import batches
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import batches
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.invariants import stored_batches
 from tests.sim.seeds import Violation

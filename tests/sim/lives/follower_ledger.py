@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.replication.replica import Replica
 from ottla.ports import Disk
-from ottla.records.batch import read_header
+from ottla.records.batches.header import read_header
 from ottla.sim import invariants
 from tests.sim.lives.played_leader import PlayedLeader
 from tests.sim.seeds import Violation

@@ -11,9 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from ottla.client.offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
+from ottla.client.connection.versions import OFFSET_COMMIT, OFFSET_FETCH, SPOKEN
+from ottla.client.consumer.committed_offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.client.versions import OFFSET_COMMIT, OFFSET_FETCH, SPOKEN
 from ottla.sim.network import RequestLink
 from ottla.sim.world import World
 from tests.sim.lives.group_ledger import GroupLedger, Seat

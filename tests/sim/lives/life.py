@@ -12,15 +12,15 @@ from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
-from ottla.log.compaction import Compaction, Pauses
-from ottla.log.damaged import Damaged
-from ottla.log.dirtiness import Dirtiness, dirtiness
+from ottla.log.cleaner.compaction import Compaction, Pauses
+from ottla.log.cleaner.dirty_range import Dirtiness, dirtiness
+from ottla.log.errors import Damaged
 from ottla.log.log import Log, LogConfig
-from ottla.log.transactions import ABORT, COMMIT
+from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.ports import Now, StorageFailed, TryAgain
-from ottla.records.batch import batches
-from ottla.records.build import build
-from ottla.records.columns import Record, open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Record, open_batches
+from ottla.records.batches.header import batches
 from ottla.sim import invariants
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.power import CutDisk, PowerCut

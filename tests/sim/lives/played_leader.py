@@ -10,11 +10,11 @@ from random import Random
 from typing import Any, NamedTuple
 
 from ottla.log.epochs import LeaderEpochs
-from ottla.log.transactions import ABORT, COMMIT
+from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.ports import BrokerLink, Buffer
-from ottla.records.batch import read_header
-from ottla.records.build import build
-from ottla.records.columns import Record, open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Record, open_batches
+from ottla.records.batches.header import read_header
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.errors import NONE, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE

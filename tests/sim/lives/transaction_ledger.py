@@ -23,8 +23,8 @@ from typing import NamedTuple, Protocol
 from ottla.broker.partitions.partition import Partition
 from ottla.client.types import TopicPartition
 from ottla.coord.transactions.transaction import PREPARED, Status, Transaction
-from ottla.records.batch import BatchHeader, batches
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import BatchHeader, batches
 from ottla.sim.invariants import stored_batches
 from ottla.sim.world import World
 from ottla.wire.api.fetch import FetchResponse

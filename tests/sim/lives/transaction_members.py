@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.client.connection.versions import SPOKEN
+from ottla.client.consumer.membership import Ask, Assign, Idle, Lead, Lose, Membership, Revoke
 from ottla.client.errors import KafkaError, TimedOut
-from ottla.client.membership import Ask, Assign, Idle, Lead, Lose, Membership, Revoke
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
-from ottla.client.versions import SPOKEN
 from ottla.sim.world import World
 from tests.sim.lives.transaction_clients import GROUP, ClientEnded, Script, SimRequest
 from tests.sim.lives.transaction_copiers import REBALANCE_MS, CopyTask, SimCopier

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ottla.client.types import TopicPartition
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.world import World
 from ottla.wire import errors as codes
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ottla.client.types import TopicPartition
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.network import RequestLink
 from ottla.sim.world import World
 from ottla.wire.api.produce import ProduceRequest

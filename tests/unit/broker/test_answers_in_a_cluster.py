@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.quotas.client_quotas import Client
 from ottla.cluster.layout import consumer_offset_path
 from ottla.cluster.quotas import CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, QuotaEntity
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.describe_producers import DescribeProducersRequest

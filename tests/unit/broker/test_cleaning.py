@@ -6,10 +6,10 @@ import pytest
 
 from ottla.log.checkpoints import CLEANED_OFFSETS
 from ottla.ports import StorageFailed
-from ottla.records.batch import batches
-from ottla.records.build import build
-from ottla.records.codecs import ZSTD
-from ottla.records.columns import Record, open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Record, open_batches
+from ottla.records.batches.header import batches
+from ottla.records.compression.codecs import ZSTD
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from tests.support.machine import Machine
 from tests.support.producing import delete

@@ -13,7 +13,7 @@ from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.shard import MOST_GATHERED
-from ottla.records.batch import batches
+from ottla.records.batches.header import batches
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.heartbeat import HeartbeatRequest

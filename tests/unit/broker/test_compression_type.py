@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.records import codecs
-from ottla.records.batch import read_header, write_crc
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header, write_crc
+from ottla.records.compression import codecs
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, NONE
 from tests.support.machine import Machine
 from tests.support.producing import create, fetch, produce, records

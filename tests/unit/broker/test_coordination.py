@@ -12,8 +12,8 @@ import pytest
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.partitioning import partition_of
-from ottla.records.batch import read_header
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.describe_groups import DescribeGroupsRequest

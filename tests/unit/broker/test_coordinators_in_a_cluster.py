@@ -15,7 +15,7 @@ from ottla.cluster.layout import CONTROLLER as CONTROLLER_PATH
 from ottla.cluster.layout import controller_json
 from ottla.coord.partitioning import partition_of
 from ottla.coord.records import OffsetForgotten, encode_record
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.serving.request import Close
 from ottla.broker.serving.routes import Served, all_routes
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.apis import API
 from tests.support.machine import Machine
 from tests.support.messages import request

@@ -11,7 +11,7 @@ from ottla.broker.replication.replica import Replica
 from ottla.cluster import layout
 from ottla.cluster.image import NO_TOPIC_ID
 from ottla.ports import Change
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.list_offsets import ListOffsetsResponse
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochResponse

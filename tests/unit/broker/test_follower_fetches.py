@@ -9,7 +9,7 @@ import pytest
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster import layout
 from ottla.ports import Change
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest

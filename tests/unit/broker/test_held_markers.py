@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.errors import CONCURRENT_TRANSACTIONS, COORDINATOR_NOT_AVAILABLE, NONE, NOT_ENOUGH_REPLICAS

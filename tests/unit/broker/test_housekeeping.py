@@ -13,8 +13,8 @@ from ottla.broker.serving.purgatory import DelayedReply
 from ottla.log.checkpoints import RECOVERY_POINTS, read_offsets
 from ottla.log.names import LEADER_EPOCHS
 from ottla.ports import Buffer, StorageFailed, Syncable, SyncFailed, TryAgain
-from ottla.records.batch import batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import batches
 from ottla.sim.disk import TOO_MANY_FILES, SimDisk, SimFile
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.errors import KAFKA_STORAGE_ERROR

@@ -12,7 +12,7 @@ from ottla.broker.kafka07.views import Views07
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer
 from ottla.cluster.acls import Operation, Resource
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.records.kafka07 import message_set
 from ottla.wire.kafka07 import (
     NONE,

@@ -11,7 +11,7 @@ from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.fetch_sessions import MOST_HELD_BY_ONE
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.errors import (
     FETCH_SESSION_ID_NOT_FOUND,
     NONE,

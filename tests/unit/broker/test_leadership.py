@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.partitions.partition import Partition, Role
-from ottla.records.batch import batches
+from ottla.records.batches.header import batches
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.describe_producers import DescribeProducersRequest
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.api.describe_producers import DescribeProducersRequest

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.serving.request import Close, Peer
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.apis import API
 from ottla.wire.errors import (
     CLUSTER_AUTHORIZATION_FAILED,

@@ -10,12 +10,12 @@ from ottla.broker.releases import find
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close
 from ottla.cluster.layout import consumer_offset_path
-from ottla.records import codecs
-from ottla.records.batch import read_header
-from ottla.records.build import build
-from ottla.records.columns import open_batches
-from ottla.records.legacy import open_message_set, wrapper
-from ottla.records.record import Record
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import read_header
+from ottla.records.batches.record import Record
+from ottla.records.compression import codecs
+from ottla.records.message_sets.legacy import open_message_set, wrapper
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.produce import ProduceResponse
 from ottla.wire.errors import (

@@ -12,7 +12,7 @@ from ottla.broker.serving.routes import MOST_BYTES
 from ottla.cluster import layout
 from ottla.cluster.acls import MOST_BYTES as MOST_OF_RULES
 from ottla.coord.memory import MOST_OF_ONE
-from ottla.log.producers import ProducerState
+from ottla.log.producer_state.producers import ProducerState
 from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, GROUP_MAX_SIZE_REACHED, NONE, POLICY_VIOLATION, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message

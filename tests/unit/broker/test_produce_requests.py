@@ -6,8 +6,8 @@ import pytest
 
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.log.config import LogConfig
-from ottla.records.batch import read_header
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, INVALID_TOPIC_EXCEPTION, MESSAGE_TOO_LARGE, NONE

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.records.batch import batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import batches
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from tests.support.machine import Machine

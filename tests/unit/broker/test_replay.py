@@ -13,9 +13,9 @@ from ottla.broker.partitions.partition import Partition
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.coord.records import OffsetCommitted, encode_record
-from ottla.log.transactions import ABORT, COMMIT
-from ottla.records.batch import read_header
-from ottla.records.build import build
+from ottla.log.segments.transaction_index import ABORT, COMMIT
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest

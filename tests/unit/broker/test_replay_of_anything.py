@@ -15,10 +15,10 @@ from ottla.coord.offset_reader import OffsetReader, Replayed
 from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded, decode_record
 from ottla.coord.runtime.reading import UnreadableRecord
 from ottla.coord.settings import GroupSettings
-from ottla.log.transactions import ABORT, COMMIT
-from ottla.records.batch import stamp
-from ottla.records.build import build
-from ottla.records.codecs import NAMES
+from ottla.log.segments.transaction_index import ABORT, COMMIT
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import stamp
+from ottla.records.compression.codecs import NAMES
 from tests.support.coordinator_records import PAIRS, Pair, state
 
 PRODUCERS = st.sampled_from([11, 12])

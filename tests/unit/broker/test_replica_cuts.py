@@ -9,10 +9,10 @@ import pytest
 
 from ottla.broker.replication.replica import Replica
 from ottla.log.checkpoints import CLEANED_OFFSETS, RECOVERY_POINTS, read_offsets
-from ottla.log.snapshots import exhausted
+from ottla.log.producer_state.snapshots import exhausted
 from ottla.ports import StorageFailed
-from ottla.records.batch import batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import batches
 from ottla.wire.errors import NONE
 from tests.support.cluster_machine import ClusterMachine, role
 

@@ -11,8 +11,8 @@ import pytest
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.cluster import layout
 from ottla.ports import Change
-from ottla.records.batch import BadBatch, batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import BadBatch, batches
 from ottla.wire.api.alter_partition import AlterPartitionResponse
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.metadata import MetadataRequest

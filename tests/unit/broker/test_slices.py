@@ -14,7 +14,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.broker.serving.slices import sorted_slowly
-from ottla.log.producers import ProducerState
+from ottla.log.producer_state.producers import ProducerState
 from ottla.ports import Now
 from ottla.sim.clock import SimClock
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from ottla.broker.partitions.partition import Partition
-from ottla.log.compacted import read_compacted
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
+from ottla.log.segments.compacted_note import read_compacted
 from ottla.ports import Buffer
-from ottla.records.batch import batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import batches
 from ottla.sim.disk import SimDisk
 from ottla.wire.api.produce import ProduceResponse
 from tests.support.machine import Machine

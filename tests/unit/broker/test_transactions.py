@@ -14,7 +14,7 @@ from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.partitioning import partition_of
 from ottla.log.log import Log
 from ottla.ports import StorageFailed, SyncFailed
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.disk import SimFile
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest

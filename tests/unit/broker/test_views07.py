@@ -9,11 +9,11 @@ import pytest
 
 from ottla.broker.kafka07.views import Fetched07, View07, Views07
 from ottla.broker.partitions.partition import Partition
-from ottla.records import codecs
 from ottla.records.arrivals07 import Terms07, arrive
+from ottla.records.compression import codecs
 from ottla.records.kafka07 import message_set, messages
+from ottla.records.pauses import finish
 from ottla.records.rendered07 import Kind07
-from ottla.records.steps import finish
 from tests.support.machine import Machine
 from tests.support.producing import create, delete, produce
 

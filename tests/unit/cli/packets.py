@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from ottla.cli.capture import ACK, SYN, Packet, TcpSegment
+from ottla.cli.decode.capture import ACK, SYN, Packet, TcpSegment
 
 CLIENT = ("10.0.0.1", 50_000)
 BROKER = ("10.0.0.2", 9092)

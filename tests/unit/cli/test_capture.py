@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.capture import CaptureError, Packet, is_capture, read_packets, segment_of
-from ottla.cli.streams import connections
+from ottla.cli.decode.capture import CaptureError, Packet, is_capture, read_packets, segment_of
+from ottla.cli.decode.tcp_streams import connections
 from tests.unit.cli.packets import BROKER, CLIENT, LINKS, Piece, Talk, as_segment, pcap, pcapng
 
 ONE = Piece(CLIENT, BROKER, 7, b"hello", time_ns=1_700_000_000_123_456_000)

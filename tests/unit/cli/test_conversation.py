@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cli.conversation import Conversation
+from ottla.cli.decode.conversation import Conversation
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse

@@ -12,14 +12,14 @@ from zlib import crc32
 
 import pytest
 
-from ottla.cli import frames
+from ottla.cli.decode import frames
+from ottla.cli.decode.bytes_fields import PayloadOpener
 from ottla.cli.main import main
-from ottla.cli.opened import PayloadOpener
-from ottla.records import codecs
-from ottla.records.build import build
-from ottla.records.codecs import GZIP, SNAPPY
+from ottla.records.batches.builder import build
+from ottla.records.compression import codecs
+from ottla.records.compression.codecs import GZIP, SNAPPY
 from ottla.records.kafka07 import message_set
-from ottla.records.legacy import wrapper
+from ottla.records.message_sets.legacy import wrapper
 from ottla.wire import encode, kafka07
 from ottla.wire.api.api_versions import ApiVersionsResponse
 from ottla.wire.api.fetch import FetchResponse

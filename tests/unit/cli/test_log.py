@@ -13,14 +13,14 @@ from ottla.cli.main import main
 from ottla.cluster import layout
 from ottla.coord.records import OffsetCommitted, encode_record
 from ottla.log.checkpoints import RECOVERY_POINTS, write_offsets
-from ottla.log.gaps import note_gaps
 from ottla.log.log import Log, LogConfig
 from ottla.log.names import KNOWN_GAPS
-from ottla.net.datadir import DataDirectory
-from ottla.net.disk import RealDisk
+from ottla.log.recovery.gaps import note_gaps
+from ottla.net.disk.disk import RealDisk
+from ottla.net.startup.data_directory import DataDirectory
 from ottla.ports import Change, Now
-from ottla.records.batch import read_header
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 from ottla.registry.journal import JournalRegistry
 
 NOW = Now(1_700_000_000_000, 0)

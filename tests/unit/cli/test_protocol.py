@@ -141,9 +141,22 @@ def test_the_page_of_one_api_goes_to_a_file(protocol: Any, tmp_path: Path) -> No
 def test_serving_loads_nothing_of_the_looking_glass() -> None:
     code = "import sys; from ottla.cli.main import _parser; _parser(); print('\\n'.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    looking = ("ottla.wire", "ottla.records", "ottla.cli.capture", "ottla.cli.conversation", "ottla.cli.frames", "ottla.cli.opened")
+    looking = (
+        "ottla.wire",
+        "ottla.records",
+        "ottla.cli.decode.capture",
+        "ottla.cli.decode.conversation",
+        "ottla.cli.decode.frames",
+        "ottla.cli.decode.bytes_fields",
+    )
     assert "ottla.cli.serve" in loaded
-    assert not [name for name in loaded if name.startswith((*looking, "ottla.cli.protocol_", "ottla.cli.shown"))]
+    assert not [
+        name
+        for name in loaded
+        if name.startswith(
+            (*looking, "ottla.cli.protocol.grammar", "ottla.cli.protocol.html", "ottla.cli.protocol.text", "ottla.cli.decode.tree")
+        )
+    ]
 
 
 def test_the_protocol_of_kafka_07_is_listed_too(protocol: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cli.protocol_grammar import about, as_json, default, grammar, rows, sentence, spec
+from ottla.cli.protocol.grammar import about, as_json, default, grammar, rows, sentence, spec
 from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.metadata import MetadataRequest

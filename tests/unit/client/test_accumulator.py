@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.accumulator import BATCH_OVERHEAD_BYTES, Accumulator
 from ottla.client.errors import BrokerError, Closed
-from ottla.client.partitioner import Partitioner
+from ottla.client.producer.accumulator import BATCH_OVERHEAD_BYTES, Accumulator
+from ottla.client.producer.partitioner import Partitioner
 from ottla.client.types import RecordMetadata, TopicPartition
-from ottla.records.columns import build, murmur2, open_batches
+from ottla.records.batches.columns import build, murmur2, open_batches
 
 
 def accumulator(

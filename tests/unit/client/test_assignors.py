@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.assignors import (
+from ottla.client.consumer.assignors import (
     STRATEGIES,
     Assignment,
     MemberSubscription,
@@ -15,7 +15,7 @@ from ottla.client.assignors import (
     assign_round_robin,
     assign_sticky,
 )
-from ottla.client.subscription_bytes import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from ottla.client.consumer.subscription_bytes import decode_assignment, decode_subscription, encode_assignment, encode_subscription
 from ottla.client.types import TopicPartition
 
 TOPICS = ["a", "b", "c"]

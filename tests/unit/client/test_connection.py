@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.connection import Answer, ClientConnection
+from ottla.client.connection.connection import Answer, ClientConnection
+from ottla.client.connection.versions import API_VERSIONS, FETCH, METADATA, PRODUCE, SPOKEN, negotiate
 from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported, SettingError
-from ottla.client.versions import API_VERSIONS, FETCH, METADATA, PRODUCE, SPOKEN, negotiate
 from ottla.ports import Part
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from ottla.client.cursor import Cursor
-from ottla.client.fetcher import Chunk
+from ottla.client.consumer.cursor import Cursor
+from ottla.client.consumer.fetcher import Chunk
 from ottla.client.types import TopicPartition
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 
 WHERE = TopicPartition("t", 0)
 COUNT = 4

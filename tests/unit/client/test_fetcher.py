@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.cursor import Cursor
+from ottla.client.connection.metadata import Metadata
+from ottla.client.consumer.cursor import Cursor
+from ottla.client.consumer.fetch_requests import FetchedPartition, FetchLimits, holds_nothing_more
+from ottla.client.consumer.fetcher import Chunk, Fetch, Fetcher
+from ottla.client.consumer.progress import Progress
+from ottla.client.consumer.visible_batches import AbortedTransaction, visible
 from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange
-from ottla.client.fetcher import Chunk, Fetch, Fetcher
-from ottla.client.fetching import FetchedPartition, FetchLimits, holds_nothing_more
-from ottla.client.metadata import Metadata
-from ottla.client.progress import Progress
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
-from ottla.client.visible import AbortedTransaction, visible
 from ottla.ports import Buffer
-from ottla.records.batch import BadBatch
-from ottla.records.columns import build
+from ottla.records.batches.columns import build
+from ottla.records.batches.header import BadBatch
 from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.metadata import MetadataResponse

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.client.connection.frames import RARE_AFTER, STAGING_BYTES, FrameReader, LargeBuffers
 from ottla.client.errors import ConnectionFailed
-from ottla.client.frames import RARE_AFTER, STAGING_BYTES, FrameReader, LargeBuffers
 from ottla.ports import Buffer
 
 OURS = 2

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.client.connection.metadata import Metadata
+from ottla.client.connection.versions import FETCH, LIST_OFFSETS, METADATA, PRODUCE
+from ottla.client.consumer.fetch_requests import FetchLimits, FetchPosition, fetch_request, read_fetch
+from ottla.client.consumer.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, SettingError
-from ottla.client.fetching import FetchLimits, FetchPosition, fetch_request, read_fetch
 from ottla.client.kafka07 import requests
 from ottla.client.kafka07.addresses import parse_brokers
 from ottla.client.kafka07.connection import Connection07
 from ottla.client.kafka07.metadata import described
 from ottla.client.kafka07.partitioner import Partitioner07, java_hash
 from ottla.client.kafka07.partitions import BrokerPartition
-from ottla.client.list_offsets import list_offsets_request, read_list_offsets
-from ottla.client.metadata import Metadata
-from ottla.client.settings import AdminSettings, ConsumerSettings, ProducerSettings, parse
+from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings, parse
 from ottla.client.types import Node, TopicPartition
-from ottla.client.versions import FETCH, LIST_OFFSETS, METADATA, PRODUCE
-from ottla.records.columns import build, open_batches
+from ottla.records.batches.columns import build, open_batches
 from ottla.records.kafka07 import message_set, messages
 from ottla.wire import errors as codes
 from ottla.wire import kafka07

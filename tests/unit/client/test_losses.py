@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.accumulator import PendingBatch
 from ottla.client.errors import ConnectionFailed, KafkaError
-from ottla.client.losses import Losses, counted
+from ottla.client.producer.accumulator import PendingBatch
+from ottla.client.producer.unreported_failures import Losses, counted
 from ottla.client.types import TopicPartition
 
 

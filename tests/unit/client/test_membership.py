@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from ottla.client.consumer.membership import Ask, Assign, Idle, Lead, Lose, Membership, Phase, Revoke, Step
+from ottla.client.consumer.subscription_bytes import encode_assignment
 from ottla.client.errors import BrokerError, ConnectionFailed, NotSupported
-from ottla.client.membership import Ask, Assign, Idle, Lead, Lose, Membership, Phase, Revoke, Step
-from ottla.client.settings import ConsumerSettings
-from ottla.client.subscription_bytes import encode_assignment
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
-from ottla.client.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from ottla.wire import errors as codes
 from ottla.wire.api.heartbeat import HeartbeatResponse
 from ottla.wire.api.join_group import JoinGroupResponse

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.client.connection.metadata import Metadata
 from ottla.client.errors import BrokerError, UnknownTopic
-from ottla.client.metadata import Metadata
 from ottla.wire import errors as codes
 from ottla.wire.api.metadata import MetadataResponse
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.client.move_progress import MoveProgress
-from ottla.client.replica_admin import LogDir, PartitionReassignment, ReplicaOnDisk
+from ottla.client.admin.reassignment_progress import MoveProgress
+from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaOnDisk
 from ottla.client.types import TopicPartition
 
 WHERE = TopicPartition("t", 0)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.client.admin.replica_plans import drained, spread
 from ottla.client.errors import SettingError
-from ottla.client.replica_plans import drained, spread
 from ottla.client.types import TopicPartition
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.fetching import FetchLimits, FetchPosition, fetch_request
-from ottla.client.list_offsets import list_offsets_request
+from ottla.client.connection.versions import FETCH, LIST_OFFSETS, SPOKEN
+from ottla.client.consumer.fetch_requests import FetchLimits, FetchPosition, fetch_request
+from ottla.client.consumer.list_offsets import list_offsets_request
 from ottla.client.types import LATEST_TIMESTAMP, TopicPartition
-from ottla.client.versions import FETCH, LIST_OFFSETS, SPOKEN
 from ottla.wire.framing import FrameHeader, decode_request, encode_request
 from ottla.wire.schema import Message
 

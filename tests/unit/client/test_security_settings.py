@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.client.settings import AdminSettings, ConsumerSettings, ProducerSettings, parse
+from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings, parse
 
 SASL: dict[str, Any] = {
     "security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": "hidden"

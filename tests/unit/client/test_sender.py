@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.client.connection.metadata import Metadata
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
 from ottla.client.keywords import ProducerKeywords
-from ottla.client.lane import Identity, Outgoing
-from ottla.client.metadata import Metadata
-from ottla.client.sender import Send, Sender
-from ottla.client.settings import ProducerSettings, parse
+from ottla.client.producer.partition_queue import Identity, Outgoing
+from ottla.client.producer.sender import Send, Sender
+from ottla.client.settings.clients import ProducerSettings, parse
 from ottla.client.types import TopicPartition
-from ottla.records.batch import check, read_header
-from ottla.records.columns import build, open_batches
+from ottla.records.batches.columns import build, open_batches
+from ottla.records.batches.header import check, read_header
 from ottla.wire import errors as codes
 from ottla.wire.api.metadata import MetadataResponse
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse

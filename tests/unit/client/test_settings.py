@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.client.addresses import parse_servers
 from ottla.client.errors import SettingError
-from ottla.client.settings import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings, parse
+from ottla.client.settings.addresses import parse_servers
+from ottla.client.settings.clients import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings, parse
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from ottla.client.errors import (
     TransactionFailed,
 )
 from ottla.client.keywords import ProducerKeywords
-from ottla.client.lane import Identity
-from ottla.client.sender import Send, Sender
-from ottla.client.settings import ProducerSettings, parse
-from ottla.client.transactions import ProducerTransactions, TransactionPhase, tell_both
+from ottla.client.producer.partition_queue import Identity
+from ottla.client.producer.sender import Send, Sender
+from ottla.client.producer.transactions import ProducerTransactions, TransactionPhase, tell_both
+from ottla.client.settings.clients import ProducerSettings, parse
 from ottla.client.types import TopicPartition
-from ottla.records.batch import BatchHeader, read_header
+from ottla.records.batches.header import BatchHeader, read_header
 from ottla.wire import errors as codes
 from ottla.wire.api.end_txn import EndTxnResponse
 from ottla.wire.api.init_producer_id import InitProducerIdResponse

@@ -6,7 +6,7 @@ import struct
 
 from ottla.log.log import Appended, Log
 from ottla.ports import Disk, Now
-from ottla.records.batch import HEADER, HEADER_BYTES, BatchHeader, batches, read_header, write_crc
+from ottla.records.batches.header import HEADER, HEADER_BYTES, BatchHeader, batches, read_header, write_crc
 
 NOW = Now(1_700_000_000_000, 0)
 

@@ -9,14 +9,14 @@ from ottla.log.log import Log, LogConfig
 from ottla.log.positions07 import Positions07, Progress07
 from ottla.log.reading07 import OpenedBatches07, Reader07
 from ottla.ports import Disk, Now, StorageFailed, TryAgain
-from ottla.records import codecs
 from ottla.records.arrivals07 import Terms07, arrive
-from ottla.records.batch import batches, read_header
-from ottla.records.build import build
-from ottla.records.columns import open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import batches, read_header
+from ottla.records.compression import codecs
 from ottla.records.kafka07 import message_set, messages
+from ottla.records.pauses import finish
 from ottla.records.rendered07 import Kind07
-from ottla.records.steps import finish
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
 from ottla.sim.power import CutDisk, PowerCut
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.log import check
-from ottla.log.check import DAMAGED, DERIVED, LEFTOVER, NOTE, REFUSED, TORN, Known
+from ottla.log.check import check
+from ottla.log.check.check import DAMAGED, DERIVED, LEFTOVER, NOTE, REFUSED, TORN, Known
+from ottla.log.check.dump import dump
 from ottla.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, format_checkpoint, read_offsets, write_offsets
 from ottla.log.config import LogConfig
-from ottla.log.dump import dump
 from ottla.log.log import Log
 from ottla.ports import StorageFailed
 from ottla.sim.disk import SimDisk

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from ottla.log import check
-from ottla.log.check import DERIVED, REFUSED, Known
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.check import check
+from ottla.log.check.check import DERIVED, REFUSED, Known
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
 from ottla.log.names import SNAPSHOT, file_name
-from ottla.log.producers import Producers
+from ottla.log.producer_state.producers import Producers
 from ottla.ports import Now
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch, sync
 

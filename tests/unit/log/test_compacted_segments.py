@@ -8,15 +8,15 @@ from random import Random
 
 import pytest
 
-from ottla.log import check
-from ottla.log.compacted import read_compacted
-from ottla.log.compaction import Compaction
-from ottla.log.damaged import Damaged
-from ottla.log.dirtiness import dirtiness
+from ottla.log.check import check
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
+from ottla.log.errors import Damaged
 from ottla.log.log import Log, LogConfig
+from ottla.log.segments.compacted_note import read_compacted
 from ottla.ports import FileSlice, StorageFailed
-from ottla.records.batch import BatchHeader, batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import BatchHeader, batches
 from ottla.sim.disk import SimDisk
 from ottla.sim.invariants import stored_records
 from tests.unit.log.batches import NOW, append, sync

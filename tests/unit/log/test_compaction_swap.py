@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
 from ottla.ports import Now
-from ottla.records.batch import batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import batches
 from ottla.sim.disk import SimDisk
 from ottla.sim.invariants import stored_records
 from tests.unit.log.batches import NOW, sync

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.coord.records import GroupStored, OffsetCommitted, StoredMember, encode_record
-from ottla.log.dump import dump
+from ottla.log.check.dump import dump
 from ottla.log.log import Log, LogConfig
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.disk import SimDisk
 from ottla.wire import encode
 from ottla.wire.data.consumer_protocol import ConsumerProtocolSubscription

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.log import soundness
-from ottla.log.joined import note_joined, read_joined
 from ottla.log.log import Damaged, Log, LogConfig
-from ottla.log.reading import FirstPart
+from ottla.log.recovery.sealed_note import note_joined, read_joined
+from ottla.log.segments import soundness
+from ottla.log.slice_reader import FirstPart
 from ottla.ports import File, FileSlice
-from ottla.records.batch import batches
+from ottla.records.batches.header import batches
 from ottla.records.kernel_sound import sound
 from ottla.sim.disk import SimDisk, SimFile
 from tests.unit.log.batches import NOW, append, make_batch, sync

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import pytest
 
-from ottla.log.index import PAGE, Pair, SparseIndex, offset_index, time_index
+from ottla.log.segments.index import PAGE, Pair, SparseIndex, offset_index, time_index
 from ottla.ports import File, StorageFailed
 from ottla.sim.disk import SimDisk
 

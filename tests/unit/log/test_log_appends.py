@@ -6,10 +6,10 @@ import pytest
 
 from ottla.log.config import LOG_APPEND_TIME
 from ottla.log.log import Appended, Log, LogConfig
-from ottla.log.producers import Producers
+from ottla.log.producer_state.producers import Producers
 from ottla.ports import Now, StorageFailed, SyncFailed
-from ottla.records.batch import crc_is_valid, read_header
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import crc_is_valid, read_header
 from ottla.sim.disk import IO_ERROR, NO_SPACE, SimDisk
 from ottla.wire.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, RECORD_LIST_TOO_LARGE
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from ottla.log.log import Log, LogConfig
-from ottla.log.segment import LARGEST_RELATIVE
+from ottla.log.segments.segment import LARGEST_RELATIVE
 from ottla.ports import StorageFailed, SyncFailed
-from ottla.records.batch import batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import batches
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, read_all, sync
 

@@ -9,16 +9,17 @@ from random import Random
 import pytest
 
 from ottla.log import log as log_module
-from ottla.log import snapshots, upkeep
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log import maintenance
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.log.producers import Producers
-from ottla.log.snapshots import exhausted
+from ottla.log.producer_state import snapshots
+from ottla.log.producer_state.producers import Producers
+from ottla.log.producer_state.snapshots import exhausted
 from ottla.ports import StorageFailed, SyncFailed
-from ottla.records.batch import batches
-from ottla.records.build import build
-from ottla.records.columns import Record
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Record
+from ottla.records.batches.header import batches
 from ottla.sim import invariants
 from ottla.sim.power import CutDisk, PowerCut
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
@@ -414,7 +415,7 @@ def last_batches(producers: Producers) -> dict[int, tuple[int, ...]]:
 
 def test_a_cut_in_one_of_the_newest_segments_replays_no_more_than_from_the_last_rung(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots stay within segments, so that a cut need not begin where a segment does."""
-    monkeypatch.setattr(upkeep, "RUNG_BYTES", 2000)
+    monkeypatch.setattr(maintenance, "RUNG_BYTES", 2000)
     monkeypatch.setattr(log_module, "RUNG_BYTES", 2000)
     monkeypatch.setattr(snapshots, "AT_ONCE", 1)
     monkeypatch.setattr(snapshots, "REFILL_BYTES", 1)

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Damaged, Log, LogConfig
-from ottla.log.unfinished import Unfinished
+from ottla.log.unfinished_read import Unfinished
 from ottla.ports import StorageFailed
-from ottla.records.batch import batches
+from ottla.records.batches.header import batches
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch, sync
 

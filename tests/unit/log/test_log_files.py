@@ -15,9 +15,9 @@ from ottla.log.checkpoints import (
     write_offsets,
 )
 from ottla.log.epochs import LeaderEpochs
-from ottla.log.index import FLUSH_ENTRIES, offset_index, time_index
 from ottla.log.log import Damaged, Log, LogConfig
 from ottla.log.names import file_name, parse_file_name
+from ottla.log.segments.index import FLUSH_ENTRIES, offset_index, time_index
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch, read_all
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ottla.log.damaged import Damaged
+from ottla.log.errors import Damaged
 from ottla.log.log import Log, LogConfig
 from ottla.ports import Now, StorageFailed
 from ottla.sim.disk import SimDisk

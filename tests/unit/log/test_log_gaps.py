@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.disk import SimDisk
 from ottla.sim.invariants import stored_records
 from ottla.sim.power import CutDisk, PowerCut

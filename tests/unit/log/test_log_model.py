@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.log.log import Log, LogConfig
 from ottla.ports import StorageFailed
-from ottla.records.batch import batches, read_header
+from ottla.records.batches.header import batches, read_header
 from ottla.sim.disk import IO_ERROR, NO_SPACE, SimDisk
 from tests.unit.log.batches import NOW, append, index_faults, make_batch, read_all, sync
 

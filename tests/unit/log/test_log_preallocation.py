@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ottla.log.log import Log, LogConfig
-from ottla.net.disk import RealDisk
+from ottla.net.disk.disk import RealDisk
 from ottla.ports import Disk, StorageFailed, SyncFailed
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch, read_all, sync

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.log import index
-from ottla.log.gaps import note_gaps
 from ottla.log.log import Damaged, Log, LogConfig
+from ottla.log.recovery.gaps import note_gaps
+from ottla.log.segments import index
 from ottla.ports import StorageFailed
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, index_faults, make_batch, read_all, sync

@@ -11,7 +11,7 @@ import pytest
 from ottla.log.log import Log, LogConfig
 from ottla.log.names import SNAPSHOT
 from ottla.ports import Now, StorageFailed
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch, sync
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.log.index import TIME_ENTRY
 from ottla.log.log import Log, LogConfig
+from ottla.log.segments.index import TIME_ENTRY
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch
 

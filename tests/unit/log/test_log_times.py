@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.log.log import Log, LogConfig
-from ottla.log.timestamps import PASSED_AT_ONCE, Answer, Further
-from ottla.records.build import build
+from ottla.log.segments.timestamps import PASSED_AT_ONCE, Answer, Further
+from ottla.records.batches.builder import build
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch
 

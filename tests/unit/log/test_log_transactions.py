@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.log.transactions import ABORT, COMMIT, ENTRY, Aborted, AbortedEntries, Marker, read_marker
+from ottla.log.segments.transaction_index import ABORT, COMMIT, ENTRY, Aborted, AbortedEntries, Marker, read_marker
 from ottla.ports import Now
-from ottla.records.batch import batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import batches
 from ottla.sim.disk import SimDisk
 from ottla.sim.invariants import stored_records
 from ottla.wire.errors import INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED

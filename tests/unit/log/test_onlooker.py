@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.client.visible import AbortedTransaction, visible
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.client.consumer.visible_batches import AbortedTransaction, visible
+from ottla.log.check.live_reader import Onlooker, SeenBatches
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.log.onlooker import Onlooker, SeenBatches
-from ottla.log.transactions import ABORT, COMMIT
+from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.ports import Now, Readable, StorageFailed
-from ottla.records.build import build
-from ottla.records.columns import open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, sync
 

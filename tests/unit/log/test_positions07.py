@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.log import check
-from ottla.log.compaction import Compaction
+from ottla.log.check import check
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.config import LogConfig
-from ottla.log.dirtiness import dirtiness
 from ottla.log.log import Log
 from ottla.log.sidecar07 import RECORD_BYTES, Damaged07
 from ottla.ports import Now
-from ottla.records import codecs
-from ottla.records.batch import batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import batches
+from ottla.records.compression import codecs
 from ottla.records.kafka07 import message_set
 from ottla.records.rendered07 import Kind07
 from ottla.sim.disk import SimDisk

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from ottla.log.log import Log, LogConfig
-from ottla.log.producer_shares import FORGOTTEN_AT_ONCE, UNKNOWN, Counted, ProducerShares, fair
+from ottla.log.producer_state.producer_limit import FORGOTTEN_AT_ONCE, UNKNOWN, Counted, ProducerShares, fair
 from ottla.ports import Now
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, make_batch
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.log import segment as segments
-from ottla.log import soundness
-from ottla.log.compaction import Compaction
-from ottla.log.dirtiness import dirtiness
+from ottla.log.cleaner.compaction import Compaction
+from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
-from ottla.log.reading import FirstPart
-from ottla.log.segment import Segment
-from ottla.log.unfinished import Unfinished
+from ottla.log.segments import segment as segments
+from ottla.log.segments import soundness
+from ottla.log.segments.segment import Segment
+from ottla.log.slice_reader import FirstPart
+from ottla.log.unfinished_read import Unfinished
 from ottla.ports import FileSlice
-from ottla.records.batch import BatchHeader, batches
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import BatchHeader, batches
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import NOW, append, index_faults, make_batch, read_all, sync
 

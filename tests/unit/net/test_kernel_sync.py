@@ -7,18 +7,19 @@ import importlib.util
 import os
 from array import array
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from ottla.net import kernel_sync, workers
-from ottla.net.workers import SHORT_NS, SYNCS_SIDE_BY_SIDE, shared
+from ottla.net import kernel_sync
+from ottla.net.disk.sync_workers import SHORT_NS, SYNCS_SIDE_BY_SIDE, shared
 
 
 def uncompiled() -> ModuleType:
     """The module from its Python source, whatever was compiled from it."""
-    source = Path(workers.__file__).with_name("kernel_sync.py")
+    source = Path(import_module("ottla.net").__path__[0], "kernel_sync.py")
     spec = importlib.util.spec_from_file_location("ottla.net.kernel_sync", source)
     assert spec is not None
     assert spec.loader is not None

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.net import reserve as reserve_module
-from ottla.net.disk import RealDisk
-from ottla.net.reserve import LOAN_BYTES, RESERVE, Reserve
+from ottla.net.disk import reserve as reserve_module
+from ottla.net.disk.disk import RealDisk
+from ottla.net.disk.reserve import LOAN_BYTES, RESERVE, Reserve
 from ottla.ports import Buffer, StorageFailed
 
 KEPT = 4 * LOAN_BYTES

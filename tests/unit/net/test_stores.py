@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ottla.errors import SettingError
-from ottla.net.stores import load_key, load_trust
+from ottla.net.security.key_stores import load_key, load_trust
 
 authority = trustme.CA()
 issued = authority.issue_cert("localhost")

@@ -10,8 +10,8 @@ import pytest
 import trustme
 
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce
-from ottla.net.tls import ListenerTls, made
-from ottla.net.tls_versions import openssl_name
+from ottla.net.security.tls import ListenerTls, made
+from ottla.net.security.tls_versions import openssl_name
 
 authority = trustme.CA()
 PAST = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)

@@ -11,14 +11,17 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from hypothesis import settings
 
-from ottla.records import arrivals07, arrow, build, columns, convert, kernel, legacy, opening, rendered07, verify
+from ottla.records import arrivals07, kernel, rendered07
+from ottla.records.batches import arrow, builder, columns, verification
+from ottla.records.compression import decompression
+from ottla.records.message_sets import conversion, legacy
 from ottla.records.uncompiled import say_once
 
 settings.register_profile("records", deadline=None)  # a first call imports, and machines are shared
 settings.load_profile("records")
 
 KERNELS = ("kernel", "kernel_build", "kernel_arrow", "kernel_compact", "kernel_legacy", "kernel_record", "kernel_07")
-USERS = (arrivals07, arrow, build, columns, convert, legacy, opening, rendered07, verify)
+USERS = (arrivals07, arrow, builder, columns, conversion, legacy, decompression, rendered07, verification)
 
 
 def uncompiled(name: str) -> ModuleType:

@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ottla.records.batch import HEADER, HEADER_BYTES, read_header, write_crc
-from ottla.records.build import build
-from ottla.records.columns import Record
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Record
+from ottla.records.batches.header import HEADER, HEADER_BYTES, read_header, write_crc
 
 Rows = list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]]
 

@@ -14,13 +14,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ottla.ports import Buffer
-from ottla.records import codecs
-from ottla.records.batch import HEADER_BYTES, BatchHeader, check, crc_is_valid, read_header
-from ottla.records.build import build, encode_headers, zigzag
-from ottla.records.columns import open_batches
+from ottla.records.batches.builder import build, encode_headers, zigzag
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import HEADER_BYTES, BatchHeader, check, crc_is_valid, read_header
+from ottla.records.batches.verification import (
+    MOST_OPENED_BYTES,
+    MOST_RECORD_ERRORS,
+    Demands,
+    Refused,
+    Verdict,
+    check_at_once,
+    check_slowly,
+)
+from ottla.records.compression import codecs
 from ottla.records.kernel_common import AT, DIGITS, INDEX, NEWEST, STAGE, WALK_STATES
-from ottla.records.steps import finish
-from ottla.records.verify import MOST_OPENED_BYTES, MOST_RECORD_ERRORS, Demands, Refused, Verdict, check_at_once, check_slowly
+from ottla.records.pauses import finish
 from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, simple
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.records import arrow
-from ottla.records.batch import check, read_header
-from ottla.records.columns import open_batches
+from ottla.records.batches import arrow
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import check, read_header
 from tests.support.arrow import from_arrow
 from tests.unit.records.making import HEADERS as HEADER_LISTS
 from tests.unit.records.making import ITEMS, Rows, build_rows, simple

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ottla.records.batch import BadBatch, batches, check, crc_is_valid, read_header, set_log_append_time, stamp
-from ottla.records.codecs import ZSTD
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import BadBatch, batches, check, crc_is_valid, read_header, set_log_append_time, stamp
+from ottla.records.compression.codecs import ZSTD
 from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE, UNSUPPORTED_COMPRESSION_TYPE
 from tests.unit.records.making import edited, simple
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ottla.records import codecs
-from ottla.records.arrivals import Terms
-from ottla.records.batch import BadBatch
-from ottla.records.build import build
-from ottla.records.codecs import GZIP, LZ4, NAMES, SNAPPY, ZSTD, CodecFailed
-from ottla.records.columns import open_batches
-from ottla.records.convert import down_convert
-from ottla.records.legacy import open_message_set, wrapper
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import BadBatch
+from ottla.records.compression import codecs
+from ottla.records.compression.codecs import GZIP, LZ4, NAMES, SNAPPY, ZSTD, CodecFailed
+from ottla.records.message_sets.conversion import down_convert
+from ottla.records.message_sets.legacy import open_message_set, wrapper
+from ottla.records.message_sets.produced import Terms
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE
 from tests.support.arrivals import accept
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.records import codecs, lz4, snappy
-from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed, compress, decompress
+from ottla.records.compression import codecs, lz4, snappy
+from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed, compress, decompress
 
 ALL = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
 REAL = ALL[1:]

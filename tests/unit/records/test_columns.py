@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.records import kernel
-from ottla.records.batch import BadBatch, BatchHeader, check, read_header
-from ottla.records.build import build
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import Record, open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Record, open_batches
+from ottla.records.batches.header import BadBatch, BatchHeader, check, read_header
+from ottla.records.compression.codecs import CodecFailed
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, records_of, simple
 
 pytestmark = pytest.mark.usefixtures("kernels")

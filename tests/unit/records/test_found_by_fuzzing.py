@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from ottla.records import codecs
-from ottla.records.legacy import BadMessage, open_message_set, wrapper
+from ottla.records.compression import codecs
+from ottla.records.message_sets.legacy import BadMessage, open_message_set, wrapper
 from ottla.wire.errors import NONE
 from tests.support.arrivals import accept
 

@@ -18,9 +18,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ottla.records import columns
-from ottla.records.batch import HEADER_BYTES, BadBatch
-from ottla.records.columns import open_batches
+from ottla.records.batches import columns
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import HEADER_BYTES, BadBatch
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, simple
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -96,7 +96,7 @@ import ctypes, mmap, random, sys
 from array import array
 from zlib import crc32
 from ottla.records import kernel, kernel_arrow, kernel_legacy, kernel_record
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)

@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.records import codecs, legacy
-from ottla.records.arrivals import Arrived, Inside, Terms
-from ottla.records.batch import BadBatch, batches, check, crc_is_valid, read_header, set_log_append_time
-from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
-from ottla.records.columns import Columns, Record, open_batches
-from ottla.records.convert import PIECE_ROWS, down_convert, up_convert
-from ottla.records.legacy import BadMessage, open_message_set, wrapper, write_message_set
-from ottla.records.steps import finish
-from ottla.records.verify import Demands
+from ottla.records.batches.columns import Columns, Record, open_batches
+from ottla.records.batches.header import BadBatch, batches, check, crc_is_valid, read_header, set_log_append_time
+from ottla.records.batches.verification import Demands
+from ottla.records.compression import codecs
+from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
+from ottla.records.message_sets import legacy
+from ottla.records.message_sets.conversion import PIECE_ROWS, down_convert, up_convert
+from ottla.records.message_sets.legacy import BadMessage, open_message_set, wrapper, write_message_set
+from ottla.records.message_sets.produced import Arrived, Inside, Terms
+from ottla.records.pauses import finish
 from ottla.wire.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,

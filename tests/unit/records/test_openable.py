@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.records import codecs
-from ottla.records.batch import BadBatch, batches
-from ottla.records.columns import build, open_batches
-from ottla.records.openable import openable
+from ottla.records.batches.bounded_runs import openable
+from ottla.records.batches.columns import build, open_batches
+from ottla.records.batches.header import BadBatch, batches
+from ottla.records.compression import codecs
 
 MOST_BYTES = 1 << 20
 

@@ -10,16 +10,16 @@ from functools import cache
 import cramjam
 import pytest
 
-from ottla.records import codecs, lz4, snappy
-from ottla.records.batch import HEADER_BYTES, BadBatch, crc_is_valid, read_header
-from ottla.records.build import build
-from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
-from ottla.records.columns import open_batches
-from ottla.records.limits import OverLimit
-from ottla.records.opening import AT_ONCE_BLOCKS, AT_ONCE_BYTES, Unpacking, at_once
-from ottla.records.recompress import Recompression
-from ottla.records.steps import finish
-from ottla.records.verify import Demands, check_slowly, first_at
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import HEADER_BYTES, BadBatch, crc_is_valid, read_header
+from ottla.records.batches.recompression import Recompression
+from ottla.records.batches.verification import Demands, check_slowly, first_at
+from ottla.records.compression import codecs, lz4, snappy
+from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
+from ottla.records.compression.decompression import AT_ONCE_BLOCKS, AT_ONCE_BYTES, Unpacking, at_once
+from ottla.records.compression.limits import OverLimit
+from ottla.records.pauses import finish
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE
 
 pytestmark = pytest.mark.usefixtures("kernels")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.records import codecs
-from ottla.records.batch import check
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import check
+from ottla.records.compression import codecs
 from tests.unit.records.making import HEADERS, Rows, build_rows, records_of
 
 aiokafka_records = pytest.importorskip("aiokafka.record.default_records", reason="aiokafka is not installed")

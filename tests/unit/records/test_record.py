@@ -12,12 +12,12 @@ from types import ModuleType
 import pytest
 
 from ottla.client.types import TopicPartition
-from ottla.records import columns as columns_module
 from ottla.records import kernel_record
-from ottla.records import record as record_module
-from ottla.records.build import build
-from ottla.records.columns import open_batches
-from ottla.records.record import ConsumerRecord, Record
+from ottla.records.batches import columns as columns_module
+from ottla.records.batches import record as record_module
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.record import ConsumerRecord, Record
 from tests.unit.records.conftest import uncompiled
 
 Fields = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -87,7 +87,7 @@ def test_the_collector_follows_none() -> None:
 
 
 def test_the_uncompiled_classes_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `ottla.records.record` has where nothing is compiled, under the tests above."""
+    """What `ottla.records.batches.record` has where nothing is compiled, under the tests above."""
     plain = ModuleType("ottla.records.record_uncompiled")
     monkeypatch.setattr(kernel_record, "COMPILED", False)
     monkeypatch.setitem(sys.modules, plain.__name__, plain)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.records import codecs
-from ottla.records.batch import BadBatch, batches, read_header, set_log_append_time
-from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
-from ottla.records.convert import SMALL_BYTES, SMALL_ROWS, DownConversion, down_convert_batch, up_convert
-from ottla.records.legacy import BadMessage, open_message_set
+from ottla.records.batches.header import BadBatch, batches, read_header, set_log_append_time
+from ottla.records.compression import codecs
+from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, CodecFailed
+from ottla.records.message_sets.conversion import SMALL_BYTES, SMALL_ROWS, DownConversion, down_convert_batch, up_convert
+from ottla.records.message_sets.legacy import BadMessage, open_message_set
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, simple
 
 pytestmark = pytest.mark.usefixtures("kernels")

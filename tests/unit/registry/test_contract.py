@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.net.disk import RealDisk
+from ottla.net.disk.disk import RealDisk
 from ottla.ports import NEW, Change, Entry, EntryExists, NoEntry, Registry, VersionConflict
 from ottla.registry.journal import JournalRegistry
 from ottla.sim.disk import SimDisk

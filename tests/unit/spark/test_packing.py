@@ -18,7 +18,7 @@ def test_the_archive_alone_is_enough_for_a_python_without_ottla(tmp_path: Path) 
         names = archive.getnames()
         archive.extractall(tmp_path / "packed", filter="data")
     assert not [name for name in names if "__pycache__" in name or name.endswith((".c", ".pxd"))]
-    says = "import ottla.records.columns, pyspark_ottla as found, sys; print(found.__file__, ottla.records.kernel.COMPILED)"
+    says = "import ottla.records.batches.columns, pyspark_ottla as found, sys; print(found.__file__, ottla.records.kernel.COMPILED)"
     code = f"import sys, types; sys.modules['ottla.spark.source'] = types.SimpleNamespace(OttlaDataSource=None); {says}"
     words = [sys.executable, "-S", "-E", "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'packed')!r}); {code}"]
     said = subprocess.run(words, capture_output=True, text=True, check=False)

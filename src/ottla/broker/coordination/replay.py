@@ -12,9 +12,10 @@ from typing import Final, Generic
 
 from ottla.broker.partitions.partition import Partition
 from ottla.coord.runtime.reading import Record, RecordReader, RecordRows, UnreadableRecord
-from ottla.log.damaged import Damaged
-from ottla.log.transactions import ABORT, COMMIT
-from ottla.records.batch import (
+from ottla.log.errors import Damaged
+from ottla.log.segments.transaction_index import ABORT, COMMIT
+from ottla.records.batches.columns import EMPTY, Columns, Run, open_batches
+from ottla.records.batches.header import (
     CONTROL_BIT,
     LOG_OVERHEAD_BYTES,
     SMALLEST_MESSAGE_BYTES,
@@ -23,8 +24,7 @@ from ottla.records.batch import (
     BatchHeader,
     read_header,
 )
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import EMPTY, Columns, Run, open_batches
+from ottla.records.compression.codecs import CodecFailed
 from ottla.records.kernel import KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE
 
 log = logging.getLogger("ottla.broker")

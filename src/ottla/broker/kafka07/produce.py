@@ -19,8 +19,8 @@ from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.names import INTERNAL, name_error, printable
 from ottla.ports import Buffer, Steps
 from ottla.records.arrivals07 import Arrived07, Terms07, arrive
-from ottla.records.codecs import MOST_EXPANSION
-from ottla.records.legacy import BadMessage
+from ottla.records.compression.codecs import MOST_EXPANSION
+from ottla.records.message_sets.legacy import BadMessage
 from ottla.wire.errors import NONE, error_name
 from ottla.wire.kafka07 import ProduceRequest07, decode_request, named_in
 

@@ -19,8 +19,8 @@ from ottla.log.reading07 import OpenedBatches07, Reader07
 from ottla.log.sidecar07 import Damaged07
 from ottla.ports import Buffer, Disk, Done, Now, Steps, StorageFailed
 from ottla.records.arrivals07 import Run07
-from ottla.records.batch import BadBatch, read_header
-from ottla.records.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
+from ottla.records.batches.header import BadBatch, read_header
+from ottla.records.compression.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
 from ottla.records.rendered07 import Kind07
 from ottla.wire import errors
 from ottla.wire.kafka07 import NONE, OFFSET_OUT_OF_RANGE, UNKNOWN

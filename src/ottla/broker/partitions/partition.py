@@ -14,15 +14,15 @@ from ottla.broker.failures import Changes
 from ottla.cluster.replication.follower import FollowerState
 from ottla.cluster.replication.leader import LeaderState
 from ottla.log.config import FOREVER, LOG_APPEND_TIME
-from ottla.log.damaged import Vanished
+from ottla.log.errors import Vanished
 from ottla.log.log import Appended, Log, LogConfig
 from ottla.ports import Now, StorageFailed, SyncFailed
-from ottla.records import codecs
-from ottla.records.arrivals import Terms
-from ottla.records.batch import LOG_OVERHEAD_BYTES, BatchHeader
-from ottla.records.limits import OverLimit
-from ottla.records.recompress import Recompression, recompress
-from ottla.records.verify import MOST_MS, Demands, Refused, check_at_once, check_slowly
+from ottla.records.batches.header import LOG_OVERHEAD_BYTES, BatchHeader
+from ottla.records.batches.recompression import Recompression, recompress
+from ottla.records.batches.verification import MOST_MS, Demands, Refused, check_at_once, check_slowly
+from ottla.records.compression import codecs
+from ottla.records.compression.limits import OverLimit
+from ottla.records.message_sets.produced import Terms
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     KAFKA_STORAGE_ERROR,

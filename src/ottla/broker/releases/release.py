@@ -14,8 +14,8 @@ from typing import Final
 from ottla.broker.releases import traits
 from ottla.broker.releases.traits import CommitsChecked, Dialect, MoreAcks, Since, T, TooNew, Unreadable
 from ottla.cluster.features import OFFERED, Feature
-from ottla.records import codecs
-from ottla.records.arrivals import Inside, Terms
+from ottla.records.compression import codecs
+from ottla.records.message_sets.produced import Inside, Terms
 from ottla.wire import releases
 from ottla.wire.apis import VERSIONS
 from ottla.wire.errors import CORRUPT_MESSAGE, NONE, UNKNOWN_SERVER_ERROR, UNSUPPORTED_COMPRESSION_TYPE

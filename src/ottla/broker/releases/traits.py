@@ -9,8 +9,8 @@ from enum import Enum, IntEnum
 from typing import Final, TypeVar
 
 from ottla.cluster.features import GROUP_VERSION, TRANSACTION_VERSION, Feature
-from ottla.records import codecs
-from ottla.records.arrivals import Inside
+from ottla.records.compression import codecs
+from ottla.records.message_sets.produced import Inside
 from ottla.wire.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.broker.settings.kinds import BOOLEAN, INT, LARGEST_LONG, LIST, LONG, at_least
 from ottla.broker.settings.setting import Setting, SettingsOf, default_of, unset
 from ottla.broker.settings.topic import DAY_MS, TopicSettings
-from ottla.log.producer_shares import MOST_BY_DEFAULT
+from ottla.log.producer_state.producer_limit import MOST_BY_DEFAULT
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000

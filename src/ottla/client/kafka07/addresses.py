@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.client.addresses import parse_servers
 from ottla.client.errors import SettingError
+from ottla.client.settings.addresses import parse_servers
 from ottla.client.types import Node
 
 

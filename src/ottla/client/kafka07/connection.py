@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.client.connection import PASSED_ON, Answer, ClientConnection, InFlight
+from ottla.client.connection.connection import PASSED_ON, Answer, ClientConnection, InFlight
+from ottla.client.connection.frames import FrameReader
+from ottla.client.connection.versions import FETCH, LIST_OFFSETS, PRODUCE, not_shared
 from ottla.client.errors import ConnectionFailed, NotSupported
-from ottla.client.frames import FrameReader
 from ottla.client.kafka07 import requests
 from ottla.client.kafka07.requests import Translation
-from ottla.client.versions import FETCH, LIST_OFFSETS, PRODUCE, not_shared
 from ottla.ports import Buffer, Part
 from ottla.wire import Malformed, Unencodable, kafka07
 from ottla.wire.api.fetch import FetchRequest

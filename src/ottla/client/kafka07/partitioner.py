@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ottla.client.metadata import Metadata
-from ottla.client.partitioner import Partitioner
+from ottla.client.connection.metadata import Metadata
+from ottla.client.producer.partitioner import Partitioner
 
 
 class Partitioner07(Partitioner):

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Unpack
 
-from ottla.client import admin, user_admin
-from ottla.client.acl_admin import AclRule
-from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
-from ottla.client.feature_admin import ClusterFeatures
-from ottla.client.keywords import AdminKeywords
-from ottla.client.metadata import TopicInfo
-from ottla.client.quota_admin import ClientQuota
-from ottla.client.replica_admin import LogDir, PartitionReassignment
-from ottla.client.transaction_admin import (
+from ottla.client.admin import topics as admin
+from ottla.client.admin import users
+from ottla.client.admin.acls import AclRule
+from ottla.client.admin.features import ClusterFeatures
+from ottla.client.admin.quotas import ClientQuota
+from ottla.client.admin.replicas import LogDir, PartitionReassignment
+from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
+from ottla.client.admin.transactions import (
     ANY_DURATION,
     ActiveProducer,
     FencedProducer,
@@ -21,8 +20,10 @@ from ottla.client.transaction_admin import (
     TransactionDescription,
     TransactionListing,
 )
+from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
+from ottla.client.connection.metadata import TopicInfo
+from ottla.client.keywords import AdminKeywords
 from ottla.client.types import OffsetAndMetadata, Place, TopicPartition
-from ottla.client.user_admin import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
 from ottla.net.client.blocking import BlockingClient
 
@@ -258,7 +259,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         """
         self._background.run(self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
 
-    def list_users(self, *names: str) -> user_admin.Users:
+    def list_users(self, *names: str) -> users.Users:
         """Return the SCRAM iterations of each user, by name and mechanism; without names, of all users (KIP-554)."""
         return self._background.run(self._async.list_users(*names))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.cursor import Cursor
+from ottla.client.consumer.cursor import Cursor
 
 if TYPE_CHECKING:
     import pyarrow
@@ -13,9 +13,9 @@ COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 
 
 def record_batches(cursor: Cursor) -> list[pyarrow.RecordBatch]:
-    """Return the rest of `cursor` as batches with `COLUMNS`; `ottla.records.arrow.to_arrow` sets their types."""
+    """Return the rest of `cursor` as batches with `COLUMNS`; `ottla.records.batches.arrow.to_arrow` sets their types."""
     try:
-        from ottla.records.arrow import to_arrow
+        from ottla.records.batches.arrow import to_arrow
     except ImportError as missing:
         raise ImportError("batches() needs pyarrow: install it with pip install 'ottla[arrow]'.") from missing
     topic, partition = cursor.where

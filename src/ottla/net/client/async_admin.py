@@ -9,12 +9,11 @@ from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar, Unpack
 
-from ottla.client import acl_admin, admin, arguments, replica_admin, user_admin
-from ottla.client.acl_admin import AclRule
-from ottla.client.admin import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
-from ottla.client.arguments import places, topic_name
-from ottla.client.errors import BrokerError, KafkaError, NotSupported, raise_for
-from ottla.client.feature_admin import (
+from ottla.client import arguments
+from ottla.client.admin import acls, replicas, users
+from ottla.client.admin import topics as admin
+from ottla.client.admin.acls import AclRule
+from ottla.client.admin.features import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
     UPGRADE,
@@ -24,20 +23,10 @@ from ottla.client.feature_admin import (
     read_features,
     update_features_request,
 )
-from ottla.client.keywords import AdminKeywords
-from ottla.client.metadata import TopicInfo
-from ottla.client.offsets import commit_request, committable, fetch_offsets_request, read_commit, read_fetch_offsets
-from ottla.client.quota_admin import (
-    ClientQuota,
-    QuotaOf,
-    alter_quotas_request,
-    check_quotas,
-    describe_quotas_request,
-    read_quotas,
-)
-from ottla.client.replica_admin import LogDir, PartitionReassignment
-from ottla.client.settings import AdminSettings, parse
-from ottla.client.transaction_admin import (
+from ottla.client.admin.quotas import ClientQuota, QuotaOf, alter_quotas_request, check_quotas, describe_quotas_request, read_quotas
+from ottla.client.admin.replicas import LogDir, PartitionReassignment
+from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, GroupDescription, GroupListing, NewTopic
+from ottla.client.admin.transactions import (
     ANY_DURATION,
     ActiveProducer,
     FencedProducer,
@@ -45,9 +34,10 @@ from ottla.client.transaction_admin import (
     TransactionDescription,
     TransactionListing,
 )
-from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, Place, TopicPartition
-from ottla.client.user_admin import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
-from ottla.client.versions import (
+from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
+from ottla.client.arguments import places, topic_name
+from ottla.client.connection.metadata import TopicInfo
+from ottla.client.connection.versions import (
     ALTER_CLIENT_QUOTAS,
     ALTER_PARTITION_REASSIGNMENTS,
     ALTER_USER_SCRAM_CREDENTIALS,
@@ -72,6 +62,17 @@ from ottla.client.versions import (
     OFFSET_FETCH,
     UPDATE_FEATURES,
 )
+from ottla.client.consumer.committed_offsets import (
+    commit_request,
+    committable,
+    fetch_offsets_request,
+    read_commit,
+    read_fetch_offsets,
+)
+from ottla.client.errors import BrokerError, KafkaError, NotSupported, raise_for
+from ottla.client.keywords import AdminKeywords
+from ottla.client.settings.clients import AdminSettings, parse
+from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client import transaction_admin
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, find_coordinator
@@ -381,9 +382,9 @@ class AsyncAdmin:
         The move continues after the return: `list_partition_reassignments` shows it. Raises `UnknownTopic` and `BrokerError`:
         INVALID_REPLICA_ASSIGNMENT, NO_REASSIGNMENT_IN_PROGRESS …
         """
-        wanted = arguments.by_place("targets", targets, replica_admin.checked_replicas)
-        request = replica_admin.reassignments_request(wanted, self._settings.request_timeout_ms)
-        await self._change(ALTER_PARTITION_REASSIGNMENTS, request, replica_admin.check_reassigned)
+        wanted = arguments.by_place("targets", targets, replicas.checked_replicas)
+        request = replicas.reassignments_request(wanted, self._settings.request_timeout_ms)
+        await self._change(ALTER_PARTITION_REASSIGNMENTS, request, replicas.check_reassigned)
 
     async def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None
@@ -401,11 +402,11 @@ class AsyncAdmin:
         are lost (KIP-460). Raises `BrokerError`: PREFERRED_LEADER_NOT_AVAILABLE, ELIGIBLE_LEADERS_NOT_AVAILABLE …
         """
         wanted = None if partitions is None else places(partitions)
-        request = replica_admin.elect_request(wanted, self._settings.request_timeout_ms, unclean=unclean)
+        request = replicas.elect_request(wanted, self._settings.request_timeout_ms, unclean=unclean)
         elected: list[TopicPartition] = []
 
         def read(answer: ElectLeadersResponse) -> None:
-            elected[:] = replica_admin.read_elected(answer)
+            elected[:] = replicas.read_elected(answer)
 
         await self._change(ELECT_LEADERS, request, read)
         return elected
@@ -465,13 +466,13 @@ class AsyncAdmin:
         request = update_features_request(levels, kind, self._settings.request_timeout_ms, validate_only=validate_only)
         await self._change(UPDATE_FEATURES, request, check_updated)
 
-    async def list_users(self, *names: str) -> user_admin.Users:
+    async def list_users(self, *names: str) -> users.Users:
         """Return the SCRAM iterations of each user, by name and mechanism; without names, of all users (KIP-554)."""
 
-        request = user_admin.describe_request(arguments.names("A user's name", names))
+        request = users.describe_request(arguments.names("A user's name", names))
 
-        async def ask() -> user_admin.Users:
-            return user_admin.read_users(await self._cluster.ask_any(DESCRIBE_USER_SCRAM_CREDENTIALS, request))
+        async def ask() -> users.Users:
+            return users.read_users(await self._cluster.ask_any(DESCRIBE_USER_SCRAM_CREDENTIALS, request))
 
         return await self._cluster.retried(ask)
 
@@ -483,33 +484,33 @@ class AsyncAdmin:
         Raises `SettingError` for a name or password that clients encode differently, and `BrokerError` for iterations outside 4096
         to 16384.
         """
-        algorithm = user_admin.algorithm_of(mechanism)
-        request = await asyncio.to_thread(user_admin.set_password_request, name, password, algorithm, iterations, os.urandom)
-        await self._change(ALTER_USER_SCRAM_CREDENTIALS, request, user_admin.check_altered)
+        algorithm = users.algorithm_of(mechanism)
+        request = await asyncio.to_thread(users.set_password_request, name, password, algorithm, iterations, os.urandom)
+        await self._change(ALTER_USER_SCRAM_CREDENTIALS, request, users.check_altered)
 
     async def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
         """Remove a user's credential for a SCRAM mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
-        await self._change(ALTER_USER_SCRAM_CREDENTIALS, user_admin.remove_request(name, mechanism), user_admin.check_altered)
+        await self._change(ALTER_USER_SCRAM_CREDENTIALS, users.remove_request(name, mechanism), users.check_altered)
 
     async def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
         """Return the ACLs (KIP-140): all, or the ones of a principal ("User:alice"), a resource type, or a resource name."""
-        request = acl_admin.describe_request(principal, resource, name)
+        request = acls.describe_request(principal, resource, name)
 
         async def ask() -> list[AclRule]:
-            return acl_admin.read_rules(await self._cluster.ask_any(DESCRIBE_ACLS, request))
+            return acls.read_rules(await self._cluster.ask_any(DESCRIBE_ACLS, request))
 
         return await self._cluster.retried(ask)
 
     async def create_acls(self, rules: Iterable[AclRule]) -> None:
         """Create ACLs. Raises `SettingError` for words that Kafka does not have, and `BrokerError` for an invalid ACL."""
-        await self._change(CREATE_ACLS, acl_admin.create_request(rules), acl_admin.check_created)
+        await self._change(CREATE_ACLS, acls.create_request(rules), acls.check_created)
 
     async def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
         """Delete exactly these ACLs. Return the ones that existed."""
         deleted: list[AclRule] = []
 
         def read(answer: DeleteAclsResponse) -> None:
-            deleted[:] = acl_admin.read_deleted(answer)
+            deleted[:] = acls.read_deleted(answer)
 
-        await self._change(DELETE_ACLS, acl_admin.delete_request(rules), read)
+        await self._change(DELETE_ACLS, acls.delete_request(rules), read)
         return deleted

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ottla.client import arguments
 from ottla.client.arguments import place, places
-from ottla.client.cursor import Cursor
+from ottla.client.consumer.committed_offsets import committable
+from ottla.client.consumer.cursor import Cursor
+from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
+from ottla.client.consumer.progress import Progress
 from ottla.client.errors import KafkaError, SettingError, raise_for
-from ottla.client.fetcher import UNKNOWN_OFFSET
 from ottla.client.keywords import ConsumerKeywords
-from ottla.client.offsets import committable
-from ottla.client.progress import Progress
-from ottla.client.settings import ConsumerSettings, parse
+from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, Unpack
 
-from ottla.client.accumulator import Headers
+from ottla.client.consumer.committed_offsets import committable
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
-from ottla.client.offsets import committable
-from ottla.client.settings import ProducerSettings, parse
-from ottla.client.transactions import InGroup, metadata_of, tell_both
+from ottla.client.producer.accumulator import Headers
+from ottla.client.producer.transactions import InGroup, metadata_of, tell_both
+from ottla.client.settings.clients import ProducerSettings, parse
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.delivery import Delivery
 from ottla.net.client.produce_driver import ProduceDriver

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Self
 
 from ottla.client.errors import KafkaError
-from ottla.client.lane import Outgoing
-from ottla.client.settings import ProducerSettings
+from ottla.client.producer.partition_queue import Outgoing
+from ottla.client.settings.clients import ProducerSettings
 from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.net.client.batch_sender import BatchSender
 from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.tasks import Tasks
-from ottla.records.batch import read_header
+from ottla.records.batches.header import read_header
 
 MAX_WAITING = 16
 """The number of unanswered batches from which `send` waits."""

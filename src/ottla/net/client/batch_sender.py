@@ -1,6 +1,6 @@
 """The driver of a `Sender` over a cluster: it sends requests, passes answers on, and requests missing metadata and identity.
 
-Order, sequence numbers and retries are decided by `ottla.client.sender`; records stay encoded.
+Order, sequence numbers and retries are decided by `ottla.client.producer.sender`; records stay encoded.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from ottla.client.connection.versions import INIT_PRODUCER_ID, PRODUCE
 from ottla.client.errors import KafkaError, raise_for
-from ottla.client.lane import Identity, Outgoing
-from ottla.client.sender import Send, Sender
-from ottla.client.settings import ProducerSettings
-from ottla.client.transactions import ProducerTransactions
+from ottla.client.producer.partition_queue import Identity, Outgoing
+from ottla.client.producer.sender import Send, Sender
+from ottla.client.producer.transactions import ProducerTransactions
+from ottla.client.settings.clients import ProducerSettings
 from ottla.client.types import TopicPartition
-from ottla.client.versions import INIT_PRODUCER_ID, PRODUCE
 from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.tasks import Tasks
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from ottla.client.accumulator import Headers
 from ottla.client.arguments import timeout
+from ottla.client.producer.accumulator import Headers
 from ottla.net.client.async_producer import AsyncProducer
 from ottla.net.client.background import BackgroundLoop
 from ottla.net.client.delivery import Delivery

@@ -11,8 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.client.addresses import parse_servers
-from ottla.client.connection import AnswerBody
+from ottla.client.connection.connection import AnswerBody
+from ottla.client.connection.metadata import NO_LEADER, Metadata, metadata_request
+from ottla.client.connection.versions import METADATA
 from ottla.client.errors import (
     AuthenticationFailed,
     Closed,
@@ -23,10 +24,9 @@ from ottla.client.errors import (
     pause_ms,
     raise_for,
 )
-from ottla.client.metadata import NO_LEADER, Metadata, metadata_request
-from ottla.client.settings import ClientSettings
+from ottla.client.settings.addresses import parse_servers
+from ottla.client.settings.clients import ClientSettings
 from ottla.client.types import TopicPartition
-from ottla.client.versions import METADATA
 from ottla.net.client.connection_log import ConnectionLog
 from ottla.net.client.failures import none_reached
 from ottla.net.client.link import Link

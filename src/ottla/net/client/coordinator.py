@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla.client.connection import AnswerBody
+from ottla.client.connection.connection import AnswerBody
+from ottla.client.connection.versions import FIND_COORDINATOR
 from ottla.client.errors import KafkaError, raise_for
 from ottla.client.types import Node
-from ottla.client.versions import FIND_COORDINATOR
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.link import Link
 from ottla.wire import errors as codes

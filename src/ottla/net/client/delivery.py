@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
 
-from ottla.client.accumulator import PendingBatch
 from ottla.client.arguments import shown
 from ottla.client.errors import TimedOut
+from ottla.client.producer.accumulator import PendingBatch
 from ottla.client.types import RecordMetadata
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from ottla.client.connection.versions import FETCH, LIST_OFFSETS
+from ottla.client.consumer.fetch_requests import FetchLimits
+from ottla.client.consumer.fetcher import UNREADABLE, UNREADABLE_07, Chunk, Fetch, Fetcher
+from ottla.client.consumer.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.errors import KafkaError
-from ottla.client.fetcher import UNREADABLE, UNREADABLE_07, Chunk, Fetch, Fetcher
-from ottla.client.fetching import FetchLimits
-from ottla.client.list_offsets import list_offsets_request, read_list_offsets
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
-from ottla.client.versions import FETCH, LIST_OFFSETS
 from ottla.net.client.cluster import FETCH_LANE, ClusterLinks, now_ms
 from ottla.net.client.leaders import ask_leaders
 from ottla.net.client.tasks import Tasks

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import Self
 
 from ottla.client.errors import KafkaError, TransactionError
-from ottla.client.lane import Identity
-from ottla.client.settings import ProducerSettings
-from ottla.client.transactions import ProducerTransactions
+from ottla.client.producer.partition_queue import Identity
+from ottla.client.producer.transactions import ProducerTransactions
+from ottla.client.settings.clients import ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.batch_producer import BatchProducer
 from ottla.net.client.batch_sender import BatchSender

@@ -1,4 +1,4 @@
-"""One asyncio connection to one broker. It uses sockets and `ottla.client.connection`; the meaning of requests is unknown here."""
+"""One asyncio connection to one broker. It uses sockets and `client.connection`; the meaning of requests is unknown here."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from contextlib import suppress
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
-from ottla.client.connection import AnswerBody, ClientConnection
+from ottla.client.connection.connection import AnswerBody, ClientConnection
 from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, TimedOut
 from ottla.net.client.bulk import BulkReceiver
 from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, not_secured, perhaps_old
 from ottla.net.client.session import Session
-from ottla.net.collector import let_go
-from ottla.net.outbox import Outbox
+from ottla.net.server.garbage_collector import let_go
+from ottla.net.server.outbox import Outbox
 from ottla.ports import Buffer, Part
 from ottla.wire.apis import API
 from ottla.wire.schema import Message

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
+from ottla.client.connection.versions import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
+from ottla.client.consumer.committed_offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
+from ottla.client.consumer.membership import Ask, Assign, Idle, Lead, Membership, Phase, Revoke, Step
 from ottla.client.errors import CommitFailed, KafkaError, broker_error, raise_for
-from ottla.client.membership import Ask, Assign, Idle, Lead, Membership, Phase, Revoke, Step
-from ottla.client.offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.client.versions import FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH
 from ottla.net.client.cluster import CONTROL, GROUP_LANE, ClusterLinks, now_ms
 from ottla.net.client.coordinator import COORDINATOR_GONE, GROUP, find_coordinator
 from ottla.net.client.tasks import Tasks

@@ -14,15 +14,15 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 
-from ottla.client.accumulator import Accumulator, Headers, PendingBatch, checked_record
 from ottla.client.arguments import timeout, topic_name, whole
 from ottla.client.errors import Closed, DeliveryFailed, KafkaError, SettingError, TimedOut
 from ottla.client.kafka07.partitioner import Partitioner07
-from ottla.client.lane import Outgoing
-from ottla.client.losses import Losses, counted
-from ottla.client.partitioner import Partitioner
-from ottla.client.settings import COMPRESSIONS, ProducerSettings
-from ottla.client.transactions import ProducerTransactions
+from ottla.client.producer.accumulator import Accumulator, Headers, PendingBatch, checked_record
+from ottla.client.producer.partition_queue import Outgoing
+from ottla.client.producer.partitioner import Partitioner
+from ottla.client.producer.transactions import ProducerTransactions
+from ottla.client.producer.unreported_failures import Losses, counted
+from ottla.client.settings.clients import COMPRESSIONS, ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.batch_sender import BatchSender
 from ottla.net.client.cluster import now_ms
@@ -30,7 +30,7 @@ from ottla.net.client.delivery import Delivery, arrival
 from ottla.net.client.kafka07.links import links_to
 from ottla.net.client.tasks import Tasks
 from ottla.net.client.transaction_driver import TransactionDriver
-from ottla.records.columns import build
+from ottla.records.batches.columns import build
 
 STALE_PAUSE_MS = 1_000
 """The interval, in ms, of checks whether metadata is outdated."""

@@ -8,7 +8,7 @@ from typing import Unpack
 
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.keywords import ProducerKeywords
-from ottla.client.transactions import InGroup, tell_both
+from ottla.client.producer.transactions import InGroup, tell_both
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.net.client.async_producer import AsyncProducer
 from ottla.net.client.blocking import BlockingProducer

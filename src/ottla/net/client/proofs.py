@@ -14,7 +14,7 @@ from typing import Final, cast
 from urllib.parse import quote, urlencode
 
 from ottla.client.errors import SettingError
-from ottla.client.security import SecureSettings
+from ottla.client.settings.security import SecureSettings
 from ottla.sasl.bearer import expiry_ms
 from ottla.sasl.gssapi import SecurityContext
 from ottla.sasl.mechanism import SaslFailed
@@ -34,7 +34,7 @@ def source_of(settings: SecureSettings) -> Source:
     if callback is not None:
         return lambda: _called(cast("Callable[[], object]", callback))
     assert url is not None, "settings are checked"
-    from ottla.net.jwks import local_path
+    from ottla.net.security.jwks import local_path
 
     path = local_path(URL, url)
     return (lambda: _read(path)) if path is not None else Issued(url, *settings.client_credentials()).token
@@ -47,7 +47,7 @@ def extensions_of(options: Mapping[str, str]) -> dict[str, str]:
 
 def context_of(settings: SecureSettings, host: str) -> SecurityContext:
     """Return the Kerberos context for a broker, from `sasl_jaas_config`'s keytab or the tickets of `kinit`. Raises `SaslFailed`."""
-    from ottla.net.kerberos import Keytab, check_installed, initiator
+    from ottla.net.security.kerberos import Keytab, check_installed, initiator
 
     options = settings.options()
     try:
@@ -88,7 +88,7 @@ class Issued:
     def _fetched(self) -> str:
         from http.client import HTTPException
 
-        from ottla.net.jwks import fetch, reason
+        from ottla.net.security.jwks import fetch, reason
 
         try:
             answer = json.loads(fetch(self._url, FETCH_TIMEOUT_S, None, self._body, self._headers))

@@ -1,7 +1,7 @@
 """The reader of one range of one partition: whole batches as the broker stores them, one fetch ahead of the caller.
 
-Records stay encoded for `ottla.records.columns`. There is no fetch session: a range is short-lived. A fetch requests about as many
-bytes as the rest of the range takes: the readers of all ranges of a partition together fetch little more than the partition.
+Records stay encoded for `records.batches.columns`. There is no fetch session: a range is short-lived. A fetch requests about as
+many bytes as the rest of the range takes: the readers of all ranges of a partition together fetch little more than the partition.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from ottla.client.connection import AnswerBody
-from ottla.client.errors import KafkaError, TimedOut, UnknownTopic, broker_error, raise_for
-from ottla.client.fetching import (
+from ottla.client.connection.connection import AnswerBody
+from ottla.client.connection.older_brokers import WHOLE_FROM_FETCH
+from ottla.client.connection.versions import FETCH
+from ottla.client.consumer.fetch_requests import (
     NAMED_UNTIL,
     FetchedPartition,
     FetchLimits,
@@ -23,11 +24,10 @@ from ottla.client.fetching import (
     holds_nothing_more,
     read_fetch,
 )
-from ottla.client.older import WHOLE_FROM_FETCH
-from ottla.client.settings import ConsumerSettings
+from ottla.client.consumer.visible_batches import visible
+from ottla.client.errors import KafkaError, TimedOut, UnknownTopic, broker_error, raise_for
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
-from ottla.client.versions import FETCH
-from ottla.client.visible import visible
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.link import Link
 from ottla.wire.api.fetch import FetchResponse

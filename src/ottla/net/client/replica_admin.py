@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from ottla.client import replica_admin as asked
-from ottla.client.replica_admin import LogDir, PartitionReassignment
+from ottla.client.admin import replicas as asked
+from ottla.client.admin.replicas import LogDir, PartitionReassignment
+from ottla.client.connection.versions import DESCRIBE_LOG_DIRS, LIST_PARTITION_REASSIGNMENTS
 from ottla.client.types import TopicPartition
-from ottla.client.versions import DESCRIBE_LOG_DIRS, LIST_PARTITION_REASSIGNMENTS
 from ottla.net.client.cluster import ClusterLinks
 
 

@@ -7,23 +7,23 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ottla.client import transaction_admin as asked
-from ottla.client.errors import broker_error, raise_for
-from ottla.client.transaction_admin import (
+from ottla.client.admin import transactions as asked
+from ottla.client.admin.transactions import (
     ActiveProducer,
     FencedProducer,
     HangingTransaction,
     TransactionDescription,
     TransactionListing,
 )
-from ottla.client.types import TopicPartition
-from ottla.client.versions import (
+from ottla.client.connection.versions import (
     DESCRIBE_PRODUCERS,
     DESCRIBE_TRANSACTIONS,
     INIT_PRODUCER_ID,
     LIST_TRANSACTIONS,
     WRITE_TXN_MARKERS,
 )
+from ottla.client.errors import broker_error, raise_for
+from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import TRANSACTION, find_coordinator, find_coordinators
 from ottla.net.client.leaders import ask_leaders

@@ -1,6 +1,6 @@
 """The driver of a producer's transactions over a cluster: it finds the coordinator, begins, adds, ends, and retries.
 
-`ottla.client.transactions` decides the meaning of errors; the driver that owns this one sends batches.
+`ottla.client.producer.transactions` decides the meaning of errors; the driver that owns this one sends batches.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
+from ottla.client.connection.versions import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
+from ottla.client.consumer.committed_offsets import read_transaction_commit, transaction_commit_request
 from ottla.client.errors import CommitFailed, KafkaError, TransactionError, TransactionFailed, broker_error
-from ottla.client.lane import Identity
-from ottla.client.offsets import read_transaction_commit, transaction_commit_request
-from ottla.client.settings import ProducerSettings
-from ottla.client.transactions import (
+from ottla.client.producer.partition_queue import Identity
+from ottla.client.producer.transactions import (
     EXPLICIT_END_TXN,
     EXPLICIT_OFFSET_COMMIT,
     IMPLICIT_FROM,
     TRANSACTION_VERSION,
     ProducerTransactions,
 )
+from ottla.client.settings.clients import ProducerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.client.versions import ADD_OFFSETS_TO_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, TRANSACTION, Coordinator
 from ottla.net.client.tasks import Tasks

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.broker.settings.broker_zookeeper import NETTY, NIO
-from ottla.net.kerberos import Keytab, check_installed, initiator
-from ottla.net.stores import load_key, load_trust
-from ottla.net.tls_versions import VERSIONS, narrow
+from ottla.net.security.kerberos import Keytab, check_installed, initiator
+from ottla.net.security.key_stores import load_key, load_trust
+from ottla.net.security.tls_versions import VERSIONS, narrow
 from ottla.net.zookeeper.address import ZooKeeperAddress
 from ottla.net.zookeeper.client import Access, ZooKeeperLogin
 from ottla.net.zookeeper.diagnosis import why

@@ -8,11 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from ottla.client.admin import ConfigResource, describe_configs_request, read_configs
+from ottla.client.admin.topics import ConfigResource, describe_configs_request, read_configs
+from ottla.client.admin.transactions import ANY_DURATION
+from ottla.client.connection.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN, INIT_PRODUCER_ID, LIST_TRANSACTIONS
 from ottla.client.errors import KafkaError, NotSupported
-from ottla.client.transaction_admin import ANY_DURATION
-from ottla.client.transactions import EXPLICIT_END_TXN, IMPLICIT_FROM, TRANSACTION_VERSION
-from ottla.client.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN, INIT_PRODUCER_ID, LIST_TRANSACTIONS
+from ottla.client.producer.transactions import EXPLICIT_END_TXN, IMPLICIT_FROM, TRANSACTION_VERSION
 from ottla.net.client import transaction_admin
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import TRANSACTION, Coordinator

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from ottla.client.settings import ProducerSettings
+from ottla.client.settings.clients import ProducerSettings
 from ottla.net.client.background import BackgroundLoop
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.tasks import Tasks

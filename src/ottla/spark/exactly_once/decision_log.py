@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ottla.client.admin import (
+from ottla.client.admin.topics import (
     ConfigResource,
     NewTopic,
     check_topics,
@@ -18,8 +18,8 @@ from ottla.client.admin import (
     describe_configs_request,
     read_configs,
 )
-from ottla.client.errors import BrokerError, OffsetOutOfRange, TimedOut, UnknownTopic, raise_for
-from ottla.client.fetching import (
+from ottla.client.connection.versions import CREATE_TOPICS, DESCRIBE_CONFIGS, FETCH, LIST_OFFSETS
+from ottla.client.consumer.fetch_requests import (
     NAMED_UNTIL,
     FetchedPartition,
     FetchLimits,
@@ -28,14 +28,14 @@ from ottla.client.fetching import (
     holds_nothing_more,
     read_fetch,
 )
-from ottla.client.list_offsets import list_offsets_request, read_list_offsets
+from ottla.client.consumer.list_offsets import list_offsets_request, read_list_offsets
+from ottla.client.consumer.visible_batches import visible
+from ottla.client.errors import BrokerError, OffsetOutOfRange, TimedOut, UnknownTopic, raise_for
 from ottla.client.types import EARLIEST_TIMESTAMP, TopicPartition
-from ottla.client.versions import CREATE_TOPICS, DESCRIBE_CONFIGS, FETCH, LIST_OFFSETS
-from ottla.client.visible import visible
 from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.leaders import ask_leaders
 from ottla.once.decisions import BatchDecision, decode
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
 from ottla.spark.errors import OptionError
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.errors import TOPIC_ALREADY_EXISTS

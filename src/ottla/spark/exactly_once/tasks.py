@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from ottla.client.errors import KafkaError, TransactionAbortable
-from ottla.client.lane import Identity
-from ottla.client.settings import ProducerSettings
+from ottla.client.producer.partition_queue import Identity
+from ottla.client.settings.clients import ProducerSettings
 from ottla.net.client.handing_producer import HandingProducer
 from ottla.once.decisions import Handed
 from ottla.once.names import Work

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from ottla.client.connection.versions import OFFSET_COMMIT
+from ottla.client.consumer.committed_offsets import commit_request, read_commit
 from ottla.client.errors import KafkaError
-from ottla.client.offsets import commit_request, read_commit
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata
-from ottla.client.versions import OFFSET_COMMIT
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.spark.errors import OptionError

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from typing import NamedTuple
 
+from ottla.client.connection.versions import FETCH
+from ottla.client.consumer.fetch_requests import NAMED_UNTIL, FetchLimits, FetchPosition, fetch_request
 from ottla.client.errors import KafkaError
-from ottla.client.fetching import NAMED_UNTIL, FetchLimits, FetchPosition, fetch_request
 from ottla.client.types import TopicPartition
-from ottla.client.versions import FETCH
 from ottla.net.client.cluster import FETCH_LANE, ClusterLinks
 from ottla.net.client.link import Link
 from ottla.spark.planning import PartitionOffsets

@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ottla.client.fetching import NAMED_UNTIL, FetchedPartition, FetchLimits, FetchPosition, fetch_request, read_fetch
-from ottla.client.settings import ConsumerSettings
+from ottla.client.connection.versions import FETCH
+from ottla.client.consumer.fetch_requests import (
+    NAMED_UNTIL,
+    FetchedPartition,
+    FetchLimits,
+    FetchPosition,
+    fetch_request,
+    read_fetch,
+)
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
-from ottla.client.versions import FETCH
 from ottla.net.client.cluster import ClusterLinks
-from ottla.records.batch import batches
+from ottla.records.batches.header import batches
 
 
 async def record_bytes(

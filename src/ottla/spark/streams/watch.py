@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 
 from ottla.client.errors import KafkaError
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from ottla.spark.brokers import Brokers
 from ottla.spark.options import TopicSelection, asks_for

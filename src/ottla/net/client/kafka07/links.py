@@ -16,7 +16,7 @@ from ottla.client.kafka07.addresses import parse_brokers
 from ottla.client.kafka07.connection import Connection07, framed
 from ottla.client.kafka07.directory import Directory07
 from ottla.client.kafka07.metadata import described
-from ottla.client.settings import COMPRESSIONS, KAFKA07, DiscoverySettings, ProducerSettings
+from ottla.client.settings.clients import COMPRESSIONS, KAFKA07, DiscoverySettings, ProducerSettings
 from ottla.client.types import Node
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.failures import none_reached

@@ -13,7 +13,7 @@ from contextlib import suppress
 from ottla.client.errors import CommitFailed, ConnectionFailed, KafkaError, NotSupported
 from ottla.client.kafka07.group import Group07, Round07
 from ottla.client.kafka07.rebalance import Subscription
-from ottla.client.settings import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.kafka07.links import ClusterLinks07

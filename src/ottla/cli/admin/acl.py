@@ -1,0 +1,98 @@
+"""`ottla acl`: the ACLs of any Kafka broker whose authorizer stores ACLs.
+
+Requests are sent by `net.client.admin`, or `net.offline.stopped_broker` changes the data directory of a broker that does not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ottla.cli.admin.cluster_or_directory import add_options, asking_or_changing
+from ottla.cli.exits import MISUSED
+from ottla.cli.tables import told
+
+if TYPE_CHECKING:
+    from ottla.cli.admin.cluster_or_directory import Asked
+    from ottla.client.admin.acls import AclRule
+
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+
+ADD = """Make a rule: ottla acl add User:alice read topic flights. It is in force when the command ends. One that denies goes before
+all that allow."""
+REMOVE = "Delete a rule, told as it was made."
+LIST = "The rules, all or those of one principal or about one resource."
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("acl", help="add, remove and list rules of access")
+    parser.set_defaults(run=lambda options: _help(parser))
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+    add = own.add_parser("add", help="make a rule", description=ADD)
+    add.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _add(admin, options)))
+    remove = own.add_parser("remove", help="delete a rule", description=REMOVE)
+    remove.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _remove(admin, options)))
+    for each in (add, remove):
+        each.add_argument("principal", metavar="PRINCIPAL", help="who: User:NAME, or User:* for everybody")
+        each.add_argument("operation", metavar="OPERATION", help="read, write, create, delete, alter, describe, all …")
+        each.add_argument("resource", metavar="RESOURCE", help="topic, group, cluster, transactional-id, delegation-token or user")
+        each.add_argument("name", metavar="NAME", help="its name, * for all; that of the cluster is kafka-cluster")
+        each.add_argument("--prefixed", action="store_true", help="all resources whose names begin so")
+        each.add_argument("--host", default="*", metavar="ADDRESS", help="from this address alone")
+        each.add_argument("--deny", action="store_true", help="deny it instead of allowing it")
+    listing = own.add_parser("list", help="which rules there are", description=LIST)
+    listing.add_argument("--principal", metavar="PRINCIPAL", help="rules of this one only")
+    listing.add_argument("--resource", metavar="RESOURCE", help="rules about resources of this type only")
+    listing.add_argument("--name", metavar="NAME", help="rules about this name only")
+    listing.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _list(admin, options)))
+    for each in (add, remove, listing):
+        add_options(each, is_new=each is add)
+
+
+def _rule(options: argparse.Namespace) -> AclRule:
+    from ottla.client.admin.acls import AclRule
+
+    return AclRule(
+        options.principal,
+        options.operation,
+        options.resource,
+        options.name,
+        "prefixed" if options.prefixed else "literal",
+        options.host,
+        "deny" if options.deny else "allow",
+    )
+
+
+def _add(admin: Asked, options: argparse.Namespace) -> int:
+    rule = _rule(options)
+    admin.create_acls([rule])
+    return _say([rule], options)
+
+
+def _remove(admin: Asked, options: argparse.Namespace) -> int:
+    removed = admin.delete_acls([_rule(options)])
+    if not removed and not options.json:
+        print("There is no such rule: `ottla acl list` tells those that there are.")
+        return 0
+    return _say(removed, options)
+
+
+def _list(admin: Asked, options: argparse.Namespace) -> int:
+    rules = admin.list_acls(options.principal, options.resource, options.name)
+    if not rules and not options.json:
+        print("There are no such rules: `ottla acl add` makes one.")
+        return 0
+    return _say(rules, options)
+
+
+def _say(rules: list[AclRule], options: argparse.Namespace) -> int:
+    names = ("principal", "operation", "resource", "name", "pattern", "host", "permission")
+    rows = [tuple(rule) for rule in rules]
+    for line in told(names, rows, as_json=options.json):
+        print(line)
+    return 0
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return MISUSED

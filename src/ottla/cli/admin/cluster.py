@@ -1,0 +1,167 @@
+"""`ottla cluster`: brokers, partitions and their replicas, for any Kafka cluster. `cluster_moves` has the commands that move them.
+
+Requests are sent by `ottla.net.client.admin`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.cli.admin import cluster_reassign
+from ottla.cli.admin.cluster_access import add_options, asking
+from ottla.cli.exits import MISUSED
+from ottla.cli.tables import Cell, as_lines, size, told
+
+if TYPE_CHECKING:
+    from ottla.client.admin.replicas import LogDir
+    from ottla.client.connection.metadata import PartitionInfo, TopicInfo
+    from ottla.net.client.admin import Admin
+
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+
+STATUS = "The whole cluster in a few lines. Exit code 1: partitions have no leader, or fewer replicas in sync than they should."
+BROKERS = "The brokers that are up: where they are, what they hold, and how much room they have."
+PARTITIONS = "Partitions with their leaders, replicas and in-sync replicas; with a filter, only those that need somebody's eye."
+BROKER_COLUMNS = ("broker", "host", "port", "rack", "is controller", "leads", "replicas", "out of sync", "bytes", "free bytes")
+PARTITION_COLUMNS = ("topic", "partition", "leader", "leader epoch", "replicas", "isr")
+
+
+class PartitionSeen(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    info: PartitionInfo
+
+    @property
+    def is_offline(self) -> bool:
+        return self.info.leader < 0
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return len(self.info.isr) < len(self.info.replicas)
+
+    @property
+    def is_led_by_another(self) -> bool:
+        """Return whether the leader is another replica than the preferred one."""
+        return self.info.leader not in self.info.replicas[:1]
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        info = self.info
+        nodes = (",".join(map(str, some)) for some in (info.replicas, info.isr))
+        return (self.topic, info.partition, None if self.is_offline else info.leader, info.leader_epoch, *nodes)
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("cluster", help="see the brokers of a cluster, and move replicas and leaders between them")
+    parser.set_defaults(run=lambda options: _help(parser))
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+    status = own.add_parser("status", help="the whole cluster in a few lines", description=STATUS)
+    status.set_defaults(run=lambda options: asking(options, lambda admin: _status(admin, options)))
+    brokers = own.add_parser("brokers", help="the brokers that are up", description=BROKERS)
+    brokers.set_defaults(run=lambda options: asking(options, lambda admin: _brokers(admin, options)))
+    partitions = own.add_parser("partitions", help="leaders and replicas of partitions", description=PARTITIONS)
+    partitions.add_argument("--topic", action="append", metavar="NAME", help="only of this one; can be repeated (default: all)")
+    partitions.add_argument("--under-replicated", action="store_true", help="only those with a replica that is not in sync")
+    partitions.add_argument("--offline", action="store_true", help="only those that nobody leads")
+    partitions.add_argument("--not-preferred", action="store_true", help="only those that another replica than the first leads")
+    partitions.set_defaults(run=lambda options: asking(options, lambda admin: _partitions(admin, options)))
+    for each in (status, brokers, partitions):
+        add_options(each)
+    cluster_reassign.add_to(own)
+
+
+def _status(admin: Admin, options: argparse.Namespace) -> int:
+    cluster = admin.describe_cluster()
+    topics = list(cluster_reassign.topics_of(admin, None))
+    seen = list(_seen(topics))
+    offline = sum(each.is_offline for each in seen)
+    behind = sum(each.is_under_replicated for each in seen)
+    found: dict[str, Cell] = {
+        "cluster id": cluster.cluster_id,
+        "controller": cluster.controller_id if cluster.controller_id >= 0 else None,
+        "brokers": len(cluster.nodes),
+        "topics": len(topics),
+        "partitions": len(seen),
+        "replicas": sum(len(each.info.replicas) for each in seen),
+        "offline partitions": offline,
+        "under-replicated partitions": behind,
+        "not led by their first replica": sum(each.is_led_by_another and not each.is_offline for each in seen),
+        "moving partitions": len(admin.list_partition_reassignments()),
+    }
+    if options.json:
+        _print(as_lines([{name.replace(" ", "_").replace("-", "_"): value for name, value in found.items()}]))
+    else:
+        width = max(map(len, found))
+        _print(f"{name:<{width}}  {'-' if value is None else value}" for name, value in found.items())
+    return 1 if offline or behind else 0
+
+
+def _brokers(admin: Admin, options: argparse.Namespace) -> int:
+    cluster = admin.describe_cluster()
+    led: Counter[int] = Counter()
+    held: Counter[int] = Counter()
+    behind: Counter[int] = Counter()
+    for each in _seen(cluster_reassign.topics_of(admin, None)):
+        led[each.info.leader] += 1
+        held.update(each.info.replicas)
+        behind.update(set(each.info.replicas) - set(each.info.isr))
+    directories = admin.describe_log_dirs()
+    rows = []
+    for node in cluster.nodes:
+        counts = (led[node.node_id], held[node.node_id], behind[node.node_id])
+        is_controller: Cell = node.node_id == cluster.controller_id
+        if not options.json:
+            is_controller = "yes" if is_controller else "no"
+        rows.append((*node, is_controller, *counts, *_room(directories.get(node.node_id, ()), as_json=options.json)))
+    _print(_told(BROKER_COLUMNS, rows, as_json=options.json))
+    return 0
+
+
+def _room(directories: Iterable[LogDir], *, as_json: bool) -> tuple[Cell, Cell]:
+    """Return the bytes of replicas in a broker's directories, and the free bytes; None if the broker is too old to send them."""
+    dirs = list(directories)
+    used = sum(replica.size_bytes for each in dirs for replica in each.replicas.values())
+    free = [each.usable_bytes for each in dirs if each.usable_bytes >= 0]
+    if as_json:
+        return used, sum(free) if free else None
+    return size(used), size(sum(free)) if free else None
+
+
+def _partitions(admin: Admin, options: argparse.Namespace) -> int:
+    filters: dict[str, tuple[Callable[[PartitionSeen], bool], bool]] = {
+        "under-replicated": (lambda each: each.is_under_replicated, options.under_replicated),
+        "offline": (lambda each: each.is_offline, options.offline),
+        "led by another replica than its first": (lambda each: each.is_led_by_another, options.not_preferred),
+    }
+    asked = {kind: is_of_kind for kind, (is_of_kind, is_asked) in filters.items() if is_asked}
+    found = list(_seen(cluster_reassign.topics_of(admin, options.topic)))
+    rows = [each.cells for each in found if not asked or any(is_of_kind(each) for is_of_kind in asked.values())]
+    if rows or options.json:
+        _print(_told(PARTITION_COLUMNS, rows, as_json=options.json))
+    else:
+        print(f"None of {len(found)} partitions is {' or '.join(asked)}." if found else "The cluster has no topics.")
+    return 0
+
+
+def _seen(topics: Iterable[TopicInfo]) -> Iterator[PartitionSeen]:
+    for topic in topics:
+        yield from (PartitionSeen(topic.name, topic.partitions[index]) for index in sorted(topic.partitions))
+
+
+def _told(columns: tuple[str, ...], rows: Iterable[tuple[Cell, ...]], *, as_json: bool) -> list[str]:
+    names = [name.replace(" ", "_") for name in columns] if as_json else columns
+    return told(names, rows, as_json=as_json)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return MISUSED

@@ -1,0 +1,75 @@
+"""`ottla features`: the features of a cluster and their levels (KIP-584), for any Kafka broker.
+
+Requests are sent by `ottla.net.client.admin`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ottla.cli.admin.cluster_access import add_options, asking
+from ottla.cli.exits import MISUSED
+from ottla.cli.tables import as_lines, table
+
+if TYPE_CHECKING:
+    from ottla.net.client.admin import Admin
+
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+
+DESCRIBE = "The features of the cluster: the levels that a broker can serve, and the one in force."
+UPGRADE = "Raise features to a level, all that are named or none."
+DOWNGRADE = "Lower features to a level, all that are named or none; level 0 turns one off."
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("features", help="describe, raise and lower the features of a cluster")
+    parser.set_defaults(run=lambda options: _help(parser))
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+    describe = own.add_parser("describe", help="all features", description=DESCRIBE)
+    describe.set_defaults(run=lambda options: asking(options, lambda admin: _describe(admin, options)))
+    upgrade = own.add_parser("upgrade", help="raise some of them", description=UPGRADE)
+    upgrade.set_defaults(downgrade=False, unsafe=False)
+    downgrade = own.add_parser("downgrade", help="lower some of them", description=DOWNGRADE)
+    downgrade.set_defaults(downgrade=True)
+    downgrade.add_argument("--unsafe", action="store_true", help="even if what the lower level has no room for is lost")
+    for each in (upgrade, downgrade):
+        each.add_argument("levels", metavar="FEATURE=LEVEL", nargs="+", type=_level, help="such as transaction.version=2")
+        each.add_argument("--dry-run", action="store_true", help="only ask whether it could be done")
+        each.set_defaults(run=lambda options: asking(options, lambda admin: _update(admin, options)))
+    for each in (describe, upgrade, downgrade):
+        add_options(each)
+
+
+def _level(text: str) -> tuple[str, int]:
+    name, equals, level = text.partition("=")
+    if not name or not equals or not level.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not like transaction.version=2")
+    return name, int(level)
+
+
+def _describe(admin: Admin, options: argparse.Namespace) -> int:
+    found = admin.describe_features()
+    rows = found.features.values()
+    if not rows and not options.json:
+        print("The cluster has no features: they came with Kafka 2.7.")
+        return 0
+    headers = ("FEATURE", "LOWEST", "HIGHEST", "LEVEL")
+    for line in as_lines({**each._asdict(), "epoch": found.epoch} for each in rows) if options.json else table(headers, rows):
+        print(line)
+    return 0
+
+
+def _update(admin: Admin, options: argparse.Namespace) -> int:
+    levels = dict(options.levels)
+    admin.update_features(levels, downgrade=options.downgrade, unsafe=options.unsafe, validate_only=options.dry_run)
+    verb = "can have" if options.dry_run else "has"
+    for name, level in levels.items():
+        (line,) = as_lines([{"name": name, "level": level}]) if options.json else [f"{name} {verb} level {level}."]
+        print(line)
+    return 0
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return MISUSED

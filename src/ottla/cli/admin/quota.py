@@ -1,0 +1,109 @@
+"""`ottla quota`: the quotas of clients by user, client id and address (KIP-546), for any Kafka broker.
+
+Requests are sent by `ottla.net.client.admin`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ottla.cli.admin.cluster_access import add_options, asking
+from ottla.cli.exits import MISUSED, fail
+from ottla.cli.tables import as_lines, table
+
+if TYPE_CHECKING:
+    from ottla.client.admin.quotas import QuotaOf
+    from ottla.net.client.admin import Admin
+
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+
+LIST = "The quotas that are set: all of them, or those of a user, a client id or an address."
+SET = (
+    "Set quotas: producer_byte_rate and consumer_byte_rate (bytes a second), request_percentage (of the broker's thread), "
+    "controller_mutation_rate (partitions created and deleted a second), and connection_creation_rate for addresses."
+)
+REMOVE = "Remove quotas by their names."
+DEFAULT = "<default>"
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("quota", help="list, set and remove the quotas of clients")
+    parser.set_defaults(run=lambda options: _help(parser))
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+    listed = own.add_parser("list", help="those that are set", description=LIST)
+    listed.set_defaults(run=lambda options: asking(options, lambda admin: _list(admin, options)))
+    setting = own.add_parser("set", help="set some", description=SET)
+    setting.add_argument("quotas", metavar="QUOTA=NUMBER", nargs="+", type=_quota, help="such as producer_byte_rate=1000000")
+    removing = own.add_parser("remove", help="remove some", description=REMOVE)
+    removing.add_argument("quotas", metavar="QUOTA", nargs="+", type=lambda text: (text, None), help="such as producer_byte_rate")
+    for each in (setting, removing):
+        each.add_argument("--dry-run", action="store_true", help="only ask whether it could be done")
+        each.set_defaults(run=lambda options: asking(options, lambda admin: _alter(admin, options)))
+    for each in (listed, setting, removing):
+        each.add_argument("--user", metavar="NAME", help=f"a user, or {DEFAULT} for each that has no quota of his own")
+        each.add_argument("--client-id", metavar="ID", help=f"a client id, alone or together with a user, or {DEFAULT}")
+        each.add_argument("--ip", metavar="ADDRESS", help=f"an address, or {DEFAULT}")
+        add_options(each)
+
+
+def _quota(text: str) -> tuple[str, float]:
+    name, equals, number = text.partition("=")
+    try:
+        if name and equals:
+            return name, float(number)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not like producer_byte_rate=1000000")
+
+
+def _entity(options: argparse.Namespace) -> QuotaOf:
+    from ottla.client.admin.quotas import QuotaOf
+
+    names = (options.user, options.client_id, options.ip)
+    return QuotaOf(*("" if name == DEFAULT else name for name in names))
+
+
+def _list(admin: Admin, options: argparse.Namespace) -> int:
+    entity = _entity(options)
+    rows = [(found, key, value) for found, quotas in admin.describe_quotas(*entity) for key, value in quotas.items()]
+    if options.json:
+        lines = as_lines({**found._asdict(), "quota": key, "value": value} for found, key, value in rows)
+    elif rows:
+        headers = ("USER", "CLIENT ID", "IP", "QUOTA", "VALUE")
+        lines = table(
+            headers, [(*map(_shown, found), key, f"{value:g}" if value % 1 else str(int(value))) for found, key, value in rows]
+        )
+    else:
+        lines = ["No quotas are set."]
+    for line in lines:
+        print(line)
+    return 0
+
+
+def _shown(name: str | None) -> str | None:
+    return DEFAULT if name == "" else name
+
+
+def _alter(admin: Admin, options: argparse.Namespace) -> int:
+    entity = _entity(options)
+    if not any(name is not None for name in entity):
+        return fail("for whom? Give --user, --client-id, both of them, or --ip.", MISUSED)
+    admin.alter_quotas(dict(options.quotas), *entity, validate_only=options.dry_run)
+    for key, value in options.quotas:
+        (line,) = (
+            as_lines([{**entity._asdict(), "quota": key, "value": value}]) if options.json else [_said(options, entity, key, value)]
+        )
+        print(line)
+    return 0
+
+
+def _said(options: argparse.Namespace, entity: QuotaOf, key: str, value: float | None) -> str:
+    if value is None:
+        return f"{entity}: {key} {'can be' if options.dry_run else 'is'} removed."
+    return f"{entity}: {key} {'can be' if options.dry_run else 'is'} {value:.10g}."
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return MISUSED

@@ -1,0 +1,106 @@
+"""`ottla user`: SCRAM users of any Kafka broker (KIP-554). Passwords come only from a prompt or standard input.
+
+Requests are sent by `net.client.admin`, or `net.offline.stopped_broker` changes the data directory of a broker that does not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from ottla.cli.admin.cluster_or_directory import add_options, asking_or_changing
+from ottla.cli.exits import MISUSED, fail
+from ottla.cli.tables import as_lines, told
+
+if TYPE_CHECKING:
+    from ottla.cli.admin.cluster_or_directory import Asked
+
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+
+ADD = """Let a user log in by SCRAM with a password, or give him another one. The password is asked for at a terminal, and is the
+first line of standard input otherwise: no list of processes ever shows it. With --data-dir, before the broker is started,
+the first user of one that serves nobody without a login is added."""
+REMOVE = "Let a user no longer log in by SCRAM. Connections that he has stay open until they end."
+LIST = "Who can log in by SCRAM, by which mechanisms, and how slow each makes guessing (iterations)."
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser("user", help="add, remove and list users who log in by SCRAM")
+    parser.set_defaults(run=lambda options: _help(parser))
+    own = parser.add_subparsers(title="commands", metavar="COMMAND")
+    add = own.add_parser("add", help="let somebody log in, or change his password", description=ADD)
+    add.add_argument("--iterations", type=int, help="4096 (the default) to 16384: more make guessing, and each login, slower")
+    add.set_defaults(run=_add)
+    remove = own.add_parser("remove", help="let somebody no longer log in", description=REMOVE)
+    remove.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _remove(admin, options)))
+    for each in (add, remove):
+        each.add_argument("name", metavar="NAME", help="the user, as in User:NAME of rules")
+        each.add_argument("--mechanism", metavar="MECHANISM", help="SCRAM-SHA-256 (the default) or SCRAM-SHA-512")
+    listing = own.add_parser("list", help="who can log in", description=LIST)
+    listing.add_argument("names", metavar="NAME", nargs="*", help="these users only")
+    listing.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _list(admin, options)))
+    for each in (add, remove, listing):
+        add_options(each, is_new=each is add)
+
+
+def _add(options: argparse.Namespace) -> int:
+    password = _password(options.name)
+    if password is None and not _is_typed():
+        return fail("standard input is empty: its first line has to be the password.", MISUSED)
+    if password is None:
+        return fail("the two passwords differ, or there is none: try again.", MISUSED)
+    return asking_or_changing(options, lambda admin: _set(admin, options, password))
+
+
+def _password(name: str) -> str | None:
+    """Return the password typed twice, or the first line of standard input; None if they differ or are empty."""
+    if sys.stdin is None:
+        return None
+    if not _is_typed():
+        return sys.stdin.readline().rstrip("\r\n") or None
+    from getpass import getpass
+
+    first = getpass(f"Password for {name}: ")
+    return first if first and getpass("Once more: ") == first else None
+
+
+def _is_typed() -> bool:
+    """Return whether standard input is a terminal; it may be closed, which makes it None."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _set(admin: Asked, options: argparse.Namespace, password: str) -> int:
+    given = {"mechanism": options.mechanism} if options.mechanism else {}
+    count = {} if options.iterations is None else {"iterations": options.iterations}
+    admin.set_user_password(options.name, password, **given, **count)
+    return _say(options, f"{options.name} can log in.")
+
+
+def _remove(admin: Asked, options: argparse.Namespace) -> int:
+    admin.remove_user(options.name, **({"mechanism": options.mechanism} if options.mechanism else {}))
+    return _say(options, f"{options.name} can no longer log in.")
+
+
+def _say(options: argparse.Namespace, sentence: str) -> int:
+    (line,) = as_lines([{"name": options.name}]) if options.json else [sentence]
+    print(line)
+    return 0
+
+
+def _list(admin: Asked, options: argparse.Namespace) -> int:
+    rows = [
+        (user, mechanism, count) for user, kinds in admin.list_users(*options.names).items() for mechanism, count in kinds.items()
+    ]
+    if not rows and not options.json:
+        print("Nobody can log in by SCRAM: `ottla user add NAME` lets somebody.")
+        return 0
+    names = ("name", "mechanism", "iterations")
+    for line in told(names, rows, as_json=options.json):
+        print(line)
+    return 0
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return MISUSED

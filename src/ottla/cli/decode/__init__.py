@@ -1,0 +1,1 @@
+"""`ottla decode`: frames and network captures as readable trees."""

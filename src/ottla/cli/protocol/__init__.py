@@ -1,0 +1,1 @@
+"""`ottla protocol`: every API, version and field of Kafka's protocol."""

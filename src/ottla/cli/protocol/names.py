@@ -1,0 +1,52 @@
+"""The lookup of APIs and other messages by a person's spelling of their names."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from ottla.cli.protocol.grammar import spec
+from ottla.wire.apis import API, Api
+from ottla.wire.schema import Message
+from ottla.wire.stored import others
+
+
+class NoSuchName(ValueError):
+    """No API has this name, or not this version; the message is a sentence that says what to write instead."""
+
+
+def find_api(name: str) -> Api:
+    """Find an API by name ("Fetch", "fetch", "list_offsets", "FetchRequest") or key ("1"). Raises `NoSuchName`."""
+    if name.lstrip("-").isdecimal() and int(name) in API:
+        return API[int(name)]
+    wanted = _folded(name)
+    for api in API.values():
+        if wanted in (api.name.lower(), f"{api.name}Request".lower(), f"{api.name}Response".lower()):
+            return api
+    raise NoSuchName(_sentence(name, [api.name for api in API.values()]))
+
+
+def find(name: str) -> Api | type[Message]:
+    """Find an API, or a message that is neither request nor response: a header, a stored value. Raises `NoSuchName`."""
+    try:
+        return find_api(name)
+    except NoSuchName:
+        for other in others().values():
+            if other.__name__.lower() == _folded(name):
+                return other
+        raise NoSuchName(_sentence(name, [*(api.name for api in API.values()), *others()])) from None
+
+
+def check_version(name: str, valid: range, version: int | None) -> None:
+    if version is not None and version not in valid:
+        raise NoSuchName(f"{name} has no version {version}: its versions are {spec(valid)}.")
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+def _sentence(name: str, known: list[str]) -> str:
+    by_folded = {one.lower(): one for one in known}
+    near = [by_folded[found] for found in get_close_matches(_folded(name), by_folded, n=3, cutoff=0.5)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "`ottla protocol` lists all."
+    return f"There is no API {name!r}: {hint}"

@@ -1,0 +1,1 @@
+"""`ottla registry`: the check, restoration and copy of registries."""

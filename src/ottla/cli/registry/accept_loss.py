@@ -1,0 +1,49 @@
+"""`ottla registry accept-loss`: the start of a broker without its data directory. `net.offline.lost_directories` does the work."""
+
+from __future__ import annotations
+
+import argparse
+
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+
+ACCEPT = """Accept that the data directory of a broker of a cluster is lost: its next start with an empty or older one is not
+refused. It leaves the in-sync sets first, so that other replicas lead, those in sync if there are any. Records that only the lost
+directory had are gone then. ADDRESS is zookeeper://HOST:PORT,HOST:PORT/PATH or sqlite:DIR. The broker may not run."""
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("accept-loss", help="let a broker start whose data directory is lost", description=ACCEPT)
+    command.add_argument("address", metavar="ADDRESS", help="the registry that brokers share")
+    command.add_argument("--node-id", type=int, required=True, metavar="N", help="the broker whose data directory is lost")
+    command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ottla.broker.membership.membership import NotAMember
+    from ottla.broker.settings import SettingError
+    from ottla.cli.exits import MISUSED, fail
+    from ottla.cli.serve import given
+    from ottla.net.offline.lost_directories import accept
+    from ottla.net.offline.registry_copy import is_shared
+    from ottla.ports import RegistryDamaged, StorageFailed
+
+    if not is_shared(options.address):
+        return fail(
+            f"{options.address} is not a registry that brokers share: name zookeeper://HOST:PORT/PATH or sqlite:DIR.", MISUSED
+        )
+    try:
+        loss = accept(options.address, options.node_id, given(None, options.set))
+    except SettingError as error:
+        return fail(str(error), MISUSED)
+    except NotAMember as error:
+        return fail(str(error))
+    except RegistryDamaged as damage:
+        return fail(f"{options.address}: {damage}.")
+    except StorageFailed as failure:
+        return fail(f"Nothing was accepted ({failure}): mend that, and call this again.")
+    print(
+        f"Accepted: at its next start broker {options.node_id} leaves the in-sync sets that it is in ({loss.in_sync}); "
+        f"in {loss.alone} of them it is alone, and the records that only it had are lost."
+    )
+    return 0

@@ -1,0 +1,51 @@
+"""`ottla registry copy`: the copy of a registry from one place to another. `ottla.net.offline.registry_copy` does the work."""
+
+from __future__ import annotations
+
+import argparse
+
+Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
+
+COPY = """Copy a registry, which stays as it is. From a data directory to an address: a broker by itself becomes the first of a
+cluster, with all its topics, records and settings. From an address to a data directory: a broker of the cluster that has everything
+goes on by itself. From one address to another: all brokers move there. An address is zookeeper://HOST:PORT,HOST:PORT/PATH, where
+there is no cluster yet if it is written to, or sqlite:DIR for the brokers of one host. No broker may run on either side."""
+
+
+def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("copy", help="carry it into a cluster, out of one, or elsewhere", description=COPY)
+    command.add_argument("source", metavar="FROM", help="a data directory, or an address")
+    command.add_argument("target", metavar="TO", help="an address, or the data directory of a broker of the cluster")
+    command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
+    command.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    from ottla.broker.membership.membership import NotAMember
+    from ottla.broker.settings import SettingError
+    from ottla.cli.exits import MISUSED, fail
+    from ottla.cli.serve import given
+    from ottla.cluster.carried import NotCarried
+    from ottla.net.offline.registry_copy import copy, is_shared
+    from ottla.net.startup.data_directory import DataDirectoryError
+    from ottla.ports import RegistryDamaged, StorageFailed
+
+    source, target = options.source, options.target
+    try:
+        count = copy(source, target, given(None, options.set))
+    except SettingError as error:
+        return fail(str(error), MISUSED)
+    except (DataDirectoryError, NotAMember, NotCarried) as error:
+        return fail(str(error))
+    except RegistryDamaged as damage:
+        return fail(f"{source}: {damage}.")
+    except StorageFailed as failure:
+        return fail(f"The registry was not copied ({failure}): mend that, and call this again.")
+    if not is_shared(target):
+        then = f"Start the broker with --data-dir {target}, and without --registry."
+    elif is_shared(source):
+        then = f"Start the brokers with --registry {target}, and with their data directories."
+    else:
+        then = f"Start the broker with --data-dir {source} --registry {target}."
+    print(f"{count} entries are copied. {then}")
+    return 0

@@ -1,0 +1,75 @@
+"""`ottla registry check ADDRESS`: the check of a shared registry. The registries' own packages read it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.registry.tree import Tree
+
+Say = Callable[[str, str, str], None]
+MEND = "mend it with ZooKeeper's own tools, or remove it"
+PUT_BACK = "put back a backup of the registry's directory"
+
+
+def check(options: argparse.Namespace, say: Say) -> int:
+    """Report damaged and strange entries; return the exit code."""
+    from ottla.broker.membership.membership import NotAMember
+    from ottla.broker.settings import SettingError
+    from ottla.cli.exits import MISUSED, fail
+    from ottla.ports import RegistryDamaged, StorageFailed
+
+    try:
+        found, faults, remedy = _read(options)
+    except SettingError as error:
+        return fail(str(error), MISUSED)
+    except NotAMember as error:
+        return fail(str(error))
+    except RegistryDamaged as damage:
+        return fail(f"{options.directory}: {damage}.")
+    except StorageFailed as failure:
+        return fail(f"{options.directory} was not read ({failure}): try again when it is reached.")
+    for path, reason in faults:
+        say("damaged", path, f"{reason}.")
+    strange = [*_strange(found, remedy)]
+    for path, sentence in strange:
+        say("strange", path, sentence)
+    if not faults and not strange and not options.json:
+        print("Everything is in order.")
+    return 1 if faults or strange else 0
+
+
+def _read(options: argparse.Namespace) -> tuple[Tree, list[tuple[str, str]], str]:
+    """Return the readable entries, the faults, and the remedy for entries that cannot be decoded."""
+    import asyncio
+
+    from ottla.broker.settings.broker_zookeeper import HOST_SCHEME
+    from ottla.cli.serve import given
+    from ottla.net.offline.registry_copy import look_at
+    from ottla.net.sqlite.survey import survey
+
+    address = options.directory
+    directory = address.removeprefix(HOST_SCHEME)
+    if directory == address:
+        return asyncio.run(look_at(address, given(None, options.set))), [], MEND
+    found = survey(directory)
+    return found.tree, found.faults, PUT_BACK
+
+
+def _strange(found: Tree, remedy: str) -> Iterator[tuple[str, str]]:
+    """Yield the entries that brokers cannot decode, and missing ones, each with a sentence."""
+    from ottla.cluster import layout
+    from ottla.cluster.image import ClusterImage
+
+    image = ClusterImage()
+    for path, error in image.load_all(found):
+        yield path, f"it can't be understood ({error}): {remedy}."
+    for name, topic in image.topics.items():
+        for one in topic.partitions:
+            if not one.replicas:
+                yield layout.topic_path(name), f"partition {one.index} has no replicas: {remedy}."
+    entry = found.get(layout.CLUSTER_ID)
+    if entry is None:
+        yield layout.CLUSTER_ID, "there is none: a cluster begins with its first broker of release 0.10.1 or later."

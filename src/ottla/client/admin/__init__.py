@@ -1,0 +1,1 @@
+"""The requests of an admin client, and plans of replica placement. Nothing here sends."""

@@ -1,0 +1,122 @@
+"""Plans of replica placement: the moves are computed before a broker is asked. Only node ids and racks are known here."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from ottla.client.admin.replica_spread import Racks, ReplicaSpread
+from ottla.client.errors import SettingError
+from ottla.client.types import TopicPartition
+
+Placed: TypeAlias = Mapping[TopicPartition, Sequence[int]]
+"""partition -> its replicas, the preferred leader first"""
+Moves: TypeAlias = dict[TopicPartition, list[int]]
+"""partition -> its new replicas; only partitions that change"""
+
+
+class Load:
+    """The number of replicas on each broker, and of partitions for which it is the preferred leader."""
+
+    def __init__(self, placed: Iterable[Sequence[int]]) -> None:
+        self.held: Counter[int] = Counter()
+        self.led: Counter[int] = Counter()
+        for replicas in placed:
+            self.add(replicas)
+
+    def add(self, replicas: Sequence[int]) -> None:
+        self.held.update(replicas)
+        self.led.update(replicas[:1])
+
+    def remove(self, replicas: Sequence[int]) -> None:
+        self.held.subtract(replicas)
+        self.led.subtract(replicas[:1])
+
+    def lightest(self, brokers: Racks, others: Sequence[int], *, leads: bool) -> int | None:
+        """Return the best broker for one more replica beside `others`: on another rack, with the least load; None without one."""
+        racks = {brokers[node] for node in others if brokers.get(node) is not None}
+
+        def weight(node: int) -> tuple[bool, int, int, int]:
+            return brokers[node] in racks, self.led[node] if leads else 0, self.held[node], node
+
+        return min((node for node in brokers if node not in others), key=weight, default=None)
+
+
+def drained(placed: Placed, node_id: int, brokers: Racks) -> Moves:
+    """Return moves that leave a broker without replicas; each goes to the broker with the least load. `placed`: all partitions.
+
+    Raises `SettingError` for a partition that no other broker can take.
+    """
+    there = {node: rack for node, rack in brokers.items() if node != node_id}
+    load, moves = Load(placed.values()), Moves()
+    for where, replicas in sorted(placed.items()):
+        if node_id not in replicas:
+            continue
+        at = list(replicas).index(node_id)
+        others = [node for node in replicas if node != node_id]
+        chosen = load.lightest(there, others, leads=at == 0)
+        if chosen is None:
+            raise _too_few(where, len(replicas), len(there))
+        moves[where] = [*replicas[:at], chosen, *replicas[at + 1 :]]
+        load.remove(replicas)
+        load.add(moves[where])
+    return moves
+
+
+def spread(placed: Placed, brokers: Racks, replication_factor: int | None = None) -> Moves:
+    """Return moves that spread replicas and preferred leaders evenly: brokers differ by at most one.
+
+    As few replicas as possible move, and no partition is on fewer racks afterwards. `replication_factor` None keeps each
+    partition's own. Raises `SettingError` if there are fewer brokers than that.
+    """
+    sizes = {where: replication_factor or len(replicas) for where, replicas in placed.items()}
+    for where, size in sizes.items():
+        if size > len(brokers):
+            raise _too_few(where, size, len(brokers))
+    spreading = ReplicaSpread(placed, brokers, sizes)
+    spreading.level()
+    _lead_evenly(spreading.now, brokers)
+    return {where: some for where, some in spreading.now.items() if some != list(placed[where])}
+
+
+def _lead_evenly(moves: Moves, brokers: Racks) -> None:
+    """Reorder replicas until preferred leaders are as even as possible; change as few preferred leaders as possible."""
+    led: dict[int, list[TopicPartition]] = {node: [] for node in sorted(brokers)}
+    for where, replicas in moves.items():
+        led[replicas[0]].append(where)
+    while (chain := _chain(moves, led)) is not None:
+        for giving, taking, where in chain:
+            moves[where].remove(taking)
+            moves[where].insert(0, taking)
+            led[giving].remove(where)
+            led[taking].append(where)
+
+
+def _chain(moves: Moves, led: Mapping[int, Sequence[TopicPartition]]) -> list[tuple[int, int, TopicPartition]] | None:
+    """Return a chain of leader changes, broker to broker, from one broker to another that leads at least two fewer."""
+    for start in sorted(led, key=lambda node: (-len(led[node]), node)):
+        came: dict[int, tuple[int, TopicPartition]] = {}
+        waiting = deque([start])
+        while waiting:
+            node = waiting.popleft()
+            if len(led[start]) - len(led[node]) >= 2:
+                chain = list[tuple[int, int, TopicPartition]]()
+                while node != start:
+                    giving, where = came[node]
+                    chain.insert(0, (giving, node, where))
+                    node = giving
+                return chain
+            for where in led[node]:
+                for other in moves[where][1:]:
+                    if other != start and other not in came:
+                        came[other] = node, where
+                        waiting.append(other)
+    return None
+
+
+def _too_few(where: TopicPartition, size: int, brokers: int) -> SettingError:
+    return SettingError(
+        f"{where.topic}-{where.partition} needs {size} brokers, and {brokers} are available: add brokers, or "
+        "ask for fewer replicas with `ottla cluster reassign --replication-factor`."
+    )

@@ -1,0 +1,312 @@
+"""An admin client's requests about topics, configurations, records and groups. The module sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.client.arguments import each_is, mapping, shown, whole
+from ottla.client.arguments import names as names_of
+from ottla.client.consumer.list_offsets import by_topic
+from ottla.client.consumer.subscription_bytes import decode_assignment
+from ottla.client.errors import KafkaError, raise_for
+from ottla.client.types import TopicPartition
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
+from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.api.delete_groups import DeleteGroupsResponse
+from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+from ottla.wire.api.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from ottla.wire.api.describe_groups import DescribeGroupsResponse
+from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from ottla.wire.api.list_groups import ListGroupsResponse
+from ottla.wire.errors import GROUP_ID_NOT_FOUND
+
+BROKER_DEFAULT = -1
+DEAD = "Dead"
+ALL_RECORDS = -1
+CONSUMER = "consumer"
+TOPIC_RESOURCE, BROKER_RESOURCE, GROUP_RESOURCE = 2, 4, 32
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+DYNAMIC_TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
+
+ConfigValue = str | int | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. Counts left out are the broker's `num.partitions` and `default.replication.factor`."""
+
+    name: str
+    num_partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    configs: Mapping[str, ConfigValue] = field(default_factory=dict)
+
+
+class ConfigResource(NamedTuple):
+    """A resource with settings: a topic, a broker, all brokers, or a group. `kind` is Kafka's number of the resource type."""
+
+    kind: int
+    name: str
+
+    @property
+    def node_id(self) -> int | None:
+        """Return the id of the only broker that can describe these settings, or None for any broker."""
+        return int(self.name) if self.kind == BROKER_RESOURCE and self.name else None
+
+    @classmethod
+    def topic(cls, name: str) -> ConfigResource:
+        return cls(TOPIC_RESOURCE, name)
+
+    @classmethod
+    def broker(cls, node_id: int) -> ConfigResource:
+        """Return the resource of one broker. Its settings override the ones of all brokers."""
+        return cls(BROKER_RESOURCE, str(whole("node_id", node_id)))
+
+    @classmethod
+    def all_brokers(cls) -> ConfigResource:
+        """Return the resource of the dynamic settings shared by all brokers (KIP-226)."""
+        return cls(BROKER_RESOURCE, "")
+
+    @classmethod
+    def group(cls, group_id: str) -> ConfigResource:
+        """Return the resource of a group, which need not exist yet (KIP-848)."""
+        return cls(GROUP_RESOURCE, group_id)
+
+
+class ConfigEntry(NamedTuple):
+    """A setting in force. `value` is None if none is set, and for a secret. `source` is Kafka's number of the source (KIP-226)."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    is_sensitive: bool
+    source: int
+
+    @property
+    def is_default(self) -> bool:
+        """Return whether the value is the default: set neither for the resource nor for its broker."""
+        return self.source == DEFAULT_SOURCE
+
+
+class GroupListing(NamedTuple):
+    """A group in the list of all groups.
+
+    `state` is Kafka's name: Stable, Empty, PreparingRebalance, Assigning … `group_type` is classic or consumer (KIP-848). Both are
+    empty if the broker is too old to send them: before Kafka 2.6 and 3.8.
+    """
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str = ""
+
+
+class GroupMember(NamedTuple):
+    """A member of a group.
+
+    `group_instance_id` is the name of a static member (KIP-345). `assignment` are the partitions of a consumer. `member_assignment`
+    is the assignment by a classic group's leader, in the format of its protocol (Kafka Connect has its own).
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_assignment: bytes
+    assignment: list[TopicPartition]
+
+
+class GroupDescription(NamedTuple):
+    """A group with its members. `protocol` is the assignor in use, or empty. A group that does not exist has the state Dead."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: list[GroupMember]
+
+
+def create_topics_request(topics: Iterable[NewTopic], timeout_ms: int, *, validate_only: bool) -> CreateTopicsRequest:
+    config = CreateTopicsRequest.CreatableTopicConfig
+    return CreateTopicsRequest(
+        topics=[
+            CreateTopicsRequest.CreatableTopic(
+                name=topic.name,
+                num_partitions=topic.num_partitions,
+                replication_factor=topic.replication_factor,
+                configs=[config(name=name, value=_text(value)) for name, value in mapping("configs", topic.configs).items()],
+            )
+            for topic in each_is(NewTopic, "topics", topics)
+        ],
+        timeout_ms=timeout_ms,
+        validate_only=validate_only,
+    )
+
+
+def check_topics(answer: CreateTopicsResponse) -> None:
+    """Raise the first topic's error, if any."""
+    for topic in answer.topics:
+        raise_for(topic.error_code, f"Topic {topic.name}", topic.error_message)
+
+
+def check_partitions(answer: CreatePartitionsResponse) -> None:
+    """Raise the first topic's error, if any."""
+    for result in answer.results:
+        raise_for(result.error_code, f"Topic {result.name}", result.error_message)
+
+
+def check_deleted(answer: DeleteTopicsResponse) -> None:
+    """Raise the first topic's error, if any."""
+    for topic in answer.responses:
+        raise_for(topic.error_code, f"Topic {topic.name}", topic.error_message)
+
+
+def check_groups(answer: DeleteGroupsResponse) -> None:
+    """Raise the first group's error, if any."""
+    for result in answer.results:
+        raise_for(result.error_code, f"Group {result.group_id}")
+
+
+def create_partitions_request(counts: Mapping[str, int], timeout_ms: int) -> CreatePartitionsRequest:
+    """Build the request. `counts` maps each topic to its new total number of partitions."""
+    topic = CreatePartitionsRequest.CreatePartitionsTopic
+    wanted = mapping("counts", counts).items()
+    return CreatePartitionsRequest(
+        topics=[topic(name=name, count=count, assignments=None) for name, count in wanted], timeout_ms=timeout_ms
+    )
+
+
+def delete_topics_request(names: Iterable[str], timeout_ms: int) -> DeleteTopicsRequest:
+    return DeleteTopicsRequest(topic_names=names_of("A topic's name", names), timeout_ms=timeout_ms)
+
+
+def alter_configs_request(
+    resource: ConfigResource, changes: Mapping[int, Mapping[str, ConfigValue | None]], *, validate_only: bool
+) -> IncrementalAlterConfigsRequest:
+    """Build the request for `changes`: by operation (SET, DELETE, APPEND, SUBTRACT), names and values."""
+    checked_resource(resource)
+    config = IncrementalAlterConfigsRequest.AlterableConfig
+    configs = [
+        config(name=name, config_operation=operation, value=_text(value))
+        for operation, values in changes.items()
+        for name, value in mapping("A change of settings", values).items()
+    ]
+    altered = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        resource_type=resource.kind, resource_name=resource.name, configs=configs
+    )
+    return IncrementalAlterConfigsRequest(resources=[altered], validate_only=validate_only)
+
+
+def _text(value: ConfigValue | None) -> str | None:
+    if value is not None and not isinstance(value, ConfigValue):
+        raise TypeError(f"The value of a setting is a string, a number, True or False, not {shown(value)}: lists are 'a,b'.")
+    return value if value is None or isinstance(value, str) else str(value).lower()
+
+
+def check_altered(answer: IncrementalAlterConfigsResponse) -> None:
+    """Raise the first resource's error, if any."""
+    for result in answer.responses:
+        raise_for(result.error_code, f"Settings of {result.resource_name or 'all brokers'}", result.error_message)
+
+
+def checked_offset(given: object) -> int:
+    """Return the offset before which records are deleted, or -1 for all. Raises `TypeError`, `SettingError`."""
+    return whole("An offset", given, ALL_RECORDS)
+
+
+def delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
+    """Build the request. `before` maps each partition to its new first offset; -1 deletes all records."""
+    partition = DeleteRecordsRequest.DeleteRecordsPartition
+    topics = [
+        DeleteRecordsRequest.DeleteRecordsTopic(
+            name=topic, partitions=[partition(partition_index=where.partition, offset=before[where]) for where in group]
+        )
+        for topic, group in by_topic(before)
+    ]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
+
+
+def read_deleted_records(answer: DeleteRecordsResponse) -> Iterator[tuple[TopicPartition, int, int]]:
+    """Yield (partition, error code, low watermark) for each partition in the answer."""
+    for topic in answer.topics:
+        for found in topic.partitions:
+            yield TopicPartition(topic.name, found.partition_index), found.error_code, found.low_watermark
+
+
+def checked_resource(given: object) -> ConfigResource:
+    """Return the argument if it is a `ConfigResource`. Raises `TypeError`."""
+    if not isinstance(given, ConfigResource) or not isinstance(given.name, str):
+        raise TypeError(f"A resource is a ConfigResource, such as ConfigResource.topic('flights'), not {shown(given)}.")
+    return given
+
+
+def describe_configs_request(resource: ConfigResource) -> DescribeConfigsRequest:
+    checked_resource(resource)
+    wanted = DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
+    )
+    return DescribeConfigsRequest(resources=[wanted])
+
+
+def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
+    """Return the settings of the one requested resource, by name. Raises `BrokerError`."""
+    entries: dict[str, ConfigEntry] = {}
+    for result in answer.results:
+        raise_for(result.error_code, f"Settings of {result.resource_name}", result.error_message)
+        for entry in result.configs:
+            source = DEFAULT_SOURCE if entry.is_default else entry.config_source
+            entries[entry.name] = ConfigEntry(entry.name, entry.value, entry.read_only, entry.is_sensitive, source)
+    return entries
+
+
+def read_groups(answer: ListGroupsResponse) -> list[GroupListing]:
+    """Return the groups of one broker. Raises `BrokerError`."""
+    raise_for(answer.error_code, "Listing groups")
+    return [GroupListing(found.group_id, found.protocol_type, found.group_state, found.group_type) for found in answer.groups]
+
+
+def read_description(answer: DescribeGroupsResponse) -> GroupDescription:
+    """Return the one requested group, as a classic group. Raises `KafkaError`."""
+    for group in answer.groups:
+        raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
+        members = [
+            GroupMember(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                bytes(member.member_assignment),
+                decode_assignment(member.member_assignment) if group.protocol_type == CONSUMER else [],
+            )
+            for member in group.members
+        ]
+        return GroupDescription(group.group_id, group.group_state, group.protocol_type, group.protocol_data, members)
+    raise KafkaError("The broker's answer leaves out the group it was asked about.")
+
+
+def read_consumer_description(answer: ConsumerGroupDescribeResponse) -> GroupDescription | None:
+    """Return the one requested group if it uses the consumer protocol, else None. Raises `BrokerError`."""
+    for group in answer.groups:
+        if group.error_code == GROUP_ID_NOT_FOUND:
+            continue
+        raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
+        members = [
+            GroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                b"",
+                [
+                    TopicPartition(topic.topic_name, index)
+                    for topic in member.assignment.topic_partitions
+                    for index in topic.partitions
+                ],
+            )
+            for member in group.members
+        ]
+        return GroupDescription(group.group_id, group.group_state, CONSUMER, group.assignor_name, members)
+    return None

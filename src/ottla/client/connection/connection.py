@@ -1,0 +1,177 @@
+"""The client's end of one connection, as a state machine: correlation ids, versions, and the request to which each answer belongs.
+
+Requests become buffers to send; received bytes become answers. No socket or clock is used. Brokers answer in order, so an answer
+out of order means that the stream is broken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeAlias
+
+from ottla.client.connection.frames import FrameReader
+from ottla.client.connection.older_brokers import fitted
+from ottla.client.connection.versions import API_VERSIONS, negotiate, not_shared, versions_of
+from ottla.client.errors import ConnectionFailed, KafkaError, NotSupported, SettingError, broker_error
+from ottla.ports import Buffer, Part
+from ottla.version import VERSION
+from ottla.wire import Malformed, Unencodable, encode
+from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.errors import UNSUPPORTED_VERSION
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
+from ottla.wire.schema import Message
+
+_HELLO_VERSION = 3
+"""The version of the first ApiVersions request. Version 4 describes features better, but brokers before 3.9 reject it."""
+
+
+FIELD = re.compile(r"\w+")
+"""The name of a message's field, at the start of a path."""
+
+PASSED_ON = -1
+"""The API key of a request that the caller passed as a whole frame: its answer is also returned as a frame."""
+
+
+class InFlight(NamedTuple):
+    """A request without an answer so far. `token` is the caller's own object."""
+
+    correlation_id: int
+    api_key: int
+    version: int
+    token: object
+
+
+AnswerBody: TypeAlias = Any
+"""A response message. Its class depends on the request, so static types end here."""
+
+
+class Answer(NamedTuple):
+    """The answer to the request sent with `token`. The class of `body` depends on the API."""
+
+    token: object
+    body: AnswerBody
+
+
+class ClientConnection:
+    """The state machine. `versions`, by API key, is empty until `greeted` has read the broker's ApiVersions response.
+
+    `features` are the levels of the cluster's finalized features, by name (KIP-584). With `release`, the versions of that Kafka
+    release are used without a request, for brokers without ApiVersions.
+    """
+
+    def __init__(self, client_id: str | None, release: str | None = None) -> None:
+        self.versions: dict[int, int] = versions_of(release) if release else {}
+        self.features: dict[str, int] = {}
+        self._client_id = client_id
+        self._reader = FrameReader()
+        self._sent: deque[InFlight] = deque()
+        self._next_id = 0
+
+    @property
+    def unanswered(self) -> Sequence[InFlight]:
+        return self._sent
+
+    @property
+    def has_only_greeted(self) -> bool:
+        """Return whether the first request after ApiVersions still waits for its answer."""
+        return self._next_id <= 2 and bool(self._sent) and self._sent[0].api_key != API_VERSIONS
+
+    @property
+    def why_closed(self) -> str:
+        """Return a likely reason for a closed connection, to append to messages; empty if there is none."""
+        return ""
+
+    def failure(self, sent: InFlight, error: BaseException) -> BaseException:
+        """Return the exception for a request whose connection ended by `error` before the answer."""
+        return error
+
+    def hello(self, token: object, version: int = _HELLO_VERSION) -> list[Part]:
+        """Return the buffers of ApiVersions, the first request on every connection. Its answer is passed to `greeted`."""
+        body = ApiVersionsRequest(client_software_name="ottla", client_software_version=VERSION)
+        return self._encode(API_VERSIONS, version, body, token, expect=True)
+
+    def greeted(self, body: ApiVersionsResponse) -> bool:
+        """Process the answer to `hello`. False: the broker is older than the request; send `hello(token, version=0)`."""
+        if body.error_code == UNSUPPORTED_VERSION:
+            return False
+        if body.error_code:
+            raise broker_error(body.error_code, "Requesting the broker's API versions")
+        self.versions = negotiate((api.api_key, api.min_version, api.max_version) for api in body.api_keys)
+        self.features = {feature.name: feature.max_version_level for feature in body.finalized_features}
+        return True
+
+    def send(self, api_key: int, body: Message, token: object, *, expect: bool = True, most: int | None = None) -> list[Part]:
+        """Return the buffers of a request, in the highest shared version, at most `most`.
+
+        Without `expect` no answer will come (acks=0). Raises `NotSupported`, and `SettingError` for a value that no version can
+        encode.
+        """
+        version = self.versions.get(api_key)
+        if version is None:
+            raise not_shared(api_key)
+        if most is not None:
+            version = min(version, most)
+        try:
+            return self._encode(api_key, version, fitted(version, body), token, expect=expect)
+        except Unencodable as error:
+            raise _unsent(body, error) from error
+
+    def pass_on(self, token: object) -> None:
+        """Register a request that the caller sends as a whole frame: its answer is the next frame, without its size."""
+        self._sent.append(InFlight(0, PASSED_ON, 0, token))
+
+    def _encode(self, api_key: int, version: int, body: Message, token: object, *, expect: bool) -> list[Part]:
+        self._next_id = (self._next_id + 1) & 0x7FFFFFFF
+        parts = encode_request(FrameHeader(api_key, version, self._next_id, self._client_id), body)
+        if expect:
+            self._sent.append(InFlight(self._next_id, api_key, version, token))
+        return parts
+
+    def buffer(self) -> memoryview:
+        """Return the buffer into which the socket may receive next."""
+        return self._reader.buffer()
+
+    @property
+    def missing_bytes(self) -> int:
+        """Return the number of missing bytes of a large answer that has begun; 0 between answers."""
+        return self._reader.missing_bytes
+
+    def filled(self, count: int) -> list[Answer]:
+        """Return the answers that `count` more bytes complete.
+
+        Raises `ConnectionFailed` for an unreadable stream: close the connection then.
+        """
+        frames = self._reader.filled(count)
+        return [self._answer(frame) for frame in frames] if frames else []
+
+    def _answer(self, frame: Buffer) -> Answer:
+        if not self._sent:
+            raise ConnectionFailed("The broker sent a response without a request, so the connection is unusable.")
+        asked = self._sent.popleft()
+        version = asked.version
+        if asked.api_key == PASSED_ON:
+            return Answer(asked.token, frame)
+        if asked.api_key == API_VERSIONS and int.from_bytes(frame[4:6], "big") == UNSUPPORTED_VERSION:
+            version = 0
+        try:
+            correlation_id, body = decode_response(asked.api_key, version, frame)
+        except Malformed as error:
+            raise ConnectionFailed(f"The broker's response cannot be decoded ({error}), so the connection is unusable.") from error
+        if correlation_id != asked.correlation_id:
+            raise ConnectionFailed(f"The broker answered request {correlation_id} instead of {asked.correlation_id}.")
+        return Answer(asked.token, body)
+
+
+def _unsent(body: Message, error: Unencodable) -> KafkaError:
+    """Return `NotSupported` if another version could encode the field at fault, or else `SettingError`."""
+    at_fault = FIELD.match(error.path)
+    present = next((field.present for field in body.WIRE.fields if at_fault and field.name == at_fault[0]), body.WIRE.valid)
+    for version in body.WIRE.valid:
+        if version in present:
+            with suppress(Unencodable):
+                encode(body, version)
+                return NotSupported(f"The broker is too old for this request: {error}; use a newer broker.")
+    return SettingError(f"The request cannot be encoded: {error.path} {error.reason}.")

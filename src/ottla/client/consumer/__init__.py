@@ -1,0 +1,1 @@
+"""The consumer as state machines: fetches, positions, group membership and committed offsets."""

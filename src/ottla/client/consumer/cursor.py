@@ -1,0 +1,126 @@
+"""The cursor over a chunk: which records were handed out, and which of them are processed. Commits and positions depend on it.
+
+A record in hand is the current one of a loop, or one that the last poll returned. It counts as processed once more records are
+requested. Records are decoded only when needed, and part by part if all of them would take too much memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ottla.client.consumer.chunk_parts import open_part
+from ottla.client.consumer.fetcher import Chunk
+from ottla.client.types import ConsumerRecord
+from ottla.records.batches.columns import Columns
+
+
+class Cursor:
+    """A chunk being handed out. `taken` records were handed out; the last `in_hand` of them are not processed yet.
+
+    All state is about the chunk's open part; once that is processed, `settle` turns to the next part. The user of a blocking
+    consumer runs `each` on one thread while the event loop commits and drops: both counts change in one assignment.
+    """
+
+    __slots__ = ("_chunk", "_dropped", "_one_by_one", "_rest", "_stop", "_whole", "counts", "records", "where")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.where = chunk.where
+        self._dropped = self._one_by_one = False
+        self._begin(chunk)
+
+    def _begin(self, chunk: Chunk) -> None:
+        self.records: list[ConsumerRecord] | None = None
+        self.counts = (0, 0)
+        """(records handed out, of which in hand)"""
+        self._chunk = chunk
+        self._rest: Chunk | None = None
+        self._stop = chunk.next_offset
+        self._whole = False
+
+    @property
+    def taken(self) -> int:
+        return self.counts[0]
+
+    @property
+    def exhausted(self) -> bool:
+        return self._dropped or (self._rest is None and self._has_ended())
+
+    def _has_ended(self) -> bool:
+        """Return whether the whole open part was handed out."""
+        return self._whole or (self.records is not None and self.taken >= len(self.records))
+
+    def _opened(self) -> list[Columns]:
+        part = open_part(self._chunk, one_by_one=self._one_by_one)
+        if part.rest is not None and not self._dropped:
+            self._rest, self._one_by_one, self._stop = part.rest, True, part.rest.from_offset
+        return part.columns
+
+    def open(self) -> list[ConsumerRecord]:
+        """Return the records as objects. Raises `BrokerError` (CORRUPT_MESSAGE)."""
+        if self.records is None:
+            self.records = [record for columns in self._opened() for record in columns.records(self.where)]
+            if self._dropped:  # perhaps by another thread, before the records were decoded
+                del self.records[self.taken :]
+        return self.records
+
+    def take(self, count: int) -> Sequence[ConsumerRecord]:
+        """Hand out the next `count` records at once."""
+        taken, in_hand = self.counts
+        part = self.open()[taken : taken + count]
+        self.counts = (taken + len(part), in_hand + len(part))
+        return part
+
+    def take_columns(self) -> list[Columns]:
+        """Hand out the rest of the part at once, as columns."""
+        if not self._dropped and self.taken:
+            self._chunk = self._chunk._replace(from_offset=self.position())
+        columns = [] if self._dropped else self._opened()
+        self._whole = True
+        return columns
+
+    def each(self) -> Iterator[ConsumerRecord]:
+        """Yield the rest one by one; requesting the next record marks the previous one as processed."""
+        records = self.open()
+        while True:
+            taken = self.taken
+            try:
+                record = records[taken]
+            except IndexError:  # the end, or another thread dropped the rest
+                break
+            self.counts = (taken + 1, 1)
+            yield record
+        self.counts = (self.taken, 0)
+
+    @property
+    def held(self) -> bool:
+        """Return whether a record was handed out and is not processed yet."""
+        return self.counts[1] > 0 or self._whole
+
+    def settle(self) -> None:
+        """Mark all records handed out as processed."""
+        self.counts = (self.taken, 0)
+        if self._rest is not None and self._has_ended():
+            self._begin(self._rest)
+
+    def drop(self) -> int:
+        """Hand out no more records, because the partition was revoked or its position changed. Return the offset of the end."""
+        self._stop = self.position()
+        self._dropped = True
+        self._rest = None
+        if self.records is not None:
+            del self.records[self.taken :]
+        return self._stop
+
+    def position(self) -> int:
+        """Return the offset of the next record to hand out."""
+        return self._stop if self._whole else self._offset(self.taken)
+
+    def done(self) -> int:
+        """Return the offset of the first record that is not processed yet."""
+        taken, in_hand = self.counts
+        return self._offset(taken - in_hand)
+
+    def _offset(self, index: int) -> int:
+        if self.records is None:
+            return self._chunk.from_offset
+        return self.records[index].offset if index < len(self.records) else self._stop

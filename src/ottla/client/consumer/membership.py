@@ -1,0 +1,301 @@
+"""A consumer's group membership as a state machine: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (classic protocol, KIP-429).
+
+`next` returns one step at a time; the other methods take its result. Connections are unknown here; steps such as `Revoke` leave
+committing and fetching to the driver.
+
+    OUT ──join──> (leader: PLANNING ──share out──>) SYNC ──sync──> ADOPT ──revoke, assign──> STABLE ──rebalance──> OUT
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+from ottla.client.connection.versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from ottla.client.consumer.assignors import NO_GENERATION, STRATEGIES, MemberSubscription
+from ottla.client.consumer.subscription_bytes import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from ottla.client.errors import KafkaError, broker_error
+from ottla.client.settings.clients import ConsumerSettings
+from ottla.client.types import TopicPartition
+from ottla.wire import errors as codes
+from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.wire.api.leave_group import LeaveGroupRequest
+from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.wire.schema import Message
+
+PROTOCOL_TYPE = "consumer"
+JOIN_SLACK_MS = 5_000
+_COORDINATOR_GONE = frozenset({codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE})
+_MEMBER_GONE = frozenset({codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION})
+
+
+class Phase(Enum):
+    OUT = "out"
+    PLANNING = "planning"
+    SYNC = "sync"
+    ADOPT = "adopt"
+    STABLE = "stable"
+
+
+class Ask(NamedTuple):
+    """Send this to the coordinator; pass the answer to `answered`."""
+
+    api_key: int
+    body: Message
+    timeout_ms: int
+
+
+class Revoke(NamedTuple):
+    """Revoke these partitions, after a commit if auto-commit is on; then call `revoked`."""
+
+    partitions: list[TopicPartition]
+
+
+class Lose(NamedTuple):
+    """Drop these partitions, whose offsets can no longer be committed; then call `revoked`."""
+
+    partitions: list[TopicPartition]
+
+
+class Assign(NamedTuple):
+    """Start reading these new partitions, then call `assigned`."""
+
+    partitions: list[TopicPartition]
+
+
+class Lead(NamedTuple):
+    """Find the partition counts of these topics, as the group's leader; then call `share_out`."""
+
+    topics: list[str]
+
+
+class Idle(NamedTuple):
+    """Do nothing until this time in ms, or until another method is called."""
+
+    until_ms: int
+
+
+Step = Ask | Revoke | Lose | Assign | Lead | Idle
+GroupAnswer = JoinGroupResponse | SyncGroupResponse | HeartbeatResponse
+
+
+@dataclass(slots=True)
+class Membership:
+    """The state machine. `owned` are the assigned partitions. `coordinator_lost`: find the coordinator before the next `Ask`."""
+
+    settings: ConsumerSettings
+    topics: list[str] = field(default_factory=list)
+    phase: Phase = Phase.OUT
+    member_id: str = ""
+    generation_id: int = NO_GENERATION
+    protocol: str = ""
+    owned: list[TopicPartition] = field(default_factory=list)
+    coordinator_lost: bool = True
+    _lost: bool = False
+    _rejoin: bool = False
+    _target: list[TopicPartition] = field(default_factory=list)
+    _members: dict[str, MemberSubscription] = field(default_factory=dict)
+    _shares: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    _not_before_ms: int = 0
+    _heartbeat_ms: int = 0
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """Change the subscription to these topics, by joining again."""
+        self.topics = sorted(topics)
+        self._rejoin = True
+
+    def rejoin(self) -> None:
+        """Join again, because an input of the assignment has changed, such as the number of partitions."""
+        self._rejoin = True
+
+    @property
+    def group_id(self) -> str:
+        return self.settings.group_id or ""
+
+    @property
+    def cooperative(self) -> bool:
+        """Return whether partitions are kept while joining: only if every offered strategy allows it."""
+        return all(STRATEGIES[name].cooperative for name in self.settings.partition_assignment_strategy)
+
+    def next(self, now_ms: int) -> Step:
+        """Return the next step."""
+        if self._lost and self.owned:
+            return Lose(list(self.owned))
+        self._lost = False
+        if self._rejoin and self.phase is Phase.STABLE:
+            self.phase = Phase.OUT
+        if now_ms < self._not_before_ms:
+            return Idle(self._not_before_ms)
+        return self._STEPS[self.phase](self, now_ms)
+
+    def _next_out(self, now_ms: int) -> Step:
+        if self.owned and not self.cooperative:
+            return Revoke(list(self.owned))
+        self._rejoin = False
+        return self._join()
+
+    def _join(self) -> Ask:
+        settings = self.settings
+        metadata = encode_subscription(MemberSubscription(self.topics, self.owned, self.generation_id))
+        offered = JoinGroupRequest.JoinGroupRequestProtocol
+        body = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.max_poll_interval_ms,
+            member_id=self.member_id,
+            group_instance_id=settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[offered(name=name, metadata=metadata) for name in settings.partition_assignment_strategy],
+        )
+        return Ask(JOIN_GROUP, body, settings.max_poll_interval_ms + JOIN_SLACK_MS)
+
+    def _next_planning(self, now_ms: int) -> Step:
+        return Lead(sorted({topic for member in self._members.values() for topic in member.topics}))
+
+    def share_out(self, counts: Mapping[str, int]) -> None:
+        """Assign partitions to all members. `counts` maps each existing topic to its number of partitions."""
+        self._shares = STRATEGIES[self.protocol].assign(self._members, counts)
+        self.phase = Phase.SYNC
+
+    def _next_sync(self, now_ms: int) -> Step:
+        share = SyncGroupRequest.SyncGroupRequestAssignment
+        body = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self.protocol,
+            assignments=[share(member_id=member, assignment=encode_assignment(parts)) for member, parts in self._shares.items()],
+        )
+        return Ask(SYNC_GROUP, body, self.settings.max_poll_interval_ms + JOIN_SLACK_MS)
+
+    def _next_adopt(self, now_ms: int) -> Step:
+        target = set(self._target)
+        going = [where for where in self.owned if where not in target]
+        if going:
+            # The coordinator assigns a partition to another member only after this one has rejoined without it (KIP-429).
+            self._rejoin = self._rejoin or STRATEGIES[self.protocol].cooperative
+            return Revoke(going)
+        owned = set(self.owned)
+        return Assign([where for where in self._target if where not in owned])
+
+    def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Remove the partitions of a finished `Revoke` or `Lose` from `owned`."""
+        gone = set(partitions)
+        self.owned = [where for where in self.owned if where not in gone]
+
+    def assigned(self, now_ms: int) -> None:
+        """Finish `Assign`: the member is now stable."""
+        self.owned = list(self._target)
+        self.phase = Phase.STABLE
+        self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
+
+    def _next_stable(self, now_ms: int) -> Step:
+        return self.heartbeat() if now_ms >= self._heartbeat_ms else Idle(self._heartbeat_ms)
+
+    def heartbeat(self) -> Ask:
+        """Build a heartbeat; also to be sent while a `Revoke` takes long."""
+        body = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self.generation_id,
+            member_id=self.member_id,
+            group_instance_id=self.settings.group_instance_id,
+        )
+        return Ask(HEARTBEAT, body, min(self.settings.request_timeout_ms, self.settings.session_timeout_ms))
+
+    _STEPS: ClassVar[dict[Phase, Callable[[Membership, int], Step]]] = {
+        Phase.OUT: _next_out,
+        Phase.PLANNING: _next_planning,
+        Phase.SYNC: _next_sync,
+        Phase.ADOPT: _next_adopt,
+        Phase.STABLE: _next_stable,
+    }
+
+    def answered(self, answer: GroupAnswer, now_ms: int) -> None:
+        """Process the coordinator's answer. Raises `BrokerError` if the group will never accept this member."""
+        if answer.error_code:
+            self._refused(answer.error_code, now_ms)
+        elif isinstance(answer, JoinGroupResponse):
+            self._joined(answer)
+        elif isinstance(answer, SyncGroupResponse):
+            self._synced(answer)
+        else:
+            self._heartbeat_ms = now_ms + self.settings.heartbeat_interval_ms
+        if answer.error_code == codes.MEMBER_ID_REQUIRED and isinstance(answer, JoinGroupResponse):
+            self.member_id = answer.member_id
+
+    def _joined(self, answer: JoinGroupResponse) -> None:
+        # Another member may have owned partitions since a generation that this one missed. That cannot happen if the coordinator
+        # assigns (KIP-848): it assigns a partition only after its owner has returned it.
+        self._lost = self._lost or bool(answer.leader and 0 <= self.generation_id < answer.generation_id - 1)
+        self.member_id = answer.member_id
+        self.generation_id = answer.generation_id
+        self.protocol = answer.protocol_name or ""
+        self._shares = {}
+        leads = answer.leader == answer.member_id and not answer.skip_assignment
+        self._members = {
+            member.member_id: decode_subscription(member.metadata, member.group_instance_id)
+            for member in (answer.members if leads else ())
+        }
+        self.phase = Phase.PLANNING if leads else Phase.SYNC
+
+    def _synced(self, answer: SyncGroupResponse) -> None:
+        self._target = decode_assignment(answer.assignment)
+        self._members, self._shares = {}, {}
+        self.phase = Phase.ADOPT
+
+    def _refused(self, code: int, now_ms: int) -> None:
+        if code in _COORDINATOR_GONE or code == codes.COORDINATOR_LOAD_IN_PROGRESS:
+            self.coordinator_lost = self.coordinator_lost or code in _COORDINATOR_GONE
+            self._not_before_ms = now_ms + self.settings.retry_backoff_ms
+        elif code in _MEMBER_GONE:
+            self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)
+        elif code in (codes.REBALANCE_IN_PROGRESS, codes.MEMBER_ID_REQUIRED):
+            self.phase = Phase.OUT
+        else:
+            raise broker_error(code, f"Group {self.group_id}")
+
+    def _forget_membership(self, *, keep_id: bool) -> None:
+        self.phase = Phase.OUT
+        self._lost = True
+        self.generation_id = NO_GENERATION
+        if not keep_id:
+            self.member_id = ""
+
+    def commit_refused(self, code: int, generation_id: int) -> None:
+        """Process a refused commit of this generation: the group may have fenced this member.
+
+        While an assignment is pending, its answer decides.
+        """
+        waits = self.phase in (Phase.PLANNING, Phase.SYNC)
+        if code in _MEMBER_GONE and 0 <= generation_id == self.generation_id and not waits:
+            self._forget_membership(keep_id=code == codes.ILLEGAL_GENERATION)
+
+    def broken(self, ask: Ask, error: KafkaError, now_ms: int) -> None:
+        """Process a lost answer. Raises `error` unless it is retriable."""
+        if not error.retriable:
+            raise error
+        self.coordinator_lost = True
+        self._not_before_ms = now_ms + self.settings.retry_backoff_ms
+        if ask.api_key in (JOIN_GROUP, SYNC_GROUP):
+            self.phase = Phase.OUT
+
+    def begin_anew(self, now_ms: int) -> None:
+        """Join again after a pause, without the owned partitions: a step failed, and they may be half adopted."""
+        self._forget_membership(keep_id=True)
+        self._not_before_ms = now_ms + self.settings.retry_backoff_ms
+
+    def leave(self) -> Ask | None:
+        """Reset; return the LeaveGroup request if the group has this member. Static members stay in the group (KIP-345)."""
+        known = self.member_id and self.settings.group_instance_id is None
+        member_id = self.member_id
+        self.phase, self.member_id, self.generation_id, self.owned = Phase.OUT, "", NO_GENERATION, []
+        if not known:
+            return None
+        member = LeaveGroupRequest.MemberIdentity(member_id=member_id)
+        body = LeaveGroupRequest(group_id=self.group_id, members=[member])
+        return Ask(LEAVE_GROUP, body, self.settings.request_timeout_ms)

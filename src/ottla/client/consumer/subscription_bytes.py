@@ -1,0 +1,67 @@
+"""The bytes that members of a group exchange: subscriptions and assignments, each after its version (KIP-429, KIP-792)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from ottla.client.consumer.assignors import MemberSubscription
+from ottla.client.consumer.list_offsets import by_topic
+from ottla.client.errors import KafkaError
+from ottla.client.types import TopicPartition
+from ottla.ports import Buffer
+from ottla.wire import Malformed, decode, encode
+from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from ottla.wire.schema import Message
+
+SUBSCRIPTION_VERSION = 2
+ASSIGNMENT_VERSION = 0
+_NEWEST = 3
+
+M = TypeVar("M", bound=Message)
+
+
+def encode_subscription(subscription: MemberSubscription) -> bytes:
+    """Encode the metadata of a member in JoinGroup."""
+    owned = [
+        ConsumerProtocolSubscription.TopicPartition(topic=topic, partitions=[where.partition for where in group])
+        for topic, group in by_topic(subscription.owned)
+    ]
+    body = ConsumerProtocolSubscription(
+        topics=sorted(subscription.topics), owned_partitions=owned, generation_id=subscription.generation_id
+    )
+    return SUBSCRIPTION_VERSION.to_bytes(2, "big") + encode(body, SUBSCRIPTION_VERSION)
+
+
+def decode_subscription(data: Buffer, group_instance_id: str | None = None) -> MemberSubscription:
+    """Decode another member's metadata. Raises `KafkaError` if it cannot be read."""
+    found = _decode(ConsumerProtocolSubscription, data)
+    owned = [TopicPartition(part.topic, index) for part in found.owned_partitions for index in part.partitions]
+    return MemberSubscription(found.topics, owned, found.generation_id, group_instance_id)
+
+
+def encode_assignment(partitions: Iterable[TopicPartition]) -> bytes:
+    """Encode a member's partitions in SyncGroup."""
+    assigned = [
+        ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=[where.partition for where in group])
+        for topic, group in by_topic(partitions)
+    ]
+    return ASSIGNMENT_VERSION.to_bytes(2, "big") + encode(
+        ConsumerProtocolAssignment(assigned_partitions=assigned), ASSIGNMENT_VERSION
+    )
+
+
+def decode_assignment(data: Buffer) -> list[TopicPartition]:
+    """Decode a member's partitions; empty bytes mean none. Raises `KafkaError` if they cannot be read."""
+    if not data:
+        return []
+    found = _decode(ConsumerProtocolAssignment, data)
+    return [TopicPartition(part.topic, index) for part in found.assigned_partitions for index in part.partitions]
+
+
+def _decode(kind: type[M], data: Buffer) -> M:
+    version = min(int.from_bytes(data[:2], "big"), _NEWEST)
+    try:
+        return decode(kind, version, bytes(data[2:]))
+    except Malformed as error:
+        raise KafkaError(f"The subscription or assignment of a member of the group cannot be read: {error}.") from error

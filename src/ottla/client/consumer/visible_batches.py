@@ -1,0 +1,66 @@
+"""The visible part of fetched batches: no control batches, and with read_committed no records of aborted transactions.
+
+Only batch headers are read; records stay encoded. Data without transactions, the usual case, passes uncut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.records.batches.header import BadBatch, BatchHeader, batches, crc_is_valid
+
+
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction: its producer's records from `first_offset` to its next control batch are void."""
+
+    producer_id: int
+    first_offset: int
+
+
+class Visible(NamedTuple):
+    """The visible batches. `pieces` are runs of whole batches; `next_offset` starts the next fetch, None without a whole batch."""
+
+    pieces: list[memoryview]
+    next_offset: int | None
+    record_count: int
+
+
+def visible(records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, check_crcs: bool = False) -> Visible:
+    """Cut out the batches that a reader must not see. `aborted` is the broker's list (empty for read_uncommitted).
+
+    Raises `BadBatch` if the bytes are not batches or, with `check_crcs`, a checksum is wrong.
+    """
+    void = sorted(aborted, key=lambda transaction: transaction.first_offset)
+    pieces: list[memoryview] = []
+    active: set[int] = set()
+    start = end = count = 0
+    next_offset: int | None = None
+    for position, header in batches(records):
+        if check_crcs and not crc_is_valid(records[position : position + header.size]):
+            raise BadBatch(position, "the checksum does not match the batch's header: the batch was damaged in transit.")
+        if void:
+            _open_aborted(void, active, header)
+        if _hidden(header, active):
+            if end > start:
+                pieces.append(records[start:end])
+            start = end = position + header.size
+        else:
+            end = position + header.size
+            count += header.record_count
+        next_offset = header.next_offset
+    if end > start:
+        pieces.append(records[start:end])
+    return Visible(pieces, next_offset, count)
+
+
+def _open_aborted(void: list[AbortedTransaction], active: set[int], header: BatchHeader) -> None:
+    while void and void[0].first_offset <= header.last_offset:
+        active.add(void.pop(0).producer_id)
+
+
+def _hidden(header: BatchHeader, active: set[int]) -> bool:
+    if header.is_control:
+        active.discard(header.producer_id)
+        return True
+    return header.is_transactional and header.producer_id in active

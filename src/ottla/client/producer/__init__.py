@@ -1,0 +1,1 @@
+"""The producer as state machines: batches, partitions, sequence numbers, requests and transactions."""

@@ -1,0 +1,283 @@
+"""The accumulator: it collects records into batches, one open batch per partition, closed when full or after its linger time.
+
+Appending runs once per record, everything else once per batch. Brokers and the wire format are unknown here. User threads append
+while the event loop closes and finishes batches: every method takes the lock itself, and all changing state is private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Final, NamedTuple
+
+from ottla.client.arguments import shown
+from ottla.client.errors import BrokerError, KafkaError, SettingError
+from ottla.client.producer.partitioner import Partitioner
+from ottla.client.types import RecordMetadata, TopicPartition
+from ottla.wire.errors import MESSAGE_TOO_LARGE
+
+RECORD_OVERHEAD_BYTES: Final = 21
+"""The upper bound of a record's bytes beyond key, value and headers."""
+BATCH_OVERHEAD_BYTES: Final = 61
+
+Headers = Sequence[tuple[str, bytes | None]]
+BYTES = (bytes, bytearray, memoryview, type(None))
+"""The accepted types of a key or a value."""
+
+
+class PendingBatch:
+    """The records of one batch and, once it is `done`, their outcome. `size` is an upper bound in bytes, before compression.
+
+    The batch lingers until `close_ms`, and must be written by `deadline_ms`.
+    """
+
+    __slots__ = (
+        "_watchers",
+        "base_offset",
+        "close_ms",
+        "deadline_ms",
+        "done",
+        "error",
+        "headers",
+        "keys",
+        "log_append_time_ms",
+        "on_error_raised",
+        "size",
+        "timestamps",
+        "values",
+        "where",
+    )  # fmt: skip
+
+    def __init__(self, where: TopicPartition, close_ms: int, deadline_ms: int) -> None:
+        self.where = where
+        self.keys: list[bytes | None] = []
+        self.values: list[bytes | None] = []
+        self.timestamps: list[int] = []
+        self.headers: list[Headers] | None = None
+        self.size = BATCH_OVERHEAD_BYTES
+        self.close_ms = close_ms
+        self.deadline_ms = deadline_ms
+        self.done = False
+        self.error: KafkaError | None = None
+        self.on_error_raised: Callable[[int], None] | None = None
+        """Called with the index of each record whose error is raised."""
+        self.base_offset = self.log_append_time_ms = -1
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` once the batch is done; if it is done already, at once, and possibly twice. Callable from any thread."""
+        self._watchers.append(watcher)
+        if self.done:
+            watcher()
+
+    def finish(self, *, base_offset: int = -1, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
+        """Store the outcome and call the watchers."""
+        self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
+        self.done = True
+        # Every watcher is called, even after one that raises.
+        with ExitStack() as watchers:
+            for watcher in reversed(self._watchers):
+                watchers.callback(watcher)
+
+    def outcome(self, index: int) -> RecordMetadata:
+        """Return the metadata of record `index`, or raise the error that prevented its write. Only once the batch is done."""
+        if self.error is not None:
+            if self.on_error_raised is not None:
+                self.on_error_raised(index)
+            raise self.error.with_traceback(None)
+        offset = self.base_offset + index if self.base_offset >= 0 else -1
+        timestamp = self.log_append_time_ms if self.log_append_time_ms >= 0 else self.timestamps[index]
+        return RecordMetadata(*self.where, offset, timestamp)
+
+
+class RecordFields(NamedTuple):
+    """A record's fields as batches store them: immutable bytes."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers | None
+
+
+def checked_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: object) -> RecordFields:
+    """Copy a record's arguments into fields for a batch: the caller may reuse a buffer or a list before the batch is built.
+
+    Raises `TypeError` for a value that a record cannot hold. Raises `SettingError` for a timestamp out of range, and for a header
+    name that cannot be encoded as UTF-8.
+    """
+    if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and 0 <= timestamp_ms < 1 << 63):
+        wrong = SettingError if isinstance(timestamp_ms, int) else TypeError
+        raise wrong(f"A record's timestamp_ms is a whole number of ms since 1970, not {timestamp_ms!r}.")
+    if headers is not None and (not isinstance(headers, Iterable) or isinstance(headers, str | bytes | Mapping)):
+        raise TypeError(f"A record's headers are a list of pairs of a string and bytes or None, not {shown(headers)}.")
+    copied = tuple(_checked_header(header) for header in headers or ())
+    return RecordFields(_checked_bytes("key", key), _checked_bytes("value", value), copied)
+
+
+def _checked_bytes(name: str, given: object) -> bytes | None:
+    if not isinstance(given, BYTES):
+        raise TypeError(f"A record's {name} is bytes or None, not {type(given).__name__}: encode it first.")
+    return None if given is None else bytes(given)
+
+
+def _checked_header(header: object) -> tuple[str, bytes | None]:
+    if isinstance(header, tuple | list) and len(header) == 2 and isinstance(header[0], str) and isinstance(header[1], BYTES):
+        name, value = header
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise SettingError(f"The name of a header cannot be written as UTF-8: {name!r}.") from None
+        return name, None if value is None else bytes(value)
+    raise TypeError(f"A record's headers are pairs of a string and bytes or None, not {header!r}.")
+
+
+def headers_size(headers: Headers) -> int:
+    """Return an upper bound of the size of a record's headers, in bytes."""
+    return sum(10 + 3 * len(name) + len(value or b"") for name, value in headers)
+
+
+class Closing(NamedTuple):
+    """Closed batches, and the time of the next close in ms: None while no batch is open."""
+
+    batches: list[PendingBatch]
+    next_close_ms: int | None
+
+
+class Accumulator:
+    """The batches of all partitions. `pending_bytes` counts the bytes of unfinished batches.
+
+    A batch must be written within `delivery_timeout_ms` of its first record, and lingers for at most half of that. `check` is
+    called before each record and may raise. `lock` is held during every change; without one, all calls must come from one thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        linger_ms: int,
+        delivery_timeout_ms: int,
+        max_record_bytes: int,
+        partitioner: Partitioner,
+        check: Callable[[], object] | None = None,
+        lock: AbstractContextManager[object] | None = None,
+    ) -> None:
+        self.pending_bytes = 0
+        self._unfinished: set[PendingBatch] = set()
+        self._open: dict[tuple[str, int], PendingBatch] = {}
+        self._full: list[PendingBatch] = []
+        self._batch_size = batch_size
+        self._linger_ms = min(linger_ms, delivery_timeout_ms // 2)
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._max_record_bytes = max_record_bytes
+        self._partitioner = partitioner
+        self._check = check
+        self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
+
+    def append(
+        self,
+        topic: str,
+        partition: int | None,
+        count: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        timestamp_ms: int,
+        now_ms: Callable[[], int],
+    ) -> tuple[PendingBatch, int]:
+        """Add a record to the open batch of its partition; None selects one of `count`. Return the batch and the record's index.
+
+        `now_ms` is called only when a batch is opened, by its record of index 0; call `close` soon after that. Raises `BrokerError`
+        (MESSAGE_TOO_LARGE), and as `check`.
+        """
+        size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
+        if headers:
+            size += headers_size(headers)
+        with self._lock:
+            if self._check is not None:
+                self._check()
+            if partition is None:
+                partition = self._partitioner.partition(topic, key, count)
+            batch = self._open.get((topic, partition))
+            if batch is None or batch.size + size > self._batch_size:
+                batch = self._next(topic, partition, size, now_ms())
+            index = len(batch.values)
+            batch.keys.append(key)
+            batch.values.append(value)
+            batch.timestamps.append(timestamp_ms)
+            if headers or batch.headers is not None:
+                self._add_headers(batch, headers or ())
+            batch.size += size
+            self.pending_bytes += size
+        return batch, index
+
+    def _add_headers(self, batch: PendingBatch, headers: Headers) -> None:
+        if batch.headers is None:
+            batch.headers = [()] * (len(batch.values) - 1)
+        batch.headers.append(headers)
+
+    def _next(self, topic: str, partition: int, size: int, now_ms: int) -> PendingBatch:
+        if size + BATCH_OVERHEAD_BYTES > self._max_record_bytes:
+            raise BrokerError(
+                MESSAGE_TOO_LARGE, "send()", f"A record of {size} bytes is over max_request_size={self._max_record_bytes}."
+            )
+        full = self._open.pop((topic, partition), None)
+        if full is not None:
+            self._full.append(full)
+        where = TopicPartition(topic, partition)
+        batch = PendingBatch(where, now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms)
+        self._open[topic, partition] = batch
+        self._unfinished.add(batch)
+        self.pending_bytes += batch.size
+        return batch
+
+    def close(self, now_ms: int, hold: Callable[[TopicPartition], bool]) -> Closing:
+        """Take the full batches and the ones that have lingered. A partition on `hold` keeps its batch until the deadline."""
+        with self._lock:
+            closed, self._full = self._full, []
+            for key, batch in list(self._open.items()):
+                if batch.close_ms <= now_ms and (batch.deadline_ms <= now_ms or not hold(batch.where)):
+                    closed.append(self._open.pop(key))
+            for batch in closed:
+                self._partitioner.leave(*batch.where)
+            # A batch that has lingered and is on hold must be closed at its deadline.
+            times = (batch.close_ms if batch.close_ms > now_ms else batch.deadline_ms for batch in self._open.values())
+            return Closing(closed, min(times, default=None))
+
+    def end_linger(self) -> list[PendingBatch]:
+        """End the linger time of all open batches, and return all unfinished batches."""
+        with self._lock:
+            for batch in self._open.values():
+                batch.close_ms = 0
+            return list(self._unfinished)
+
+    def finished(self, batch: PendingBatch) -> None:
+        """Release the memory of `batch`, which is done."""
+        with self._lock:
+            self._forget(batch)
+
+    def _forget(self, batch: PendingBatch) -> None:
+        if batch in self._unfinished:
+            self._unfinished.discard(batch)
+            self.pending_bytes -= batch.size
+
+    def drop(self) -> list[PendingBatch]:
+        """Remove and return the batches that are still open or full: they are never written."""
+        with self._lock:
+            dropped = [*self._full, *self._open.values()]
+            self._full, self._open = [], {}
+            for batch in dropped:
+                self._partitioner.leave(*batch.where)
+                self._forget(batch)
+            return dropped
+
+    def end(self, check: Callable[[], object]) -> None:
+        """Accept no more records: `check`, which raises, is called before each."""
+        with self._lock:
+            self._check = check
+
+    def abandon(self) -> list[PendingBatch]:
+        """Remove and return all unfinished batches, which will not be sent."""
+        with self._lock:
+            gone, self._full, self._open = list(self._unfinished), [], {}
+            for batch in gone:
+                self._forget(batch)
+            return gone

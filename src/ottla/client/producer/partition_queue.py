@@ -1,0 +1,150 @@
+"""The unsent batches of one partition: order, sequence numbers and retries (KIP-98).
+
+Batches are sent in order. Once one must be sent again, none is sent until everything in flight has been answered. Then the repeated
+ones go first, in their old order and with their old sequence numbers, so that the broker recognises duplicates.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.client.errors import KafkaError
+from ottla.client.types import TopicPartition
+from ottla.records.batches.header import TRANSACTIONAL_BIT, write_crc
+
+NO_OFFSET = -1
+NO_SEQUENCE = -1
+_LOW_ATTRIBUTES = 22
+_PRODUCER_POSITION = 43
+_PRODUCER = struct.Struct(">qhi")
+
+
+class Identity(NamedTuple):
+    """The producer id and epoch that InitProducerId returned."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(slots=True, eq=False)
+class Outgoing:
+    """An encoded batch. `finish` is called once, with `error` if the records were not written.
+
+    `last_refusal` is the error of the last failed attempt.
+    """
+
+    where: TopicPartition
+    data: bytearray
+    record_count: int
+    deadline_ms: int
+    when_done: Callable[[Outgoing], None] | None = None
+    order: int = 0
+    sequence: int = NO_SEQUENCE
+    done: bool = False
+    base_offset: int = NO_OFFSET
+    log_append_time_ms: int = -1
+    error: KafkaError | None = None
+    last_refusal: KafkaError | None = None
+
+    def finish(self, *, base_offset: int = NO_OFFSET, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
+        self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
+        self.done = True
+        if self.when_done is not None:
+            self.when_done(self)
+
+    def identify(self, identity: Identity, sequence: int, *, transactional: bool = False) -> None:
+        """Write producer id, epoch, first sequence number and, if `transactional`, the transactional bit into the header."""
+        self.sequence = sequence
+        if transactional:
+            self.data[_LOW_ATTRIBUTES] |= TRANSACTIONAL_BIT
+        _PRODUCER.pack_into(self.data, _PRODUCER_POSITION, identity.producer_id, identity.producer_epoch, sequence)
+        write_crc(self.data, 0, len(self.data))
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """The batches of one partition: queued, in flight, and returned to be sent again.
+
+    `refusal` is the last error of the first unwritten batch; None after a batch was written.
+    """
+
+    where: TopicPartition
+    transactional: bool = False
+    queue: deque[Outgoing] = field(default_factory=deque)
+    under_way: list[Outgoing] = field(default_factory=list)
+    returned: list[Outgoing] = field(default_factory=list)
+    identity: Identity | None = None
+    next_sequence: int = 0
+    not_before_ms: int = 0
+    resetting: bool = False
+    known: bool = False
+    refusal: KafkaError | None = None
+
+    @property
+    def idle(self) -> bool:
+        return not (self.queue or self.under_way or self.returned)
+
+    def settle(self) -> None:
+        """Requeue failed batches at the front, and restart a sequence that has a gap, once nothing is in flight."""
+        if self.under_way:
+            return
+        if self.returned:
+            self.queue.extendleft(sorted(self.returned, key=lambda batch: batch.order, reverse=True))
+            self.returned.clear()
+        if self.resetting:
+            self.restart()
+
+    def restart(self) -> None:
+        """Restart at sequence number 0, under the next identity. Nothing may be in flight."""
+        self.resetting, self.known, self.identity, self.next_sequence = False, False, None, 0
+        for batch in self.queue:
+            batch.sequence = NO_SEQUENCE
+
+    def may_send(self, now_ms: int, max_under_way: int) -> bool:
+        held = self.returned or self.resetting
+        # A broker accepts any sequence number from an unknown producer: the first batch must be written before a second is sent.
+        window = max_under_way if self.known or self.identity is None else 1
+        return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
+
+    def take(self) -> Outgoing:
+        """Return the next batch, now in flight; it has a sequence number if the lane has an identity."""
+        batch = self.queue.popleft()
+        if self.identity is not None and batch.sequence == NO_SEQUENCE:
+            batch.identify(self.identity, self.next_sequence, transactional=self.transactional)
+            self.next_sequence = (self.next_sequence + batch.record_count) & 0x7FFFFFFF
+        self.under_way.append(batch)
+        return batch
+
+    def repeat(self, batch: Outgoing, not_before_ms: int) -> None:
+        self.under_way.remove(batch)
+        self.returned.append(batch)
+        self.not_before_ms = not_before_ms
+        self.settle()
+
+    def end(self, batch: Outgoing, *, written: bool) -> None:
+        """Remove `batch`, which was written or has failed."""
+        if written:
+            self.known, self.refusal = True, None
+        if batch in self.under_way:
+            self.under_way.remove(batch)
+        self.settle()
+
+    def is_first(self, batch: Outgoing) -> bool:
+        """Return whether no older batch is still unwritten."""
+        return all(batch.order <= other.order for other in (*self.under_way, *self.returned))
+
+    def expired(self, now_ms: int) -> list[Outgoing]:
+        """Remove and return the batches past their deadline that are not in flight."""
+        gone = [batch for batch in (*self.returned, *self.queue) if batch.deadline_ms <= now_ms]
+        if gone:
+            self.returned = [batch for batch in self.returned if batch not in gone]
+            self.queue = deque(batch for batch in self.queue if batch not in gone)
+        return gone
+
+    def late_under_way(self, now_ms: int) -> list[Outgoing]:
+        """Return the batches in flight past their deadline: whether they were written is unknown."""
+        return [batch for batch in self.under_way if batch.deadline_ms <= now_ms]

@@ -1,0 +1,43 @@
+"""The partitioner: a record's partition by murmur2 of its key as in Kafka, or without a key the sticky one (KIP-480).
+
+Randomness is passed in as an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.records.batches.columns import murmur2
+
+UNKNOWN = -1
+
+
+class Partitioner:
+    """A partitioner; `choose(n)` returns a number below n. Keyless records stay with one partition until its batch is closed."""
+
+    def __init__(self, choose: Callable[[int], int]) -> None:
+        self._choose = choose
+        self._sticky: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+
+    def partition(self, topic: str, key: bytes | None, count: int) -> int:
+        """Return the partition of a record, out of `count`."""
+        if key is not None:
+            return (murmur2(key) & 0x7FFFFFFF) % count
+        partition = self._sticky.get(topic, UNKNOWN)
+        return partition if 0 <= partition < count else self._another(topic, count)
+
+    def _another(self, topic: str, count: int) -> int:
+        before = self._before.get(topic, UNKNOWN)
+        if count > 1 and 0 <= before < count:
+            partition = self._choose(count - 1)
+            partition += partition >= before
+        else:
+            partition = self._choose(count)
+        self._sticky[topic] = self._before[topic] = partition
+        return partition
+
+    def leave(self, topic: str, partition: int) -> None:
+        """Choose another sticky partition for the next records without a key: the batch of this partition was closed."""
+        if self._sticky.get(topic) == partition:
+            self._sticky[topic] = UNKNOWN

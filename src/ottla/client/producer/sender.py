@@ -1,0 +1,287 @@
+"""The sender: from encoded batches to Produce requests, with the choice of partitions and brokers and the meaning of answers.
+
+It works with leaders (from the metadata cache), sequence numbers and retries; records stay encoded. Producers and Spark tasks both
+use it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.client.connection.metadata import NO_LEADER, Metadata
+from ottla.client.errors import KafkaError, TimedOut, broker_error, pause_ms
+from ottla.client.producer.partition_queue import Identity, Lane, Outgoing
+from ottla.client.producer.transactions import EXPLICIT_PRODUCE, ProducerTransactions
+from ottla.client.settings.clients import ProducerSettings
+from ottla.client.types import TopicPartition
+from ottla.wire import errors as codes
+from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+
+_WRONG_LEADER = frozenset(
+    {
+        codes.UNKNOWN_TOPIC_OR_PARTITION,
+        codes.LEADER_NOT_AVAILABLE,
+        codes.NOT_LEADER_OR_FOLLOWER,
+        codes.REPLICA_NOT_AVAILABLE,
+        codes.KAFKA_STORAGE_ERROR,
+        codes.FENCED_LEADER_EPOCH,
+    }
+)
+UNANSWERED = "and the broker has not answered: they may have been written"
+_IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID_MAPPING, codes.INVALID_PRODUCER_EPOCH})
+
+
+class Send(NamedTuple):
+    """A Produce request to send to `node_id`; pass it back with the answer."""
+
+    node_id: int
+    request: ProduceRequest
+    batches: list[Outgoing]
+
+
+@dataclass(slots=True)
+class Sender:
+    """The state machine. While `wants_identity`, it sends nothing until `identified`; `wants_metadata` names topics to refresh.
+
+    With `transactions`, the identity comes from there, and so do the decisions whether batches may be sent and failures are fatal.
+    """
+
+    metadata: Metadata
+    settings: ProducerSettings
+    transactions: ProducerTransactions | None = None
+    identity: Identity | None = None
+    wants_identity: bool = False
+    wants_metadata: set[str] = field(default_factory=set)
+    _lanes: dict[TopicPartition, Lane] = field(default_factory=dict)
+    _busy: dict[TopicPartition, Lane] = field(default_factory=dict)
+    _requests: dict[int, int] = field(default_factory=dict)
+    _count: int = 0
+
+    @property
+    def idle(self) -> bool:
+        """Return whether every batch added so far is done."""
+        return not self._busy
+
+    def has_backlog(self, where: TopicPartition) -> bool:
+        """Return whether a batch of this partition is already waiting."""
+        lane = self._busy.get(where)
+        return lane is not None and bool(lane.queue or lane.returned)
+
+    def add(self, batch: Outgoing) -> None:
+        """Queue a batch behind the others of its partition."""
+        self._count += 1
+        batch.order = self._count
+        lane = self._lanes.get(batch.where)
+        if lane is None:
+            lane = self._lanes[batch.where] = Lane(batch.where, transactional=self.transactions is not None)
+        lane.queue.append(batch)
+        self._busy[batch.where] = lane
+
+    def identified(self, identity: Identity) -> None:
+        """Store the identity that InitProducerId returned."""
+        self.identity = identity
+        self.wants_identity = False
+
+    def restart(self, identity: Identity) -> None:
+        """Restart every partition at sequence number 0 if the identity has changed. Only between transactions."""
+        if identity != self.identity:
+            self.identity = identity
+            for lane in self._lanes.values():
+                lane.restart()
+
+    @property
+    def most_produce_version(self) -> int | None:
+        """Return the highest version of Produce that may be used, or None for no limit."""
+        return EXPLICIT_PRODUCE if self.transactions is not None and not self.transactions.implicit else None
+
+    def requests(self, now_ms: int) -> list[Send]:
+        """Return the requests to send now: at most one batch per partition in each, within the limit of requests in flight."""
+        sends: list[Send] = []
+        if self.transactions is not None and (stop := self.transactions.stop) is not None:
+            self.give_up(stop)
+            return sends
+        most = self.settings.max_in_flight_requests_per_connection
+        while True:
+            chosen = self._choose(now_ms, most)
+            if not chosen:
+                return sends
+            sends.extend(self._send(node_id, lanes) for node_id, lanes in chosen.items())
+
+    def _choose(self, now_ms: int, most: int) -> dict[int, list[Lane]]:
+        chosen: dict[int, list[Lane]] = {}
+        sizes: dict[int, int] = {}
+        for lane in self._busy.values():
+            if not lane.queue or not self._has_identity(lane) or not lane.may_send(now_ms, most):
+                continue
+            node_id = self._leader(lane)
+            if node_id == NO_LEADER or not self._may_leave(lane) or self._requests.get(node_id, 0) >= most:
+                continue
+            size = sizes.get(node_id, 0) + len(lane.queue[0].data)
+            if node_id in chosen and size > self.settings.max_request_size:
+                continue
+            sizes[node_id] = size
+            chosen.setdefault(node_id, []).append(lane)
+        return chosen
+
+    def _has_identity(self, lane: Lane) -> bool:
+        if not self.settings.enable_idempotence or lane.identity is not None:
+            return True
+        lane.identity = self.identity
+        self.wants_identity = self.wants_identity or self.identity is None
+        return lane.identity is not None
+
+    def _may_leave(self, lane: Lane) -> bool:
+        return self.transactions is None or self.transactions.admits(lane.where)
+
+    def _leader(self, lane: Lane) -> int:
+        node_id = self.metadata.leader(*lane.where)
+        if node_id == NO_LEADER:
+            self.wants_metadata.add(lane.where.topic)
+        return node_id
+
+    def _send(self, node_id: int, lanes: list[Lane]) -> Send:
+        topics: dict[str, list[ProduceRequest.PartitionProduceData]] = {}
+        taken = []
+        for lane in lanes:
+            batch = lane.take()
+            taken.append(batch)
+            part = ProduceRequest.PartitionProduceData(index=lane.where.partition, records=batch.data)
+            topics.setdefault(lane.where.topic, []).append(part)
+            # Move the partition to the end, so that partitions take turns when one request cannot hold them all.
+            self._busy[lane.where] = self._busy.pop(lane.where)
+        data = [ProduceRequest.TopicProduceData(name=topic, partition_data=parts) for topic, parts in topics.items()]
+        acks, timeout_ms = self.settings.acks_code, self.settings.request_timeout_ms
+        self._requests[node_id] = self._requests.get(node_id, 0) + 1
+        name = None
+        if self.transactions is not None:
+            self.transactions.leaves(lane.where for lane in lanes)
+            name = self.transactions.transactional_id
+        request = ProduceRequest(transactional_id=name, acks=acks, timeout_ms=timeout_ms, topic_data=data)
+        return Send(node_id, request, taken)
+
+    def answered(self, send: Send, answer: ProduceResponse, now_ms: int) -> None:
+        """Process the answer to `send`: each batch is done or is sent again."""
+        self._requests[send.node_id] -= 1
+        found = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
+        for batch in send.batches:
+            part = found.get(batch.where)
+            if batch.done:
+                continue  # it was given up before its answer
+            if part is None:
+                self._judge(batch, codes.UNKNOWN_SERVER_ERROR, None, now_ms)
+            elif part.error_code in (codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER):
+                self._finish(batch, base_offset=part.base_offset, log_append_time_ms=part.log_append_time_ms)
+            else:
+                self._judge(batch, part.error_code, part.error_message, now_ms)
+
+    def sent_unanswered(self, send: Send) -> None:
+        """Finish the batches of `send`, which left with acks=0: there will be no answer."""
+        self._requests[send.node_id] -= 1
+        for batch in send.batches:
+            if not batch.done:
+                self._finish(batch)
+
+    def broken(self, send: Send, error: KafkaError, now_ms: int) -> None:
+        """Process a lost answer. Whether the records were written is unknown; sequence numbers make a repetition safe."""
+        self._requests[send.node_id] -= 1
+        for batch in send.batches:
+            if batch.done:
+                continue
+            self.wants_metadata.add(batch.where.topic)
+            if error.retriable:
+                self._repeat_or_expire(batch, error, now_ms)
+            else:
+                self._finish(batch, error=error, gap=True)
+
+    def _judge(self, batch: Outgoing, code: int, message: str | None, now_ms: int) -> None:
+        lane = self._lanes[batch.where]
+        error = broker_error(code, f"Producing to {batch.where.topic}-{batch.where.partition}", message)
+        if code in _WRONG_LEADER:
+            self.metadata.forget_leader(*batch.where)
+            self.wants_metadata.add(batch.where.topic)
+        if code in _IDENTITY_LOST:
+            self._new_identity(lane)
+        follows_failure = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER and (lane.resetting or not lane.is_first(batch))
+        if follows_failure and lane.refusal is not None:
+            self._repeat_or_expire(batch, lane.refusal, now_ms)
+        elif error.retriable or follows_failure or (code in _IDENTITY_LOST and self.transactions is None):
+            self._repeat_or_expire(batch, error, now_ms)
+        else:
+            self._finish(batch, error=error, gap=True)
+
+    def _repeat_or_expire(self, batch: Outgoing, error: KafkaError, now_ms: int) -> None:
+        if now_ms >= batch.deadline_ms:
+            self._finish(batch, error=self._too_late(error), gap=True)
+        elif self.transactions is not None and (stop := self.transactions.stop) is not None:
+            self._finish(batch, error=stop, gap=True)
+        else:
+            lane = self._lanes[batch.where]
+            batch.last_refusal = lane.refusal = error
+            lane.repeat(batch, now_ms + pause_ms(error, self.settings.retry_backoff_ms))
+
+    def _new_identity(self, lane: Lane) -> None:
+        if self.transactions is not None:
+            self.transactions.sequence_lost()
+        elif self.settings.enable_idempotence:
+            lane.resetting = True
+            if self.identity == lane.identity:
+                self.identity = None
+
+    def _finish(
+        self,
+        batch: Outgoing,
+        *,
+        base_offset: int = -1,
+        log_append_time_ms: int = -1,
+        error: KafkaError | None = None,
+        gap: bool = False,
+    ) -> None:
+        lane = self._lanes[batch.where]
+        if gap and batch.sequence >= 0:
+            self._new_identity(lane)
+        if self.transactions is not None:
+            if error is None:
+                self.transactions.arrived()
+            else:
+                error = self.transactions.refused(error)
+        lane.end(batch, written=error is None)
+        if lane.idle:
+            self._busy.pop(lane.where, None)
+        batch.finish(base_offset=base_offset, log_append_time_ms=log_append_time_ms, error=error)
+
+    def _too_late(self, cause: KafkaError | None, otherwise: str = "because no leader could be reached") -> TimedOut:
+        why = f"; the last error was: {cause}" if cause else f", {otherwise}"
+        return TimedOut(f"The records were not acknowledged within delivery_timeout_ms={self.settings.delivery_timeout_ms}{why}")
+
+    def expire(self, now_ms: int) -> None:
+        """Fail the batches past their deadline, even in flight: a broker's answer may take much longer."""
+        for lane in list(self._busy.values()):
+            unanswered = lane.late_under_way(now_ms)
+            for batch in (*unanswered, *lane.expired(now_ms)):
+                why = batch.last_refusal or lane.refusal or self._no_leader(lane)
+                late = self._too_late(why, UNANSWERED) if batch in unanswered else self._too_late(why)
+                self._finish(batch, error=late, gap=True)
+
+    def _no_leader(self, lane: Lane) -> KafkaError | None:
+        """Return the error by which a partition has no leader, or None if metadata contains none."""
+        code = self.metadata.partition_error(*lane.where)
+        return broker_error(code, f"Producing to {lane.where.topic}-{lane.where.partition}") if code else None
+
+    def give_up(self, error: KafkaError) -> None:
+        """Fail every batch that is not in flight with `error`: the producer is closing, or cannot continue."""
+        for lane in list(self._busy.values()):
+            for batch in lane.expired(1 << 62):
+                self._finish(batch, error=error, gap=True)
+
+    def next_wake_ms(self, now_ms: int) -> int | None:
+        """Return the time, in ms, at which the next back-off ends or the next batch expires, or None."""
+        times = []
+        for lane in self._busy.values():
+            if lane.not_before_ms > now_ms:
+                times.append(lane.not_before_ms)
+            elif lane.queue or lane.returned:
+                times.append((lane.queue or lane.returned)[0].deadline_ms)
+            if lane.under_way:
+                times.append(lane.under_way[0].deadline_ms)
+        return min(times, default=None)

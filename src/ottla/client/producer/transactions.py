@@ -1,0 +1,319 @@
+"""A producer's transactions as a state machine: which batches may be sent, the coordinator's requests, the meaning of errors.
+
+The user begins and ends transactions; the sender checks here whether batches may be sent. Under transaction.version 2 the first
+records add a partition to the transaction, and every end gives the producer another epoch (KIP-890). Under older versions
+AddPartitionsToTxn comes first, and only a gap in the sequence numbers needs another epoch (KIP-360). Brokers are unknown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Final, Protocol
+
+from ottla.client.arguments import shown
+from ottla.client.errors import KafkaError, ProducerFenced, TransactionAbortable, TransactionError, TransactionFailed
+from ottla.client.producer.partition_queue import Identity
+from ottla.client.types import ConsumerGroupMetadata, TopicPartition
+from ottla.wire import errors as codes
+from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.wire.api.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+TRANSACTION_VERSION: Final = "transaction.version"
+IMPLICIT_FROM: Final = 2
+"""The level of transaction.version from which brokers add partitions and groups to transactions by themselves."""
+EXPLICIT_PRODUCE, EXPLICIT_END_TXN, EXPLICIT_OFFSET_COMMIT = 11, 4, 4
+"""The newest request versions for brokers with explicit AddPartitionsToTxn: newer versions add partitions implicitly (KIP-890)."""
+
+_FATAL: Final = frozenset(
+    {
+        codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        codes.CLUSTER_AUTHORIZATION_FAILED,
+        codes.INVALID_TXN_STATE,
+        codes.INVALID_TRANSACTION_TIMEOUT,
+        codes.UNSUPPORTED_VERSION,
+        codes.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+_ABORTED: Final = "The transaction was aborted before the record was written."
+
+
+class InGroup(Protocol):
+    """A consumer that is a member of a group."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata: ...
+
+
+def metadata_of(member: InGroup | ConsumerGroupMetadata) -> ConsumerGroupMetadata:
+    """Return a member's group metadata.
+
+    Raises `SettingError` for a consumer without a group or with automatic commits, and `TypeError` for any other object.
+    """
+    if isinstance(member, ConsumerGroupMetadata):
+        return member
+    if not hasattr(member, "group_metadata"):
+        raise TypeError(f"send_offsets() takes the consumer that read the records, or its group_metadata(), not {shown(member)}.")
+    return member.group_metadata()
+
+
+def tell_both(error: BaseException, failed: KafkaError) -> None:
+    """Report `failed`, by which the abort after `error` failed: raise it if it is graver, else add it to `error` as a note."""
+    if isinstance(error, TransactionAbortable) and isinstance(failed, TransactionFailed):
+        raise failed from error
+    error.add_note(f"The transaction was not aborted: {failed}")
+
+
+class TransactionPhase(Enum):
+    """The state of a producer. From `COMMITTING`, an abort is possible until the coordinator was asked to commit."""
+
+    UNINITIALIZED = "init_transactions() has not been called"
+    READY = "no transaction is open"
+    IN_TRANSACTION = "a transaction is open"
+    COMMITTING = "a transaction is being committed: call commit_transaction() again"
+    ABORTING = "a transaction is being aborted: call abort_transaction() again"
+
+
+class ProducerTransactions:
+    """The state machine. `identity` is None until `initialized`; `failure` is the error that stops the transaction or the producer.
+
+    `implicit`: brokers add partitions by themselves. `wanted`: the partitions to add before their batches can be sent.
+    """
+
+    def __init__(self, transactional_id: str, timeout_ms: int) -> None:
+        self.transactional_id = transactional_id
+        self.phase = TransactionPhase.UNINITIALIZED
+        self.identity: Identity | None = None
+        self.failure: TransactionAbortable | TransactionFailed | None = None
+        self.when_failed: Callable[[TransactionError], None] = lambda error: None
+        """Called with the error, once per failed transaction or producer."""
+        self.implicit = False
+        self.wanted: set[TopicPartition] = set()
+        self._timeout_ms = timeout_ms
+        self._added: set[TopicPartition] = set()
+        self._tried: set[TopicPartition] = set()
+        self._tried_group: str | None = None
+        self._has_begun = self._end_asked = self._id_forgotten = False
+        self._sequence_lost = False
+
+    # --- the user's calls
+
+    def check_open(self) -> None:
+        """Raise unless records can be sent: `TransactionAbortable`, `TransactionFailed`, or `TransactionError` outside of one."""
+        if self.failure is not None:
+            raise self.failure.with_traceback(None)
+        if self.phase is not TransactionPhase.IN_TRANSACTION:
+            raise TransactionError(f"Records can be sent only in a transaction, and {self.phase.value}: use transaction().")
+
+    def begin(self, *, implicit: bool) -> None:
+        """Open a transaction. Raises `TransactionError` while another one is open, `TransactionFailed`."""
+        self.check_alive()
+        if self.phase is not TransactionPhase.READY:
+            raise TransactionError(f"No transaction can begin: {self.phase.value}.")
+        self.implicit = implicit
+        self.phase = TransactionPhase.IN_TRANSACTION
+
+    def commit(self) -> None:
+        """Accept no more records. Once all are written, `end_request` requests the commit. May be repeated."""
+        if self.failure is not None:
+            raise self.failure.with_traceback(None)
+        if self.phase not in (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING):
+            raise TransactionError(f"There is nothing to commit: {self.phase.value}.")
+        self.phase = TransactionPhase.COMMITTING
+
+    def abort(self) -> None:
+        """Accept no more records, and drop unsent ones. Then `end_request` requests the abort. May be repeated."""
+        self.check_alive()
+        if self.phase in (TransactionPhase.UNINITIALIZED, TransactionPhase.READY):
+            raise TransactionError(f"There is nothing to abort: {self.phase.value}.")
+        if self._end_asked and self.phase is TransactionPhase.COMMITTING:
+            raise TransactionError("The coordinator was asked to commit: call commit_transaction() again.")
+        self.phase = TransactionPhase.ABORTING
+        self.wanted.clear()
+
+    def check_alive(self) -> None:
+        """Raise `TransactionFailed` if the producer cannot continue."""
+        if isinstance(self.failure, TransactionFailed):
+            raise self.failure.with_traceback(None)
+
+    @property
+    def can_abort(self) -> bool:
+        """Return whether a transaction is open and its end was not requested yet."""
+        failed = isinstance(self.failure, TransactionFailed)
+        open_phases = (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING)
+        return self.phase in open_phases and not failed and not self._end_asked
+
+    def handed_over(self) -> None:
+        """Hand over the end of the transaction to another process; all records are written. `taken_back` then continues."""
+        self.ended()
+
+    def taken_back(self, identity: Identity) -> None:
+        """Continue under the coordinator's `identity` after another process has ended the transaction that was handed over."""
+        self.identity = identity
+
+    # --- batches and offsets to send
+
+    @property
+    def stop(self) -> TransactionError | None:
+        """Return the error by which no batch may be sent any more, or None."""
+        if self.failure is not None:
+            return self.failure
+        return TransactionAbortable(_ABORTED) if self.phase is TransactionPhase.ABORTING else None
+
+    def admits(self, where: TopicPartition) -> bool:
+        """Return whether batches of this partition may be sent now; if not, add the partition to `wanted`."""
+        if self.implicit or where in self._added:
+            return True
+        self.wanted.add(where)
+        return False
+
+    def leaves(self, partitions: Iterable[TopicPartition] = (), group_id: str | None = None) -> None:
+        """Note the sending of a request that adds partitions or a group: from now on brokers may have added them."""
+        self._tried.update(partitions)
+        self._tried_group = group_id or self._tried_group
+
+    def arrived(self) -> None:
+        """Note that a request of `leaves` was accepted: the coordinator has begun the transaction."""
+        self._has_begun = True
+
+    @property
+    def unsure(self) -> tuple[list[TopicPartition], str | None] | None:
+        """Return the partitions and the group that may have begun the transaction while that is uncertain; else None."""
+        if self._has_begun or not (self._tried or self._tried_group) or self._id_forgotten:
+            return None
+        return sorted(self._tried), self._tried_group
+
+    def not_begun(self) -> None:
+        """Note that the uncertain requests did not begin the transaction."""
+        self._tried.clear()
+        self._tried_group = None
+
+    def add_request(self, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
+        """Build the request that adds partitions to the transaction."""
+        assert self.identity is not None
+        topics: dict[str, list[int]] = {}
+        for where in sorted(partitions):
+            topics.setdefault(where.topic, []).append(where.partition)
+        topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.transactional_id,
+            v3_and_below_producer_id=self.identity.producer_id,
+            v3_and_below_producer_epoch=self.identity.producer_epoch,
+            v3_and_below_topics=[topic(name=name, partitions=indexes) for name, indexes in topics.items()],
+        )
+
+    def added(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Note that the coordinator has added these partitions, or a group, to the transaction."""
+        self._added.update(partitions)
+        self.wanted -= self._added
+        self.arrived()
+
+    # --- errors
+
+    def sequence_lost(self) -> None:
+        """Require another epoch for the next transaction: a batch with a sequence number was not written, or perhaps not."""
+        self._sequence_lost = True
+
+    def refused(self, error: KafkaError, *, by_coordinator: bool = False) -> TransactionError:
+        """Return the transaction error for an error that a retry does not mend, and store it as `failure`.
+
+        A partition leader that rejects the epoch cannot say why; the coordinator's answer to the end shows the reason.
+        """
+        if isinstance(error, TransactionError):
+            return error
+        if isinstance(self.failure, TransactionFailed):
+            return self.failure
+        name = f"transactional_id={self.transactional_id}"
+        fenced = error.code == codes.PRODUCER_FENCED or (by_coordinator and error.code == codes.INVALID_PRODUCER_EPOCH)
+        ends = by_coordinator and (
+            self.phase is TransactionPhase.UNINITIALIZED or (self.phase is TransactionPhase.ABORTING and self._end_asked)
+        )
+        if by_coordinator and self.phase is TransactionPhase.COMMITTING:
+            self._end_asked = False
+        if error.code == codes.INVALID_PRODUCER_ID_MAPPING and by_coordinator and not self._id_forgotten:
+            self._id_forgotten = self._sequence_lost = True
+        elif fenced:
+            self.failure = ProducerFenced(
+                f"Another producer with {name} fenced this one, or a transaction was open for longer than "
+                f"transaction_timeout_ms={self._timeout_ms}: close this producer.",
+                error,
+            )
+        elif (error.code in _FATAL and not self._is_gone(error, by_coordinator)) or ends:
+            self.failure = TransactionFailed(f"The producer with {name} cannot continue: close it.", error)
+        if isinstance(self.failure, TransactionFailed):
+            self.when_failed(self.failure)
+            return self.failure
+        judged = self._abortable(error)
+        if self.failure is None:
+            self.failure = judged
+            self.when_failed(judged)
+        return judged
+
+    def _is_gone(self, error: KafkaError, by_coordinator: bool) -> bool:
+        """Return whether a commit came too late: brokers had aborted the transaction, and answer so to an abort."""
+        committing = by_coordinator and self.phase is TransactionPhase.COMMITTING
+        return committing and self.implicit and error.code == codes.INVALID_TXN_STATE
+
+    @staticmethod
+    def _abortable(error: KafkaError) -> TransactionAbortable:
+        return TransactionAbortable("The transaction cannot be committed: abort it, and begin it again.", error)
+
+    # --- requests to the coordinator
+
+    def init_request(self) -> InitProducerIdRequest:
+        """Build the request for a producer id and epoch: the first one fences older producers; later ones follow a sequence gap."""
+        known = self.identity or Identity(-1, -1)
+        return InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=known.producer_id,
+            producer_epoch=known.producer_epoch,
+        )
+
+    def initialized(self, answer: InitProducerIdResponse) -> None:
+        """Process the answer to `init_request`."""
+        self.identity = Identity(answer.producer_id, answer.producer_epoch)
+        self._sequence_lost = False
+        if self.phase is TransactionPhase.UNINITIALIZED:
+            self.phase = TransactionPhase.READY
+            self.failure = None
+
+    def end_request(self) -> EndTxnRequest | None:
+        """Build the request that ends the transaction; None if the coordinator cannot have begun it, or has forgotten the id."""
+        assert self.identity is not None
+        self._end_asked = True
+        if not self._has_begun or self._id_forgotten:
+            return None
+        return EndTxnRequest(
+            transactional_id=self.transactional_id,
+            producer_id=self.identity.producer_id,
+            producer_epoch=self.identity.producer_epoch,
+            committed=self.phase is TransactionPhase.COMMITTING,
+        )
+
+    def end_answered(self, answer: EndTxnResponse) -> bool:
+        """Process the answer to `end_request`; return False for an error that matters."""
+        if self.phase is TransactionPhase.ABORTING and answer.error_code == codes.INVALID_PRODUCER_ID_MAPPING:
+            self._id_forgotten = self._sequence_lost = True
+            return True
+        if answer.error_code:
+            return False
+        self._has_begun = False
+        self.not_begun()
+        if answer.producer_id >= 0:
+            self.identity = Identity(answer.producer_id, answer.producer_epoch)
+            self._sequence_lost = False
+        return True
+
+    @property
+    def needs_epoch(self) -> bool:
+        """Return whether `init_request` must be sent before the next transaction."""
+        return self._sequence_lost
+
+    def ended(self) -> None:
+        """Reset the state after the end of a transaction; the next one can begin."""
+        self.phase = TransactionPhase.READY
+        self.failure = None
+        self._added.clear()
+        self.not_begun()
+        self._has_begun = self._end_asked = self._id_forgotten = False

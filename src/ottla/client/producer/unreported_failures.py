@@ -1,0 +1,62 @@
+"""The count of failed records whose error no caller has read: for the exceptions of `flush` and `close`, and the log."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+from ottla.client.errors import DeliveryFailed, KafkaError
+from ottla.client.producer.accumulator import PendingBatch
+
+
+def counted(topics: dict[str, int]) -> str:
+    """Return record counts by topic as text for people: "3 records of topic a, 1 of topic b"."""
+    found = [f"{count} of topic {topic}" for topic, count in sorted(topics.items()) if count]
+    if not found:
+        return "no record"
+    number, rest = found[0].split(" ", 1)
+    return ", ".join([f"{number} {'record' if number == '1' else 'records'} {rest}", *found[1:]])
+
+
+class _Tally:
+    """The failures since the last report: records by topic, and the first error."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, int] = {}
+        self.error: KafkaError | None = None
+
+
+class Losses:
+    """Failed records by topic. User threads read outcomes while the event loop adds failures: `lock` is held for each change."""
+
+    def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
+        self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
+        self._tally = _Tally()
+
+    def add(self, batch: PendingBatch, error: KafkaError) -> None:
+        """Count a batch that is about to fail with `error`. Each record counts until a caller reads its outcome."""
+        topic = batch.where.topic
+        told: set[int] = set()
+        with self._lock:
+            tally = self._tally
+            tally.error = tally.error or error
+            tally.topics[topic] = tally.topics.get(topic, 0) + len(batch.values)
+
+        def tell(index: int) -> None:
+            with self._lock:
+                if index not in told:
+                    told.add(index)
+                    tally.topics[topic] -= 1
+
+        batch.on_error_raised = tell
+
+    def take(self) -> DeliveryFailed | None:
+        """Return the exception for the failures since the last call, or None without one."""
+        with self._lock:
+            tally, self._tally = self._tally, _Tally()
+            topics = {topic: count for topic, count in tally.topics.items() if count}
+        return DeliveryFailed(topics, counted(topics), tally.error) if topics and tally.error is not None else None
+
+    def seen(self) -> dict[str, int]:
+        """Return the current counts of failed records, by topic."""
+        with self._lock:
+            return {topic: count for topic, count in self._tally.topics.items() if count}

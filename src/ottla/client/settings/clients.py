@@ -1,0 +1,295 @@
+"""The settings of producer, consumer and admin client: each declared once, with Kafka's name, default, check and a sentence.
+
+The module declares names and values, not their effects. `tools/keywords.py` generates `ottla.client.keywords` from it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, TypeVar
+
+from ottla.client.consumer.assignors import STRATEGIES
+from ottla.client.errors import SettingError
+from ottla.client.settings.addresses import parse_servers
+from ottla.client.settings.declaration import OneOf, at_least, flag, named, setting, short_text, words
+from ottla.client.settings.security import SecureSettings
+from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from ottla.wire import releases
+
+COMPRESSIONS = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+COMPRESSIONS_OF_0_7 = ("none", "gzip", "snappy")
+LARGEST_MESSAGE_OF_0_7 = 1_000_000
+"""The default limit on a message, in bytes. Brokers of 0.7 drop larger ones silently, unless max.message.size differs."""
+ACKS = {"all": -1, "-1": -1, "0": 0, "1": 1}
+
+KAFKA07 = "0.7"
+FIRST_RELEASES = ("0.6", KAFKA07, "0.7.0", "0.7.1", "0.7.2")
+"""The releases before protocol versions existed; clients treat them alike."""
+IDEMPOTENCE, ZSTD_SINCE = "0.11.0", "2.1"
+LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
+"""The longest session timeout, in ms, that brokers before that release accept."""
+
+CLIENT_ID: str | None = "ottla"
+
+ALL_NAMES = "the names are Kafka's, with underscores for dots: ottla.client.keywords lists them."
+_TOPICS_FIRST = "topics come first: Consumer('flights', bootstrap_servers='host:9092')."
+_BYTES_ALONE = "records are bytes: encode before send(), decode after poll()."
+OTHER_NAMES = {
+    "retries": "records are retried for delivery_timeout_ms, calls for default_api_timeout_ms.",
+    "key_serializer": _BYTES_ALONE,
+    "value_serializer": _BYTES_ALONE,
+    "key_deserializer": _BYTES_ALONE,
+    "value_deserializer": _BYTES_ALONE,
+    "topics": _TOPICS_FIRST,
+    "topic": _TOPICS_FIRST,
+    "consumer_timeout_ms": "records(timeout_ms=…) ends after that time without a record.",
+}
+"""Settings of other clients, with their replacement here."""
+
+Settings = TypeVar("Settings", bound="ClientSettings")
+
+
+def _strategies(name: str, value: object) -> tuple[str, ...]:
+    names = words(name, value)
+    for word in names:
+        OneOf(STRATEGIES)(name, word)
+    if not names:
+        raise SettingError(f"{name} is empty: name at least one of {', '.join(STRATEGIES)}.")
+    return names
+
+
+def _release(name: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if str(value) in FIRST_RELEASES:
+        return KAFKA07
+    try:
+        return releases.named(str(value), (KAFKA07, *releases.NAMES))
+    except releases.UnknownRelease as error:
+        raise SettingError(f"{name}: {error}") from None
+
+
+def _servers(name: str, value: object) -> str:
+    joined = ",".join(words(name, value))
+    parse_servers(joined)
+    return joined
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientSettings(SecureSettings):
+    """The settings shared by all clients. Times are in ms, sizes in bytes."""
+
+    bootstrap_servers: str = setting(
+        "localhost:9092",
+        _servers,
+        "The brokers to contact first, as host:port; several as a list, or separated by commas.",
+        given="str | Iterable[str]",
+    )
+    client_id: str | None = setting(CLIENT_ID, short_text, "The client id, by which brokers log and throttle this client.")
+    request_timeout_ms: int = setting(30_000, at_least(1), "The timeout of one request.")
+    retry_backoff_ms: int = setting(100, at_least(0), "The pause before a failed request is sent again.")
+    reconnect_backoff_ms: int = setting(50, at_least(0), "The pause before connecting to a broker again.")
+    reconnect_backoff_max_ms: int = setting(
+        1_000, at_least(0), "The maximum of that pause, which grows while a broker is unreachable."
+    )
+    metadata_max_age_ms: int = setting(300_000, at_least(1), "The age at which metadata is refreshed.")
+    default_api_timeout_ms: int = setting(60_000, at_least(1), "The timeout of a call, including retries.")
+    api_version: str | None = setting(
+        None, _release, "The Kafka release of the brokers, such as 0.9.0; needed before 0.10, which has no ApiVersions."
+    )
+
+    @property
+    def is_of_0_7(self) -> bool:
+        return self.api_version == KAFKA07
+
+    def consistent(self, given: Collection[str]) -> Self:
+        """Return these settings with defaults that fit the ones in `given`. Raises `SettingError` if two of them conflict."""
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscoverySettings(ClientSettings):
+    """The settings by which producers and consumers find brokers of Kafka 0.7."""
+
+    zookeeper_connect: str | None = setting(
+        None, named, "The ZooKeeper of brokers of Kafka 0.7, as host:2181,host:2181/path; needs api_version=0.7."
+    )
+    zookeeper_session_timeout_ms: int = setting(
+        6_000, at_least(1), "The timeout of the session with ZooKeeper, after which other consumers take the partitions."
+    )
+
+    def check_discovery(self, given: Collection[str], never: Mapping[str, object]) -> None:
+        """Raise `SettingError` for settings that Kafka 0.7 does not have, or that only it has.
+
+        `never` maps settings to the one value that each may have with 0.7.
+        """
+        if not self.is_of_0_7:
+            if self.zookeeper_connect is not None:
+                raise SettingError(
+                    "zookeeper_connect is for brokers of Kafka 0.7: add api_version='0.7', or give bootstrap_servers."
+                )
+            return
+        for name, value in never.items():
+            if getattr(self, name) != value and name in given:
+                raise SettingError(f"Kafka 0.7 has no {name}={getattr(self, name)}: leave it out.")
+        if self.security_protocol != "PLAINTEXT":
+            raise SettingError(f"Kafka 0.7 has no security_protocol={self.security_protocol}: leave it out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerSettings(DiscoverySettings):
+    """A producer's settings. `batch_size` is larger than Kafka's 16384: here a batch costs more than a record."""
+
+    acks: str = setting(
+        "all",
+        OneOf(ACKS),
+        "The replicas that must have a record before it is acknowledged: all (in sync), 1 (the leader), 0 (none).",
+        given='Literal["all", "0", "1", "-1", 0, 1, -1]',
+    )
+    enable_idempotence: bool = setting(True, flag, "Write each batch once, even if it is sent twice; needs acks=all.")
+    linger_ms: int = setting(5, at_least(0), "The time that a batch waits for more records.")
+    batch_size: int = setting(262_144, at_least(1), "The maximum size of a batch.")
+    buffer_memory: int = setting(67_108_864, at_least(1), "The bytes of unsent records beyond which send() waits.")
+    max_block_ms: int = setting(
+        60_000, at_least(0), "The timeout of send() for metadata and memory, and of each transactional call."
+    )
+    compression_type: str = setting("none", OneOf(COMPRESSIONS), "The codec of batches: none, gzip, snappy, lz4 or zstd.")
+    max_request_size: int = setting(1_048_576, at_least(1), "The maximum size of a record, and of a request.")
+    max_in_flight_requests_per_connection: int = setting(
+        5, at_least(1), "The maximum number of unanswered requests to one broker; at most 5 with idempotence."
+    )
+    delivery_timeout_ms: int = setting(120_000, at_least(1), "The timeout of a record's acknowledgement, including retries.")
+    transactional_id: str | None = setting(
+        None, named, "The id that makes the producer transactional; a newer producer with this id fences this one (KIP-98)."
+    )
+    transaction_timeout_ms: int = setting(60_000, at_least(1), "The time after which brokers abort an open transaction.")
+
+    @property
+    def acks_code(self) -> int:
+        """Return `acks` as in a Produce request: 0, 1, or -1 for all."""
+        return ACKS[self.acks]
+
+    def consistent(self, given: Collection[str]) -> Self:
+        """Return these settings, without idempotence if others rule it out and `given` does not name it. Raises `SettingError`."""
+        self.check_discovery(given, {"transactional_id": None})
+        if self.is_of_0_7 and self.compression_type not in COMPRESSIONS_OF_0_7:
+            raise SettingError(f"Kafka 0.7 has no compression_type={self.compression_type}: choose gzip or snappy.")
+        if self.compression_type == "zstd" and _before(self.api_version, ZSTD_SINCE):
+            raise SettingError(f"compression_type=zstd needs Kafka {ZSTD_SINCE}, and api_version={self.api_version}: choose lz4.")
+        if self.transactional_id is not None and not self.enable_idempotence:
+            raise SettingError("transactional_id needs enable_idempotence: leave one of them out.")
+        too_old = _before(self.api_version, IDEMPOTENCE)
+        possible = self.acks_code == -1 and self.max_in_flight_requests_per_connection <= 5 and not too_old
+        fitting = self
+        if self.is_of_0_7 and "max_request_size" not in given:
+            fitting = replace(self, max_request_size=LARGEST_MESSAGE_OF_0_7)
+        if not self.enable_idempotence or possible:
+            return fitting
+        if "enable_idempotence" not in given and self.transactional_id is None:
+            return replace(fitting, enable_idempotence=False)
+        who = "enable_idempotence" if self.transactional_id is None else "transactional_id"
+        if too_old:
+            raise SettingError(f"{who} needs Kafka {IDEMPOTENCE}, and api_version={self.api_version}: leave it out.")
+        raise SettingError(f"{who} needs acks='all' and max_in_flight_requests_per_connection of at most 5: leave one of them out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerSettings(DiscoverySettings):
+    """A consumer's settings."""
+
+    group_id: str | None = setting(
+        None, short_text, "The group whose members share the topics' partitions; without one, all partitions are read."
+    )
+    group_instance_id: str | None = setting(
+        None, short_text, "The id of a static member, which keeps its partitions across restarts (KIP-345)."
+    )
+    auto_offset_reset: str = setting(
+        "latest",
+        OneOf(["earliest", "latest", "none"]),
+        "The position without a valid committed offset: earliest, latest, or none (an error).",
+    )
+    enable_auto_commit: bool = setting(True, flag, "Commit the offsets of processed records periodically and on close.")
+    auto_commit_interval_ms: int = setting(5_000, at_least(1), "The interval of automatic commits.")
+    isolation_level: str = setting(
+        "read_uncommitted",
+        OneOf(["read_uncommitted", "read_committed"]),
+        "read_committed hides records of open and aborted transactions; read_uncommitted shows them.",
+    )
+    check_crcs: bool = setting(True, flag, "Verify the checksum of each batch.")
+    fetch_min_bytes: int = setting(1, at_least(0), "The amount of data that a broker gathers before it answers a fetch.")
+    fetch_max_bytes: int = setting(52_428_800, at_least(1), "The maximum size of a fetch response.")
+    fetch_max_wait_ms: int = setting(500, at_least(0), "The time that a broker waits for fetch_min_bytes.")
+    max_partition_fetch_bytes: int = setting(
+        1_048_576, at_least(1), "The maximum size of one partition's data in a fetch response."
+    )
+    max_poll_records: int = setting(500, at_least(1), "The maximum number of records that poll() returns.")
+    max_poll_interval_ms: int = setting(300_000, at_least(1), "The time between polls after which the group removes a member.")
+    session_timeout_ms: int = setting(45_000, at_least(1), "The time without a heartbeat after which the group removes a member.")
+    heartbeat_interval_ms: int = setting(3_000, at_least(1), "The interval of a member's heartbeats.")
+    partition_assignment_strategy: tuple[str, ...] = setting(
+        ("range", "cooperative-sticky"),
+        _strategies,
+        "The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky.",
+        given="str | Iterable[str]",
+    )
+    rebalance_backoff_ms: int = setting(
+        2_000,
+        at_least(1),
+        "The time that a rebalance of Kafka 0.7 waits for other members' partitions and records being processed.",
+    )
+    allow_auto_create_topics: bool = setting(True, flag, "Allow brokers to create subscribed topics that do not exist.")
+
+    @property
+    def read_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+    def consistent(self, given: Collection[str]) -> Self:
+        """Return these settings with a session timeout that the release accepts: before 0.10.1 today's default is too long."""
+        self.check_discovery(given, {"isolation_level": "read_uncommitted", "group_instance_id": None})
+        if self.is_of_0_7 and self.group_id is not None and self.zookeeper_connect is None:
+            raise SettingError("Kafka 0.7 keeps groups in ZooKeeper: give zookeeper_connect, or leave out group_id.")
+        if _before(self.api_version, LONG_SESSIONS) and "session_timeout_ms" not in given:
+            return replace(self, session_timeout_ms=LONGEST_SESSION_MS)
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminSettings(ClientSettings):
+    """An admin client's settings."""
+
+    def consistent(self, given: Collection[str]) -> Self:
+        if self.is_of_0_7:
+            raise SettingError("Kafka 0.7 has no admin requests: only Producer and Consumer take api_version='0.7'.")
+        return self
+
+
+def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
+    """Return settings from keyword arguments. Raises `SettingError`; for an unknown name it suggests the nearest one."""
+    checks = {declared.name: declared.metadata["check"] for declared in fields(kind)}
+    values: dict[str, Any] = {}  # each check returns the value of its field
+    for name, value in given.items():
+        if name not in checks:
+            raise SettingError(_unknown(kind, checks, name))
+        values[name] = checks[name](name, value)
+    made = kind(**values)
+    made.check_security(values)
+    return made.consistent(values)
+
+
+def _unknown(kind: type[ClientSettings], known: Iterable[str], name: str) -> str:
+    hint = f"did you mean {close}?" if (close := _nearest(name.replace(".", "_"), known)) else OTHER_NAMES.get(name, ALL_NAMES)
+    return f"{kind.__name__.removesuffix('Settings')} has no setting {name}; {hint}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the setting that differs only by a typing error, or else one with some words more or fewer."""
+    known = list(known)
+    words = [each for each in known if f"_{name}_" in f"_{each}_" or ("_" in each and f"_{each}_" in f"_{name}_")]
+    close = difflib.get_close_matches(name, known, 1, 0.85) or difflib.get_close_matches(name, words, 1, 0.5) or words
+    return close[0] if close else None
+
+
+def _before(release: str | None, other: str) -> bool:
+    return release == KAFKA07 or (release is not None and releases.NAMES.index(release) < releases.NAMES.index(other))

@@ -1,0 +1,1 @@
+"""The check, the repair and the dump of a log's files, for people and programs."""

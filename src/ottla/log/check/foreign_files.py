@@ -1,0 +1,115 @@
+"""Finds files that are whole, and another log's: producer snapshots that batches prove wrong, the metadata of another topic.
+
+Knows what can be proved only: a producer that a snapshot leaves out may have been forgotten, and what compaction took says nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.log.names import LOG, PARTITION_METADATA, file_name
+from ottla.log.producer_state.producers import NO_OFFSET, ProducerBatch, Producers, ProducerState
+from ottla.log.segments.scan import headers
+from ottla.ports import Disk
+from ottla.records.batches.header import BatchHeader
+
+
+class Snapshot(NamedTuple):
+    """What a snapshot says of the log below `offset`."""
+
+    offset: int
+    producers: Producers
+
+
+def foreign_snapshots(disk: Disk, path: str, bases: Sequence[int], snapshots: Iterable[Snapshot]) -> Iterator[tuple[int, str]]:
+    """Yield (offset of a snapshot, a sentence) for each that says of a producer what the batches prove wrong.
+
+    Every header of the log is read, which is sound. Raises `StorageFailed`.
+    """
+    waiting = sorted(snapshots, key=lambda snapshot: snapshot.offset)
+    wanted = {producer_id for snapshot in waiting for producer_id in snapshot.producers.by_id}
+    if not wanted:
+        return
+    replay = _Replay(waiting)
+    for header in _all_headers(disk, path, bases):
+        while waiting and waiting[0].offset <= header.base_offset:
+            yield from replay.held_against(waiting.pop(0))
+        replay.see(header, is_wanted=header.producer_id in wanted)
+    for snapshot in waiting:
+        yield from replay.held_against(snapshot)
+
+
+class _Replay:
+    """What is in the log so far of the producers that snapshots name, and who wrote the batches at the offsets they name."""
+
+    def __init__(self, snapshots: Iterable[Snapshot]) -> None:
+        self._producers = Producers()
+        self._writers: dict[int, int] = {}
+        told = (state for snapshot in snapshots for state in snapshot.producers.by_id.values())
+        self._left = sorted({offset for state in told for offset in _offsets(state)}, reverse=True)
+
+    def see(self, header: BatchHeader, *, is_wanted: bool) -> None:
+        """Go on by a batch."""
+        while self._left and self._left[-1] <= header.last_offset:
+            offset = self._left.pop()
+            if offset >= header.base_offset:
+                self._writers[offset] = header.producer_id
+        if is_wanted:
+            self._producers.note(header, header.base_offset)
+
+    def held_against(self, snapshot: Snapshot) -> Iterator[tuple[int, str]]:
+        """Yield (its offset, a sentence) if what it says is wrong."""
+        for producer_id, state in snapshot.producers.by_id.items():
+            sentence = self._fault(snapshot.offset, producer_id, state)
+            if sentence:
+                yield snapshot.offset, sentence
+                return
+
+    def _fault(self, end_offset: int, producer_id: int, told: ProducerState) -> str:
+        for offset in _offsets(told):
+            if offset >= end_offset:
+                return f"it says of producer {producer_id} what it wrote at offset {offset}, which was not there yet."
+            if self._writers.get(offset, producer_id) != producer_id:
+                return f"it says that producer {producer_id} wrote what is at offset {offset}, and another one did."
+        real = self._producers.by_id.get(producer_id)
+        if real is None or not real.batches or not told.batches:
+            return ""
+        newest, last = real.batches[-1], told.batches[-1]
+        if newest.last_offset > last.last_offset:
+            return f"it leaves out what producer {producer_id} wrote at offset {newest.last_offset}."
+        if newest.last_offset == last.last_offset and (real.epoch, *_place(newest)) != (told.epoch, *_place(last)):
+            return f"it has another epoch, sequence or size of what producer {producer_id} wrote at offset {last.last_offset}."
+        return ""
+
+
+def _place(batch: ProducerBatch) -> tuple[int, ...]:
+    return batch.first_sequence, batch.last_sequence, batch.base_offset
+
+
+def _offsets(state: ProducerState) -> list[int]:
+    """Return the offsets at which this producer must have written, where batches are."""
+    begun = [] if state.txn_first_offset == NO_OFFSET else [state.txn_first_offset]
+    return begun + [batch.last_offset for batch in state.batches]
+
+
+def _all_headers(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[BatchHeader]:
+    for base_offset in bases:
+        file = disk.open(f"{path}/{file_name(base_offset, LOG)}")
+        for _, header in headers(file, 0, file.size):
+            yield header
+        file.close()
+
+
+def foreign_metadata(disk: Disk, path: str, topic_id: bytes) -> str:
+    """Return what is wrong with whose partition a directory says it is; nothing, if it does not say. Raises `StorageFailed`."""
+    text = disk.read_file(f"{path}/{PARTITION_METADATA}").decode(errors="replace")
+    found = dict(pair for line in text.splitlines() if len(pair := line.split(": ", 1)) == 2).get("topic_id")
+    wanted = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    if found is None or wanted.startswith(found.rstrip("\0")):  # a power cut may leave a part of it
+        return ""
+    return (
+        f"the directory belongs to the topic with id {found}, and the registry's topic of that name has id {wanted}: put the right "
+        "directory back, or delete the topic; a broker leaves this one alone."
+    )

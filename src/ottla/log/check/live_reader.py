@@ -1,0 +1,217 @@
+"""A reader of a partition's files while the broker that owns them writes, compacts and deletes. It never changes anything.
+
+It uses Kafka's files and the order in which compaction replaces them; brokers are unknown here. The caller passes the end of the
+readable log: below the high watermark nothing is ever written again. Whatever cannot be read raises `StorageFailed`: the caller
+then fetches from the broker.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import closing
+from typing import NamedTuple, Protocol
+
+from ottla.log.names import INDEX, LOG, SWAP, TRANSACTION_INDEX, file_name, parse_file_name
+from ottla.log.segments.index import OFFSET_ENTRY
+from ottla.log.segments.scan import find_offset
+from ottla.log.segments.transaction_index import Aborted, read_entries
+from ottla.ports import Readable, StorageFailed
+from ottla.records.batches.header import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT, BadBatch, batches, read_header
+
+CHUNK_BYTES = 4 << 20
+LOOKS = 100
+"""The most listings of a directory until two in a row are equal."""
+
+
+class Files(Protocol):
+    """Read access to a data directory. Paths are relative to it. Errors are `StorageFailed`."""
+
+    def names(self, path: str) -> dict[str, int]:
+        """Return the names in a directory, each with a number that no other present or open file has."""
+
+    def open(self, path: str) -> Readable: ...
+
+    def size(self, file: Readable) -> int:
+        """Return the present size of an open file."""
+
+    def read_file(self, path: str) -> bytes: ...
+
+
+class SeenBatches(NamedTuple):
+    """Whole batches; the first may begin before the requested offset. `aborted`: transactions that touch these or later batches.
+
+    `is_plain`: no batch of a transaction and no marker is among them.
+    """
+
+    records: memoryview
+    aborted: list[Aborted]
+    is_plain: bool
+
+
+class _Opened(NamedTuple):
+    """An open segment: its end when opened, the next segment's base offset, and the transactions aborted by then."""
+
+    file: Readable
+    position: int
+    end: int
+    next_base_offset: int | None
+    aborted: list[Aborted]
+
+
+class Onlooker:
+    """The reader of one partition's batches from offset `start` up to, not including, `end`. `path` is its directory."""
+
+    def __init__(
+        self, files: Files, path: str, start: int, end: int, *, read_committed: bool, chunk_bytes: int = CHUNK_BYTES
+    ) -> None:
+        self._files = files
+        self._path = path
+        self._end = end
+        self._read_committed = read_committed
+        self._chunk_bytes = chunk_bytes
+        self.next_offset = start
+
+    def chunks(self) -> Iterator[SeenBatches]:
+        """Yield runs of whole batches. `next_offset` is behind each one when it is yielded. Raises `StorageFailed`."""
+        while self.next_offset < self._end:
+            opened = self._open()
+            with closing(opened.file):
+                yield from self._chunks_of(opened)
+            if self.next_offset < self._end:
+                if opened.next_base_offset is None:
+                    raise StorageFailed(self._path, f"its files end at offset {self.next_offset}, before {self._end}")
+                # Compaction may leave no batch at the end of a segment.
+                self.next_offset = max(self.next_offset, opened.next_base_offset)
+
+    def _chunks_of(self, opened: _Opened) -> Iterator[SeenBatches]:
+        position = opened.position
+        while position < opened.end and self.next_offset < self._end:
+            records = self._read(opened, position)
+            run = _walk(opened.file, records, self._end)
+            if run.size:
+                position += run.size
+                self.next_offset = max(self.next_offset, run.next_offset)
+                aborted = [entry for entry in opened.aborted if entry.last_offset >= run.first_offset]
+                yield SeenBatches(records[: run.size], aborted, run.is_plain)
+            if run.is_last:
+                self.next_offset = self._end
+            elif not run.size:
+                return  # the following bytes were not a whole batch when the file was opened
+
+    def _read(self, opened: _Opened, position: int) -> memoryview:
+        """Read a chunk, or the whole first batch if that is larger."""
+        data = opened.file.read(position, min(self._chunk_bytes, opened.end - position))
+        if len(data) >= HEADER_BYTES and (size := read_header(data).size) > len(data):
+            data = opened.file.read(position, min(size, opened.end - position))
+        return memoryview(data)
+
+    def _open(self) -> _Opened:
+        """Open the segment that contains the next offset, from a listing of the directory that did not change meanwhile."""
+        names = self._files.names(self._path)
+        for _ in range(LOOKS):
+            opened = self._opened(names)
+            before, names = names, self._files.names(self._path)
+            if opened is not None and names == before:
+                return opened
+            if opened is not None:
+                opened.file.close()
+            elif names == before:
+                raise StorageFailed(self._path, f"its files begin behind offset {self.next_offset}")
+        raise StorageFailed(self._path, "its files change all the time")
+
+    def _opened(self, names: dict[str, int]) -> _Opened | None:
+        """Open a segment; None if none begins at the next offset or before. Files of the listing may be gone."""
+        segments = _segments(names)
+        bases = sorted(segments)
+        number = bisect_right(bases, self.next_offset) - 1
+        if number < 0:
+            return None
+        try:
+            return self._opened_segment(names, segments, bases, number)
+        except StorageFailed:
+            if self._files.names(self._path) == names:
+                raise
+            return None
+
+    def _opened_segment(self, names: dict[str, int], segments: dict[int, str], bases: list[int], number: int) -> _Opened:
+        base = bases[number]
+        aborted = self._aborted(names, segments, bases[number:]) if self._read_committed else []
+        file = self._files.open(f"{self._path}/{file_name(base, LOG)}{segments[base]}")
+        try:
+            end = self._files.size(file)
+            position = find_offset(file, self._indexed(names, base, segments[base], end), end, self.next_offset)
+        except BaseException:
+            file.close()
+            raise
+        return _Opened(file, position, end, bases[number + 1] if number + 1 < len(bases) else None, aborted)
+
+    def _indexed(self, names: dict[str, int], base: int, ending: str, end: int) -> int:
+        """Return the position of a batch that begins at or before the next offset, by the offset index."""
+        name = f"{file_name(base, INDEX)}{ending}"
+        if name not in names:
+            return 0
+        entries = memoryview(self._files.read_file(f"{self._path}/{name}"))
+        found = _floor(entries, self.next_offset - base)
+        return found if found < end else 0
+
+    def _aborted(self, names: dict[str, int], segments: dict[int, str], bases: list[int]) -> list[Aborted]:
+        found: list[Aborted] = []
+        for base in bases:
+            name = f"{file_name(base, TRANSACTION_INDEX)}{segments[base]}"
+            if name in names:
+                found += read_entries(self._files.read_file(f"{self._path}/{name}"))
+            if found and found[-1].last_stable_offset >= self._end:
+                break
+        return found
+
+
+class _Run(NamedTuple):
+    """The batches at the beginning of a chunk that are within the limit. `is_last`: the next batch is beyond it."""
+
+    size: int
+    first_offset: int
+    next_offset: int
+    is_plain: bool
+    is_last: bool
+
+
+def _walk(file: Readable, records: memoryview, end_offset: int) -> _Run:
+    size, first_offset, next_offset, is_plain, is_last = 0, 0, 0, True, False
+    try:
+        for at, header in batches(records):
+            is_last = header.base_offset >= end_offset
+            if is_last:
+                break
+            first_offset = first_offset if size else header.base_offset
+            size, next_offset = at + header.size, header.next_offset
+            is_plain = is_plain and not header.attributes & (TRANSACTIONAL_BIT | CONTROL_BIT)
+    except BadBatch as error:
+        if not size:
+            raise StorageFailed(file.path, error.sentence) from error
+    return _Run(size, first_offset, next_offset, is_plain, is_last)
+
+
+def _segments(names: dict[str, int]) -> dict[int, str]:
+    """Return the base offsets of segments, with the suffixes of their files.
+
+    Compaction gives a new segment the suffix `.swap` before it removes the old ones, one of which has the same base offset.
+    """
+    found: dict[int, str] = {}
+    for name in names:
+        ending = SWAP if name.endswith(SWAP) else ""
+        known = parse_file_name(name.removesuffix(ending))
+        if known is not None and known[1] == LOG and found.get(known[0]) != SWAP:
+            found[known[0]] = ending
+    return found
+
+
+def _floor(entries: memoryview, relative_offset: int) -> int:
+    """Return the position in the last entry with an offset of at most `relative_offset`, or 0. Preallocated entries are zeros."""
+
+    def key(number: int) -> int:
+        offset, position = OFFSET_ENTRY.unpack_from(entries, number * OFFSET_ENTRY.size)
+        return offset if position or not number else 1 << 62
+
+    count = bisect_right(range(len(entries) // OFFSET_ENTRY.size), relative_offset, key=key)
+    return int(OFFSET_ENTRY.unpack_from(entries, (count - 1) * OFFSET_ENTRY.size)[1]) if count else 0

@@ -1,0 +1,267 @@
+"""The records of a batch that survive compaction, and the batch built from them (KIP-534). Segments are unknown here."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from ottla.log.cleaner.offset_map import OffsetMap
+from ottla.log.producer_state.producers import Producers
+from ottla.log.segments.transaction_index import TransactionsInOrder
+from ottla.ports import Buffer
+from ottla.records import kernel_build
+from ottla.records.batches.builder import seal
+from ottla.records.batches.columns import ROW_BYTES, Columns, Run, open_batches
+from ottla.records.batches.header import (
+    CODEC_MASK,
+    DELETE_HORIZON_BIT,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    BadBatch,
+    BatchHeader,
+    batches,
+    crc_is_valid,
+)
+from ottla.records.compression import codecs
+from ottla.records.compression.decompression import opened_bytes
+from ottla.records.compression.limits import PAUSE_BYTES, zeroed
+
+MOST_GROWTH_BYTES = 16
+"""The most bytes by which a record may grow when its timestamp and length are encoded with another base."""
+
+MOST_BYTES = 64 << 20
+"""The most memory for a batch's decompressed records and columns. A larger batch is kept unchanged, and its keys are ignored."""
+
+WRITTEN_AT_ONCE_BYTES = 4 << 20
+"""The most bytes written before they are appended to the batch: no other thread runs during that."""
+
+LATEST_HORIZON_MS = 1 << 62
+"""The latest delete horizon in ms: timestamps are stored as differences from it, which must fit into 64 bits."""
+
+NOTHING = memoryview(bytearray())
+
+
+def opening_costs(header: BatchHeader, whole: memoryview) -> int:
+    """Return how many bytes of memory the opened batch takes."""
+    opened = opened_bytes(header.codec, whole[HEADER_BYTES:], MOST_BYTES) if header.codec else 0
+    return opened + header.record_count * ROW_BYTES
+
+
+def is_large(view: memoryview, most_bytes: int = PAUSE_BYTES) -> bool:
+    """Return whether `view` is one batch that takes more than `most_bytes` of memory when opened."""
+    return any(header.size == len(view) and opening_costs(header, view) > most_bytes for _, header in islice(batches(view), 1))
+
+
+def stays_as_it_is(view: memoryview) -> bool:
+    """Return whether `view` is one batch that takes too much memory to be opened."""
+    return is_large(view, MOST_BYTES)
+
+
+class Filter:
+    """The filter of batches in order, which keeps them unchanged or with fewer records. `has_changed` is whether it dropped any.
+
+    A last batch without remaining records is held back: it is dropped if more follow, and otherwise marks the segment's end
+    offset.
+    """
+
+    __slots__ = (
+        "_held",
+        "_last_offsets",
+        "_map",
+        "_now_ms",
+        "_only_markers",
+        "_retention_ms",
+        "_transactions",
+        "has_changed",
+        "records_read",
+    )
+
+    def __init__(self, map: OffsetMap, now_ms: int, delete_retention_ms: int, transactions: TransactionsInOrder) -> None:
+        self._map = map
+        self._now_ms = now_ms
+        self._retention_ms = delete_retention_ms
+        self._transactions = transactions
+        self._last_offsets: dict[int, int] = {}
+        self._only_markers: dict[int, int] = {}
+        self._held: tuple[BatchHeader, memoryview] | None = None
+        self.has_changed = False
+        self.records_read = 0
+
+    def note_last_batches(self, producers: Producers) -> None:
+        """Keep each producer's last batch even if empty: after a restart its sequence identifies retries."""
+        for producer_id, producer in producers.by_id.items():
+            if producer.batches:
+                self._last_offsets[producer_id] = producer.batches[-1].last_offset
+            else:
+                self._only_markers[producer_id] = producer.epoch
+
+    def retained(self, view: memoryview) -> tuple[list[Buffer], list[BatchHeader]]:
+        """Return the remaining batches of those in `view`, except a last one without remaining records."""
+        found = list(batches(view))
+        self.drop_held()
+        gone = {header.base_offset for _, header in found if self._is_over(header)}
+        stays = stays_as_it_is(view)
+
+        def to_be_opened(header: BatchHeader) -> bool:
+            return header.record_count > 0 and header.base_offset not in gone and not stays
+
+        columns = open_batches(view, wanted=to_be_opened, check_crcs=True)
+        runs = {run.header.base_offset: run for run in columns.runs}
+        rows, deltas = _room(columns)
+        parts: list[Buffer] = []
+        headers: list[BatchHeader] = []
+        for position, header in found:
+            self.drop_held()
+            whole = view[position : position + header.size]
+            needed = self._is_last_of_producer(header)
+            part: Buffer | None
+            if not header.record_count:
+                part = whole if needed else None
+            elif stays and header.base_offset not in gone:
+                part = _proven(whole)
+            elif header.is_control:
+                part = self._marker(whole, header) if header.base_offset in gone else whole
+            elif header.base_offset in runs:
+                part = self._records(whole, header, columns, runs[header.base_offset], rows, deltas)
+            else:
+                part = None
+            if part is None and needed:
+                part = _emptied(header)
+            if part is None:
+                self._held = header, whole
+                continue
+            parts.append(part)
+            headers.append(header if part is whole else next(batches(part))[1])
+            if part is not whole:
+                self.has_changed = True
+        self.records_read += len(columns)
+        return parts, headers
+
+    def drop_held(self) -> None:
+        """Drop the held-back batch: another one follows."""
+        if self._held is not None:
+            self._held = None
+            self.has_changed = True
+
+    def ending(self) -> tuple[list[Buffer], list[BatchHeader]]:
+        """Return the held-back batch without records: no other one follows, and a segment must lead up to the next one."""
+        if self._held is None:
+            return [], []
+        (header, whole), self._held = self._held, None
+        if not header.record_count:
+            return [whole], [header]
+        self.has_changed = True
+        part = _emptied(header)
+        return [part], [next(batches(part))[1]]
+
+    def _is_over(self, header: BatchHeader) -> bool:
+        """Return whether a batch was aborted, or is the marker of a transaction without remaining batches. Call it in order."""
+        if header.is_control:
+            return self._transactions.ends_nothing(header)
+        return self._transactions.is_aborted(header)
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        if header.producer_id < 0:
+            return False
+        if header.producer_id in self._last_offsets:
+            return self._last_offsets[header.producer_id] == header.last_offset
+        return header.is_control and self._only_markers.get(header.producer_id) == header.producer_epoch
+
+    def _marker(self, whole: memoryview, header: BatchHeader) -> Buffer | None:
+        """Return a marker or None: it outlives its transaction's records by `delete.retention.ms`."""
+        horizon_ms = header.delete_horizon_ms
+        if horizon_ms is not None:
+            return None if horizon_ms <= self._now_ms else whole
+        columns = open_batches(whole, control=True, check_crcs=True)
+        rows, deltas = _room(columns)
+        for row, offset in enumerate(columns.offsets):
+            rows[row], deltas[row] = row, offset - header.base_offset
+        return self._rebuilt(header, columns, columns.runs[0], rows[: len(columns)], deltas, header.max_timestamp, marked=True)
+
+    def _records(
+        self,
+        whole: memoryview,
+        header: BatchHeader,
+        columns: Columns,
+        run: Run,
+        rows: memoryview[int],
+        deltas: memoryview[int],
+    ) -> Buffer | None:
+        horizon_ms = header.delete_horizon_ms
+        with_tombstones = horizon_ms is None or horizon_ms > self._now_ms
+        kept, tombstones, newest = self._map.retain(columns, run, rows, deltas, with_tombstones=with_tombstones)
+        if not kept:
+            return None
+        marked = tombstones > 0 and horizon_ms is None
+        if kept == run.end - run.first and not marked:
+            return whole
+        return self._rebuilt(header, columns, run, rows[:kept], deltas, newest, marked=marked)
+
+    def _rebuilt(
+        self,
+        header: BatchHeader,
+        columns: Columns,
+        run: Run,
+        rows: memoryview[int],
+        deltas: memoryview[int],
+        newest: int,
+        *,
+        marked: bool,
+    ) -> bytearray:
+        """Build the batch with these rows only.
+
+        If `marked`, its base timestamp is the delete horizon of its tombstones or marker.
+        """
+        base_timestamp, attributes = header.base_timestamp, header.attributes
+        if marked:
+            horizon_ms = min(self._now_ms + self._retention_ms, LATEST_HORIZON_MS)
+            base_timestamp, attributes = horizon_ms, attributes | DELETE_HORIZON_BIT
+        data = run.data
+        body_bytes = len(data) if header.codec else header.size
+        room_bytes = body_bytes + len(rows) * MOST_GROWTH_BYTES
+        out = bytearray(HEADER_BYTES)
+        room = bytearray(min(room_bytes, WRITTEN_AT_ONCE_BYTES))
+        written = 0
+        while written < len(rows):
+            before = written
+            written, end, _ = kernel_build.write(
+                room,
+                0,
+                rows,
+                written,
+                len(rows),
+                deltas,
+                columns.all_timestamps,
+                base_timestamp,
+                columns.spans,
+                data,
+                data,
+                data,
+            )
+            if written == before:
+                assert len(room) < room_bytes, "there is room for every record that was there before"
+                room = bytearray(min(room_bytes, 2 * len(room)))
+            out += memoryview(room)[:end] if written > before else b""
+        if header.timestamp_type == LOG_APPEND_TIME:
+            newest = header.max_timestamp
+        new = header._replace(base_timestamp=base_timestamp, attributes=attributes, max_timestamp=newest, record_count=len(rows))
+        return seal(new, out)
+
+
+def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:
+    """Return columns for the numbers and offset deltas of the remaining rows."""
+    capacity = len(columns.all_offsets)
+    if not capacity:
+        return NOTHING.cast("i"), NOTHING.cast("q")
+    return zeroed(4 * capacity).cast("i"), zeroed(8 * capacity).cast("q")
+
+
+def _proven(whole: memoryview) -> memoryview:
+    if not crc_is_valid(whole):
+        raise BadBatch(0, "the CRC-32C of the batch is wrong: it was damaged on disk.")
+    return whole
+
+
+def _emptied(header: BatchHeader) -> bytearray:
+    """Build a batch without records that keeps offsets, producer and sequence."""
+    attributes = header.attributes & ~CODEC_MASK | codecs.NONE
+    return seal(header._replace(attributes=attributes, record_count=0), bytearray(HEADER_BYTES))

@@ -1,0 +1,390 @@
+"""The upkeep of a log: segments are sealed, synced, replaced by compacted ones and deleted when they are old.
+
+It uses segments, the settings and the files beside them; appends are elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterable, Sequence
+from functools import partial
+
+from ottla.log.config import LogConfig
+from ottla.log.errors import Vanished
+from ottla.log.names import LEADER_EPOCHS, LOG, TRANSACTION_INDEX
+from ottla.log.positions07 import NoPositions07, Positions07
+from ottla.log.producer_state.producers import Producers
+from ottla.log.producer_state.snapshots import forget_snapshot, remove_snapshots, write_snapshot
+from ottla.log.producer_state.transaction_index_notes import AbortedNotes
+from ottla.log.reads import ReadableLog
+from ottla.log.recovery.gaps import note_gaps
+from ottla.log.recovery.truncation import PendingCut
+from ottla.log.segments import retention, swap
+from ottla.log.segments.compacted_note import NEW_COPIED, begin_copied, drop_note, finish_note, note_none
+from ottla.log.segments.segment import Segment, begin_segment
+from ottla.log.unfinished_read import Unfinished
+from ottla.ports import Disk, File, Now, StorageFailed, Syncable
+from ottla.records.batches.header import BatchHeader
+
+log = logging.getLogger("ottla.log")
+
+SNAPSHOT_BYTES = 1 << 20
+"""The bytes written to a segment after which a checkpoint saves the producers' state again."""
+
+
+RUNG_BYTES = 64 << 20
+"""How much may be appended to a segment before the producers' state is saved for good: a cut replays no more than about that."""
+
+
+class LogUpkeep(ReadableLog):
+    """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
+
+    `size_bytes` is the size of the segments' batches; `cuts` counts the cuts of the log. `_unsynced` has, for each sealed
+    segment, (offset up to which the log must be synced for it, file). Snapshots at `_rungs` stay while they are in one of the
+    two newest segments, where cuts are made; the next is due when the newest is larger than `_next_rung`. `unnamed` is the
+    newest segment while its name may not be on stable storage: call `is_named` after a sync of the `directory`.
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_active",
+        "_cut",
+        "_disk",
+        "_epochs_saved",
+        "_names_synced",
+        "_next_rung",
+        "_removed",
+        "_rungs",
+        "_snapshot_at",
+        "_snapshots",
+        "_swap",
+        "_swap_step",
+        "_unsynced",
+        "config",
+        "cuts",
+        "noted_start",
+        "positions_07",
+        "producers",
+        "size_bytes",
+        "synced_offset",
+        "unnamed",
+    )
+
+    config: LogConfig
+    cuts: int
+    noted_start: int
+    positions_07: Positions07 | NoPositions07
+    producers: Producers
+    size_bytes: int
+    synced_offset: int
+    unnamed: Segment | None
+    _aborted: AbortedNotes
+    _cut: PendingCut | None
+    _active: Segment
+    _disk: Disk
+    _epochs_saved: bool
+    _names_synced: bool
+    _next_rung: int
+    _removed: list[retention.RemovedSegment]
+    _rungs: list[int]
+    _snapshot_at: int
+    _snapshots: list[int]
+    _swap: swap.Swap | None
+    _swap_step: int
+    _unsynced: dict[Segment, list[tuple[int, File]]]
+
+    def roll(self, offset: int | None = None) -> None:
+        """Seal the newest segment and begin another at the log's end. Raises `StorageFailed`, and nothing has changed then.
+
+        At an `offset` beyond the end, the log continues there: the leader's compaction left a gap that no segment could span.
+        """
+        self.finish_cut()
+        sealed = self._active
+        if offset is None and not sealed.size:
+            return
+        self.check_place()
+        end = self.log_end_offset
+        if offset is not None and offset > end:
+            note_gaps(self._disk, self.path, [(end, offset)])
+            end = offset
+        files = sealed.flush_indexes(final=True)
+        if sealed.give_back():
+            files.append(sealed.file)
+        self._save_producers(end)
+        if self.config.compacts and len(self.segments) == 1:
+            note_none(self._disk, self.path)
+        if self.unnamed is not None:  # after a crash that kept only the new file, the log would seem to start there
+            self._disk.sync_dir(self.path)
+        fresh = begin_segment(self._disk, self.path, end)
+        self._reserve(fresh)
+        self._active = self.unnamed = fresh
+        self._snapshot_at, self._next_rung = 0, RUNG_BYTES
+        self.segments.append(self._active)
+        before, self.log_end_offset = self.log_end_offset, end
+        unsynced = [(end + 1, file) for file in files]  # a sync up to `end` may have been requested before they were written
+        if self.synced_offset < before:
+            unsynced.append((end, sealed.file))
+        if unsynced:
+            self._unsynced[sealed] = unsynced
+
+    def is_named(self, segment: Segment) -> None:
+        """Record that the `directory` was synced since this segment was the `unnamed` one, with batches in it."""
+        if self.unnamed is segment:
+            self.unnamed = None
+
+    def lacks_note(self, headers: Iterable[BatchHeader]) -> bool:
+        """Return whether offsets are missing in front of one of these batches, and the newest segment has no note for that yet.
+
+        If the topic is no longer compacted this is not checked: an append finds the gap, and waits for its note.
+        """
+        if self._active.may_have_gaps or not self.config.compacts:
+            return False
+        end_offset, has_gap = self.log_end_offset, False
+        for header in headers:
+            has_gap |= header.base_offset > end_offset
+            end_offset = header.next_offset
+        return has_gap
+
+    def note_gaps_soon(self) -> Generator[Syncable]:
+        """Note durably that offsets are missing within the newest segment; yield files, each to be synced before the next step.
+
+        Nothing is noted if the log continues in another segment meanwhile, or is cut. Raises `StorageFailed`.
+        """
+        segment, cuts = self._active, self.cuts
+        try:
+            while segment is self._active and cuts == self.cuts and not segment.may_have_gaps:
+                note = begin_copied(self._disk, self.path, self.segments)
+                yield note.file
+                finished = finish_note(self._disk, self.path, note) if segment is self._active and cuts == self.cuts else None
+                if finished is not None:
+                    yield finished
+                    segment.may_have_gaps = True
+        finally:
+            drop_note(self._disk, self.path, NEW_COPIED)
+
+    def check_place(self) -> None:
+        """Raise `Vanished` if the log's directory or its newest file was removed: appends would be lost."""
+        active = self._active
+        name = active.path(LOG) if active.size else self.path
+        if not self._disk.exists(name):
+            sentence = "it was removed while the broker ran"
+            raise Vanished(name, f"{sentence}: restore it and restart the broker, or delete the topic to give its records up.")
+
+    # Cuts, swaps and retention
+
+    def finish_cut(self) -> None:
+        """Finish the files of a cut after the disk failed. Raises `StorageFailed`."""
+        if self._cut is not None:
+            self._cut.finish(self._disk, self.path, self.segments, self._snapshots)
+            self._cut = None
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now, cuts: int) -> bool:
+        """Replace segments by the compacted one, complete and synced, that was made from them when the log had had so many `cuts`.
+
+        Return False, with nothing changed, if some of them are gone, or were cut since. Raises `StorageFailed` with nothing
+        changed. While `is_swapping`, sync the `directory` and call `go_on_swapping`, repeatedly.
+        """
+        self.finish_cut()
+        self.finish_swap()
+        if cuts != self.cuts:
+            return False
+        first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
+        if first < 0 or self.segments[first : first + len(old)] != list(old) or old[-1] is self._active:
+            return False
+        self.positions_07.compacted(self._reader.end_offset(old[-1], self.log_end_offset))
+        swap.decide(self._disk, new)
+        new.may_have_gaps = True
+        self._leave(old)
+        self._aborted.replaced(old)
+        self.segments[first:first] = [new]
+        self.size_bytes += new.size - sum(segment.size for segment in old)
+        self._reader.places.clear()
+        self._swap = swap.Swap(new, list(old), now.mono_ms + self.config.file_delete_delay_ms)
+        return True
+
+    @property
+    def is_swapping(self) -> bool:
+        """Return whether compacted files do not have their final names yet."""
+        return self._swap is not None
+
+    @property
+    def swap_step(self) -> int:
+        """Return the number of the next step: pass it to `go_on_swapping` after syncing the directory for it."""
+        return self._swap_step
+
+    def go_on_swapping(self, step: int | None = None) -> None:
+        """Do the next step of a swap, if it is still `step`: the directory was synced for it. Raises `StorageFailed`."""
+        going_on = self._swap
+        if going_on is None or step not in (None, self._swap_step):
+            return
+        self._swap_step += 1
+        try:
+            if going_on.go_on(self._disk):
+                self._swap = None
+        finally:
+            self._removed += going_on.removed
+            going_on.removed.clear()
+
+    def finish_swap(self) -> None:
+        """Finish all swaps, and wait for each sync. Raises `StorageFailed`."""
+        while self._swap is not None:
+            self._disk.sync_dir(self.path)
+            self.go_on_swapping()
+
+    @property
+    def directory(self) -> Syncable:
+        """Return the directory, to be synced."""
+        return self._disk.directory(self.path)
+
+    def retain(self, now: Now, *, until_offset: int | None = None, most: int | None = None) -> int:
+        """Delete old segments by the settings, none reaching beyond `until_offset`, at most `most`; return how many.
+
+        The last deletion is durable when `directory` is synced (call `names_are_synced` then), the others at once. Failures of
+        the disk are logged, and repeated the next time. Raises `Unfinished` if it takes more calls to find old segments.
+        """
+        if self._names_synced:
+            self.positions_07.drop_before(self.segments[0].base_offset)
+        self._removed = retention.remove_expired(self._disk, self._removed, now, self.noted_start)
+        self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
+        limit = self.log_end_offset if until_offset is None else until_offset
+        before = len(self._removed)
+        try:
+            self.finish_cut()
+            self.finish_swap()
+            before = len(self._removed)
+            expired = self._expired(now, limit)
+            self._remove_oldest(expired if most is None else min(expired, most), now)
+        except Unfinished:
+            raise
+        except StorageFailed as failure:
+            log.error("%s: old segments could not be deleted: %s", self.path, failure, extra={"cause": "retention"})
+        return len(self._removed) - before
+
+    def names_are_synced(self) -> None:
+        """Record that the `directory` was synced since the last segment was deleted."""
+        self._names_synced = True
+
+    # Checkpoints
+
+    def checkpoint(self) -> int:
+        """Write indexes, epochs and producers' state to disk, so that little is read after a crash.
+
+        Return the recovery point for the checkpoint. Raises `StorageFailed`.
+        """
+        files = self.flush()
+        try:
+            for file in files:
+                file.sync()
+        except StorageFailed:
+            self.was_not_flushed()
+            raise
+        self.noted_start = self.log_start_offset
+        return self.synced_offset
+
+    def flush(self) -> list[Syncable]:
+        """Write a checkpoint without waiting; return the files to sync for it.
+
+        When they are synced, the present `synced_offset` is the recovery point. Indexes below it are not checked again. Raises
+        `StorageFailed`.
+        """
+        self.finish_cut()
+        files: list[Syncable] = [*self._active.save_indexes()]
+        # Aborted transactions below it are not searched again either, nor in segments sealed since.
+        sealed = [one for unsynced in self._unsynced.values() for one in unsynced]
+        files += [file for end, file in sealed if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
+        files += self._aborted.write(self.segments)
+        if self._active.size - self._snapshot_at > SNAPSHOT_BYTES:
+            self._save_producers()
+        if not self._epochs_saved:
+            self._write_epochs()  # an earlier attempt may have found no space
+            files += [self._disk.open(f"{self.path}/{LEADER_EPOCHS}"), self.directory]
+            self._epochs_saved = True
+        return files
+
+    def was_not_flushed(self) -> None:
+        """Record that the files which `flush` or `write_out` returned were not synced."""
+        self._epochs_saved = False
+
+    # Private
+
+    def _reserve(self, segment: Segment) -> None:
+        """Preallocate a new segment's file at its full size, if the settings require it (preallocate). Raises `StorageFailed`."""
+        if self.config.preallocate and not segment.size:
+            segment.reserve(self.config.segment_bytes)
+
+    def _save_producers(self, end: int | None = None) -> None:
+        """Write the producers' state as of `end`, by default the end of the log. Raises `StorageFailed`."""
+        end = self.log_end_offset if end is None else end
+        write_snapshot(self._disk, self.path, end, self.producers)
+        if end not in self._snapshots:
+            self._snapshots.append(end)
+        self._snapshot_at = self._active.size
+        first = self.segments[-2:][0].base_offset
+        self._rungs = [known for known in self._rungs if first <= known <= end]
+        bases = {segment.base_offset for segment in self.segments}.union(self._rungs)
+        remove_snapshots(
+            self._disk,
+            self.path,
+            self._snapshots,
+            unwanted=[known for known in self._snapshots if known not in bases and known != end],
+        )
+
+    def _add_rung(self) -> None:
+        """Save the producers' state for good, as of the end of the log; what the disk refuses is done after as much again."""
+        self._next_rung = self._active.size + RUNG_BYTES
+        self._rungs.append(self.log_end_offset)
+        try:
+            self._save_producers()
+        except StorageFailed as failure:
+            sentence = "%s: the producers' state could not be saved (%s): a cut would replay more of the log"
+            log.warning(sentence, self.path, failure, extra={"cause": "rung"})
+
+    def _write_epochs(self, sync: bool = False) -> None:
+        """Write the epochs. They are synced by the next checkpoint: recovery finds lost ones in the batches, if there are any."""
+        self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=sync)
+        self._epochs_saved = False
+
+    def _expired(self, now: Now, until_offset: int) -> int:
+        start, end = self.log_start_offset, self.log_end_offset
+        look = partial(retention.expired, self.segments, self.config, now, self._disk, start, until_offset, end)
+        return self._reader.in_parts(look)
+
+    def _remove_oldest(self, count: int, now: Now) -> None:
+        """Delete the first `count` segments, and begin a new one if none is left."""
+        if not count:
+            return
+        if count == len(self.segments):
+            self.roll()
+        try:
+            for _ in range(count):
+                self._remove_first(now)
+        finally:  # also after a failure: deleted segments stay deleted
+            self._move_start(max(self.log_start_offset, self.segments[0].base_offset))
+
+    def _remove_first(self, now: Now) -> None:
+        segment = self.segments[0]
+        if not self._names_synced:
+            self._disk.sync_dir(self.path)  # one by one, or a power cut could bring back an older segment alone
+        deadline_mono_ms, until = now.mono_ms + self.config.file_delete_delay_ms, self.segments[1].base_offset
+        self._removed.append(retention.mark_removed(self._disk, segment, deadline_mono_ms, until))
+        self._names_synced = False
+        self._leave([segment])
+        self.size_bytes -= segment.size
+        self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        log.info("%s: the segment of offset %d (%d bytes) is deleted", self.path, segment.base_offset, segment.size)
+        self._reader.places.clear()
+        if segment.base_offset in self._snapshots:
+            forget_snapshot(self._disk, self.path, self._snapshots, segment.base_offset)
+
+    def _leave(self, segments: Sequence[Segment]) -> Sequence[Segment]:
+        """Remove these segments from the log. All removals go through here, so that no deleted file is ever synced."""
+        first = self.segments.index(segments[0])
+        del self.segments[first : first + len(segments)]
+        for segment in segments:
+            self._unsynced.pop(segment, None)
+        return segments
+
+    def _move_start(self, offset: int) -> None:
+        self.log_start_offset = offset
+        if self.epochs.truncate_start(offset):
+            self._epochs_saved = False  # the next checkpoint writes them

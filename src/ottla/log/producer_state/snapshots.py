@@ -1,0 +1,239 @@
+"""Producer snapshots on disk, and the state replayed from them. It uses `Producers` and segments, and decides no append."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from typing import TypeVar, cast
+
+from ottla.log.names import LOG, SNAPSHOT, file_name
+from ottla.log.producer_state.producers import REMEMBERED, ProducerBatch, Producers
+from ottla.log.segments.scan import headers
+from ottla.log.segments.segment import Segment
+from ottla.log.segments.transaction_index import Aborted, read_marker
+from ottla.ports import Disk, StorageFailed
+from ottla.records.batches.header import BatchHeader
+
+log = logging.getLogger("ottla.log")
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that pauses every half a millisecond."""
+
+Span = tuple[Segment, int]
+"""A segment, and the position at which the log ends in it."""
+
+AT_ONCE = 250
+"""Batches processed between two pauses."""
+
+MOST_KEPT = 32
+"""How many snapshots within segments stay at a start."""
+
+NOT_KNOWN = -1
+REFILL_BYTES = 2 << 20
+"""The bytes before the end in which batches are searched that a snapshot leaves out."""
+
+
+def write_snapshot(disk: Disk, path: str, offset: int, producers: Producers) -> None:
+    """Save the state as of `offset`. Not synced: a lost snapshot is replayed from the log, a torn one fails its CRC."""
+    disk.write_file(f"{path}/{file_name(offset, SNAPSHOT)}", producers.encode(), sync=False)
+
+
+def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Sequence[int]) -> None:
+    """Remove snapshots from the disk and from `offsets`. One that the disk does not remove stays listed: it may become wrong."""
+    for offset in unwanted:
+        name = f"{path}/{file_name(offset, SNAPSHOT)}"
+        try:
+            disk.remove(name)
+        except StorageFailed as failure:
+            if disk.exists(name):
+                log.warning("a snapshot could not be removed: %s", failure)
+                continue
+        offsets.remove(offset)
+
+
+def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> None:
+    """Remove, in the background, the snapshot of a deleted segment: if it stays, the next start removes it."""
+    with suppress(StorageFailed):
+        disk.remove_soon(f"{path}/{file_name(offset, SNAPSHOT)}")
+    offsets.remove(offset)
+
+
+def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
+    """Return those from `begin` on without the ones that follow another closely: each start of a broker leaves one."""
+    kept: list[int] = []
+    for offset in offsets:
+        if offset >= begin and (not kept or offset - kept[-1] >= (end - begin) // MOST_KEPT):
+            kept.append(offset)
+    return kept
+
+
+def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) -> None:
+    """Drop the snapshots from before the first segment: the batches that follow them are deleted."""
+    remove_snapshots(disk, path, offsets, unwanted=[offset for offset in offsets if offset < first_offset])
+    offsets[:] = [offset for offset in offsets if offset >= first_offset]
+
+
+def load_producers(
+    disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int, most: int
+) -> Producers:
+    """Restore the state at the log's end: from the newest valid snapshot at or before it, and the headers that follow.
+
+    It has no more than `most` producers at any time, as when they wrote. Unusable snapshots (torn, or beyond the log's end) are
+    removed. Raises `StorageFailed`.
+    """
+    beyond = [offset for offset in offsets if offset > log_end_offset]
+    if beyond:
+        remove_snapshots(disk, path, offsets, unwanted=beyond)
+        disk.sync_dir(path)  # or a crash could bring one back that describes batches written since
+        if any(offset > log_end_offset for offset in offsets):
+            raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; mend the disk.")
+    for offset in reversed(list(offsets)):
+        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
+        if loaded is not None:
+            loaded.most = most
+            replay(disk, loaded, segments, offset)
+            exhausted(_refill(loaded, [(segment, segment.size) for segment in segments]))
+            return loaded
+        log.warning("%s/%s is not whole; the producers' state is replayed from the log", path, file_name(offset, SNAPSHOT))
+        remove_snapshots(disk, path, offsets, unwanted=[offset])
+    producers = Producers(most)
+    replay(disk, producers, segments, 0)
+    return producers
+
+
+def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_offset: int) -> None:
+    """Apply every batch from `from_offset` on, by its header, and rebuild the index of aborted transactions.
+
+    A producer may just have written old records: its age is taken from the file, not from their timestamps.
+    """
+    for segment in segments[_first(segments, from_offset) :]:
+        if not segment.size:
+            segment.forget_transactions()
+            continue
+        settle_aborted(segment, from_offset, exhausted(_replayed(disk, producers, segment, from_offset, segment.size)))
+
+
+def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span], most: int) -> Steps[Producers]:
+    """Restore the state at the end of the last of these spans, where the log is about to be cut. Change nothing on disk.
+
+    It has no more than `most` producers at any time. Raises `StorageFailed`.
+    """
+    end_offset = spans[-1][0].offset_at(spans[-1][1])
+    producers, begin = _newest(disk, path, [offset for offset in offsets if offset <= end_offset])
+    producers.most = most
+    for segment, size in spans[_first([segment for segment, _ in spans], begin) :]:
+        if size:
+            yield from _replayed(disk, producers, segment, begin, size)
+    if begin:
+        yield from _refill(producers, spans)
+    return producers
+
+
+def _newest(disk: Disk, path: str, offsets: Sequence[int]) -> tuple[Producers, int]:
+    """Return the state and the offset of the newest valid one of these snapshots; an empty state and 0 without one."""
+    for offset in reversed(offsets):
+        loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
+        if loaded is not None:
+            return loaded, offset
+    return Producers(), 0
+
+
+def _first(segments: Sequence[Segment], offset: int) -> int:
+    return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
+
+
+def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: int, end: int) -> Steps[list[Aborted]]:
+    """Apply a segment's batches from an offset on, up to the position `end`; return the aborted transactions among them."""
+    found: list[Aborted] = []
+    written_ms = NOT_KNOWN
+    for number, (position, header) in enumerate(headers(segment.file, segment.locate(from_offset), end), 1):
+        if not number % AT_ONCE:
+            yield
+        if header.producer_id < 0:
+            continue
+        if written_ms == NOT_KNOWN:
+            written_ms = disk.modified_ms(segment.path(LOG))
+        aborted = _apply(producers, segment, position, header, written_ms)
+        if aborted is not None:
+            found.append(aborted)
+    return found
+
+
+def exhausted(steps: Steps[T]) -> T:
+    """Run all steps at once, and return the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as over:
+            return cast("T", over.value)
+
+
+def rebuild_aborted(disk: Disk, path: str, offsets: Sequence[int], segments: Sequence[Segment], most: int) -> None:
+    """Rebuild the index of aborted transactions of the last of these segments, from the newest valid snapshot before it.
+
+    Raises `StorageFailed`.
+    """
+    producers, begin = _newest(disk, path, [offset for offset in offsets if offset <= segments[-1].base_offset])
+    producers.most = most
+    replay(disk, producers, segments, begin)
+
+
+def _apply(producers: Producers, segment: Segment, position: int, header: BatchHeader, written_ms: int) -> Aborted | None:
+    if header.is_control and header.record_count:
+        marker = read_marker(segment.file.read(position, header.size))
+        if marker is not None:
+            return producers.end_transaction(header, header.base_offset, marker, written_ms)
+    producers.note(header, header.base_offset, written_ms)
+    return None
+
+
+def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
+    """Replace the index's entries from `from_offset` on by `found`. If the write fails, memory is still right."""
+    try:
+        segment.transactions.settle(from_offset, found)
+    except StorageFailed as failure:
+        log.warning("the index of aborted transactions could not be written: %s", failure)
+
+
+def _refill(producers: Producers, spans: Sequence[Span]) -> Steps[None]:
+    """Find batches that a client may still repeat near the log's end: a snapshot keeps only one for each producer."""
+    if not producers.by_id:
+        return
+    seen: dict[int, list[ProducerBatch]] = {}
+    for number, header in enumerate(_last_headers(spans), 1):
+        if not number % AT_ONCE:
+            yield
+        producer = producers.by_id.get(header.producer_id)
+        if producer is not None and header.producer_epoch == producer.epoch and not header.is_control:
+            batch = ProducerBatch(
+                header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp
+            )
+            seen.setdefault(header.producer_id, []).append(batch)
+    for producer_id, batches in seen.items():
+        producer = producers.by_id[producer_id]
+        if producer.batches and len(batches) >= len(producer.batches) and _is_same(batches[-1], producer.batches[-1]):
+            producer.batches = batches[-REMEMBERED:]
+
+
+def _is_same(batch: ProducerBatch, loaded: ProducerBatch) -> bool:
+    """Return whether the batches are equal. A snapshot's timestamp is its producer's last write, later than the batch's own."""
+    return batch._replace(timestamp=loaded.timestamp) == loaded
+
+
+def _last_headers(spans: Sequence[Span]) -> Iterator[BatchHeader]:
+    """Return the batches of about the last `REFILL_BYTES`, from one or more segments."""
+    tail: list[tuple[Segment, int, int]] = []
+    left = REFILL_BYTES
+    for segment, size in reversed(spans):
+        tail.append((segment, max(0, size - left), size))
+        left -= size
+        if left <= 0:
+            break
+    for segment, position, size in reversed(tail):
+        if size:
+            entry = segment.index.floor_second(position)
+            for _, header in headers(segment.file, entry[1] if entry else 0, size):
+                yield header

@@ -1,0 +1,1 @@
+"""The opening and truncation of a log: which files it has, and how far they are valid."""

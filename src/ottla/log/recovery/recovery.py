@@ -1,0 +1,535 @@
+"""The opening of a partition's directory: which files it has, how far they are valid, and which must be rebuilt.
+
+It uses files, segments and headers; appends are elsewhere. Batches that were never synced may be torn: they are cut off, counted
+and logged. Invalid batches that had been synced raise `Damaged`, and nothing is changed. Derived files (indexes, snapshots,
+epochs) are rebuilt.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from crc32c import crc32c
+
+from ottla.log.config import LogConfig
+from ottla.log.epochs import LeaderEpochs
+from ottla.log.errors import Damaged
+from ottla.log.names import (
+    DELETED,
+    INDEX,
+    KEPT_07,
+    LEADER_EPOCHS,
+    LOG,
+    PARTITION_METADATA,
+    POSITIONS_07,
+    SNAPSHOT,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    file_name,
+    parse_file_name,
+)
+from ottla.log.producer_state.producers import Producers
+from ottla.log.producer_state.snapshots import drop_outlived, load_producers, remove_snapshots
+from ottla.log.producer_state.transaction_index_notes import AbortedNotes
+from ottla.log.recovery.gaps import read_gaps
+from ottla.log.recovery.truncation import take_place
+from ottla.log.segments.compacted_note import Compact, is_compact, may_grow, note_compacted, read_compacted
+from ottla.log.segments.retention import RemovedSegment
+from ottla.log.segments.scan import LENGTH_FROM, headers
+from ottla.log.segments.segment import Segment, begin_segment
+from ottla.log.segments.soundness import ANY_EPOCH, ENDLESS, Bounds, find_sound
+from ottla.log.segments.swap import recover_swaps
+from ottla.log.torn07 import recover as recover_positions
+from ottla.ports import Disk, File, StorageFailed
+from ottla.records.batches.header import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, read_header
+
+log = logging.getLogger("ottla.log")
+
+CHUNK_BYTES = 1 << 20
+NO_TOPIC_ID = bytes(16)
+OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+
+@dataclass(slots=True)
+class Opened:
+    """The opened log.
+
+    `snapshots` are the offsets of producer snapshots, `positions_07` those of positions of Kafka 0.7. `epochs_saved` is False if
+    a full disk kept the epochs from being written.
+    """
+
+    aborted: AbortedNotes
+    segments: list[Segment] = field(default_factory=list)
+    epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
+    epochs_saved: bool = True
+    producers: Producers = field(default_factory=Producers)
+    snapshots: list[int] = field(default_factory=list)
+    positions_07: list[int] = field(default_factory=list)
+    is_clean: bool = False
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    removed: list[RemovedSegment] = field(default_factory=list)
+
+
+class Opening:
+    """The opening of one partition's directory. Everything below `recovery_point` had been synced.
+
+    `was_killed`: only the process ended, and not the machine, so that the rest is complete, too, up to the last append.
+    """
+
+    def __init__(
+        self, disk: Disk, path: str, config: LogConfig, *, clean: bool, recovery_point: int, was_killed: bool = False
+    ) -> None:
+        self.disk = disk
+        self.path = path
+        self.config = config
+        self.clean = clean
+        self.recovery_point = recovery_point
+        self.was_killed = was_killed and not clean
+        self.found = Opened(AbortedNotes(disk, path), is_clean=clean)
+        self._epochs_on_disk: list[tuple[int, int]] | None = []
+        self._names: set[str] = set()
+        self._ended_transactions = False
+        self._is_strange = False
+        self._changed = ""
+        self._compacted: set[Compact] | None = None
+
+    def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False, is_start_known: bool = True) -> Opened:
+        """Open the directory. `is_noted`: the checkpoints contain this log, so that its epochs contain its start.
+
+        The first segment must then begin there. Without `is_start_known` only the epochs contain it.
+
+        Raises `Damaged` and `StorageFailed`.
+        """
+        names: Sequence[str] = self.disk.list(self.path)
+        if not names and not self.disk.exists(self.path):
+            self.disk.make_dir(self.path)
+        check_topic_id(self.disk, self.path, names, topic_id)
+        names = recover_swaps(self.disk, self.path, names)
+        found = self.found
+        self._compacted = read_compacted(self.disk, self.path)
+        self._is_strange = self._compacted is None and not is_noted
+        self._load_epochs(names)
+        epochs = found.epochs.entries
+        noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
+        self._load_segments(names, log_start_offset, noted_start)
+        self._know_compacted()
+        start_by_epochs = 0 if is_start_known else self._start_by_epochs()
+        found.log_end_offset = self._open_last() if self.clean else self._recover()
+        self._check_end(log_start_offset, is_noted=is_noted)
+        self._note_compacted()
+        if start_by_epochs <= found.log_end_offset:
+            log_start_offset = max(log_start_offset, start_by_epochs)
+        if found.log_end_offset < log_start_offset:
+            start_anew(self.disk, self.path, found.segments, log_start_offset)
+            found.log_end_offset = log_start_offset
+        begins = found.segments[0].base_offset
+        if noted_start is not None and not found.removed:
+            begins = min(begins, noted_start)
+        found.log_start_offset = min(max(log_start_offset, begins), found.log_end_offset)
+        self._settle_epochs()
+        drop_outlived(self.disk, self.path, found.snapshots, found.segments[0].base_offset)
+        if self._ended_transactions:
+            # The snapshots may be newer than the indexes of aborted transactions: replay the batches that the indexes may lack.
+            newer = [offset for offset in found.snapshots if offset > self.recovery_point]
+            if newer:
+                remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
+                self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
+        if found.positions_07 and not self.clean:
+            found.positions_07 = recover_positions(self.disk, self.path, found.positions_07, found.log_end_offset)
+        most = self.config.ottla_max_producer_ids
+        found.aborted.check(found.segments, self._names, found.snapshots, most, clean=self.clean)
+        found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset, most)
+        return found
+
+    def _know_compacted(self) -> None:
+        """Set in which segments offsets may be missing; without a note, in all that could have been compacted."""
+        segments = self.found.segments
+        for segment in segments:
+            if self._compacted is not None:
+                segment.may_have_gaps = is_compact(self._compacted, segment)
+            elif segment is not segments[-1]:
+                segment.may_have_gaps = self.config.compacts or (self.clean and self._is_strange)
+        if self._compacted is not None:  # a process may have ended during a cut that had removed the segments behind it
+            segments[-1].is_complete = segments[-1].may_have_gaps and not may_grow(self._compacted, segments[-1])
+
+    def _note_compacted(self) -> None:
+        """Write the note of compacted segments if there was none, or the next start would treat gaps as damage."""
+        if self._is_strange and any(segment.may_have_gaps for segment in self.found.segments):
+            with self._derived():
+                note_compacted(self.disk, self.path, self.found.segments)
+
+    def _check_end(self, log_start_offset: int, *, is_noted: bool) -> None:
+        """Compare the log's end with the recovery point, which an orderly stop sets to the end. No CRC covers a base offset.
+
+        If all records were deleted, an earlier start may have removed files.
+        """
+        last, end = self.found.segments[-1], self.found.log_end_offset
+        name = file_name(last.base_offset, LOG)
+        if end < self.recovery_point > log_start_offset:
+            sentence = f"the log ends with offset {end} though everything below {self.recovery_point} had been synced."
+            raise Damaged(self.path, name, last.size, sentence)
+        if self.clean and is_noted and end > self.recovery_point:
+            sentence = f"its last batch leads to offset {end}, though the log ended with {self.recovery_point} at an orderly stop."
+            raise Damaged(self.path, name, last.size, sentence)
+
+    def _load_segments(self, names: Sequence[str], log_start_offset: int, noted_start: int | None) -> None:
+        self._names.update(names)
+        parsed = {name: parse_file_name(name) for name in names}
+        bases = sorted(known[0] for known in parsed.values() if known and known[1] == LOG)
+        if noted_start is not None and bases:
+            self._keep_deleted(parsed, noted_start, bases[0])
+        kept = {one.path for one in self.found.removed}
+        self.found.positions_07 = [known[0] for known in parsed.values() if known and known[1] == POSITIONS_07]
+        for name, known in parsed.items():
+            if f"{self.path}/{name}" in kept:
+                continue
+            is_index = known is not None and known[1] in OF_A_SEGMENT and known[0] not in bases
+            is_kept = known is not None and known[1] == KEPT_07 and known[0] not in self.found.positions_07
+            if name.endswith((DELETED, ".tmp")) or is_index or is_kept:
+                if self.disk.exists(f"{self.path}/{name}"):  # a new file may have taken the temporary name meanwhile
+                    self.disk.remove(f"{self.path}/{name}")
+                log.info("%s/%s: a leftover without its segment was removed", self.path, name)
+        self.found.snapshots = sorted(known[0] for known in parsed.values() if known and known[1] == SNAPSHOT)
+        for base in bases:
+            self.found.segments.append(Segment(self.disk, self.path, base, self.disk.size(f"{self.path}/{file_name(base, LOG)}")))
+        if not bases:
+            self.found.segments.append(begin_segment(self.disk, self.path, log_start_offset))
+
+    def _keep_deleted(self, parsed: Mapping[str, tuple[int, str] | None], noted_start: int, first: int) -> None:
+        """Keep deleted segments from the noted start on, which explain that the log begins at `first`, until that is noted.
+
+        If it is noted, sync the note before they are removed.
+        """
+        deleted = [(known[0], name) for name, known in parsed.items() if known and known[1] == LOG + DELETED and known[0] < first]
+        if noted_start < first and deleted and min(deleted)[0] <= noted_start:
+            self.found.removed = [RemovedSegment(0, f"{self.path}/{name}", None, "", first) for _, name in deleted]
+        elif deleted:
+            self.disk.open(f"{self.path}/{LEADER_EPOCHS}").sync()
+            self.disk.sync_dir(self.path)
+
+    def _load_epochs(self, names: Sequence[str]) -> None:
+        if LEADER_EPOCHS not in names:
+            return
+        epochs = LeaderEpochs.decode(self.disk.read_file(f"{self.path}/{LEADER_EPOCHS}"))
+        if epochs is None:
+            log.warning("%s/%s cannot be understood and is built anew", self.path, LEADER_EPOCHS)
+            self._epochs_on_disk = None
+        else:
+            self.found.epochs = epochs
+            self._epochs_on_disk = list(epochs.entries)
+
+    def _start_by_epochs(self) -> int:
+        """Return the log's start by the leader epochs, if it is within the first segment; 0 if they do not contain it.
+
+        They begin where the log does, except for batches from before there were epochs.
+        """
+        entries, first = self.found.epochs.entries, self.found.segments[0]
+        return entries[0][1] if entries and entries[0][1] > first.base_offset and self._begins_with_an_epoch() else 0
+
+    def _begins_with_an_epoch(self) -> bool:
+        """Return whether the oldest batch in the first segment has an epoch: old batches may have none."""
+        first = self.found.segments[0]
+        oldest = next(headers(first.file, 0, first.size), None)
+        return oldest is not None and oldest[1].leader_epoch >= 0
+
+    def _settle_epochs(self) -> None:
+        """Adjust the epochs to the log; if the checkpoint is missing, or begins too late, read them from the batches."""
+        found, entries = self.found, self.found.epochs.entries
+        found.epochs.truncate_end(found.log_end_offset)
+        if found.log_end_offset > found.log_start_offset and (not entries or entries[0][1] > found.log_start_offset):
+            entries.clear()
+            for segment in found.segments:
+                for _, header in headers(segment.file, 0, segment.size):
+                    found.epochs.assign(header.leader_epoch, header.base_offset)
+            if entries and entries[0][1] > found.log_start_offset and self._begins_with_an_epoch():
+                entries[0] = entries[0][0], found.log_start_offset  # batches that compaction removed had no later epoch
+        found.epochs.truncate_start(found.log_start_offset)
+        if entries == self._epochs_on_disk:
+            return
+        found.epochs_saved = False
+        with self._derived():
+            self.disk.write_file(f"{self.path}/{LEADER_EPOCHS}", found.epochs.encode())
+            found.epochs_saved = True
+
+    def _open_last(self) -> int:
+        """Find the end after an orderly stop, without computing a CRC."""
+        last = self.found.segments[-1]
+        self._mend_indexes(self.found.segments[:-1])
+        end, next_offset = last.load_end(self.config.index_interval_bytes)
+        if end != last.size:
+            if newer := newer_format(last.file, end):
+                raise newer_batches(self.path, last, end, newer)
+            raise Damaged(
+                self.path,
+                file_name(last.base_offset, LOG),
+                end,
+                "the last batch is not whole though the broker was stopped in order.",
+            )
+        return next_offset
+
+    def _mend_indexes(self, segments: Sequence[Segment]) -> None:
+        """Rebuild missing indexes; after a crash also invalid ones."""
+        for segment in segments:
+            there = all(file_name(segment.base_offset, suffix) in self._names for suffix in (INDEX, TIME_INDEX))
+            there = there and not segment.lacks_entries(self.config.index_interval_bytes)
+            if segment.size and not (there and (self.clean or segment.has_sound_indexes())):
+                log.warning("%s: the index of a segment is missing or not whole, and is built anew", segment.path(LOG))
+                segment.rebuild(self.config.index_interval_bytes)
+
+    @contextmanager
+    def _derived(self) -> Iterator[None]:
+        """Log and ignore a full disk while derived files are written: the batches must stay readable."""
+        try:
+            yield
+        except StorageFailed as failure:
+            log.warning("%s: what is derived from its batches could not be written: %s", self.path, failure)
+
+    def _recover(self) -> int:
+        segments = self.found.segments
+        first = max(0, bisect_left(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
+        self._mend_indexes(segments[:first])
+        if not self._knows_epochs():
+            self.found.epochs.truncate_end(self.recovery_point)  # the batches contain the epochs that follow
+        next_offset = segments[first].base_offset
+        for number in range(first, len(segments)):
+            segment = segments[number]
+            end, next_offset = self._recover_segment(segment, next_offset)
+            if self.config.preallocate and end < segment.size and _is_room(segment.file, end):
+                segment.cut(end)  # synced with everything else that was recovered
+            if end < segment.size or self._is_interrupted(number, next_offset):
+                self._cut(number, end, next_offset)
+                break
+        for segment in segments[first:]:
+            if segment.size:
+                self._keep_indexes(segment, sealed=segment is not segments[-1])
+        self._sync(segments[first:], next_offset > self.recovery_point)
+        return next_offset
+
+    def _keep_indexes(self, segment: Segment, *, sealed: bool) -> None:
+        """Flush the indexes of a recovered segment. Sync those of a sealed one: no start checks them past the recovery point."""
+        flushed: list[File] = []
+        with self._derived():
+            flushed = segment.flush_indexes(final=sealed)
+        for file in flushed if sealed else ():
+            file.sync()
+
+    def _sync(self, segments: Sequence[Segment], grew: bool) -> None:
+        """Sync the batches past the recovery point: after a kill they may only be in the page cache.
+
+        Do so even if there are none: an earlier start may have been killed after cutting off a tail, which must not come back.
+        """
+        for segment in segments:
+            if segment.size:
+                segment.file.sync()
+                if grew:
+                    segment.transactions.sync()
+        if grew:
+            self.disk.sync_dir(self.path)
+
+    def _is_interrupted(self, number: int, next_offset: int) -> bool:
+        """Return whether a power cut removed batches between this segment, which ends with `next_offset`, and the next one.
+
+        Compaction leaves no gap there, except another broker's before the directory was moved here. Other gaps are known.
+        """
+        if number + 1 == len(self.found.segments):
+            return False
+        follows = self.found.segments[number + 1].base_offset
+        if follows <= next_offset or next_offset < self.recovery_point:
+            return follows < next_offset
+        is_elsewhere = self.config.compacts and self._is_strange
+        return not is_elsewhere and (next_offset, follows) not in read_gaps(self.disk, self.path)
+
+    def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
+        """Return (end, next_offset) of the valid part of a segment; its indexes then end there, too."""
+        interval = self.config.index_interval_bytes
+        next_offset = max(next_offset, segment.base_offset)
+        if not segment.size and not self._names.intersection(
+            file_name(segment.base_offset, suffix) for suffix in (INDEX, TIME_INDEX)
+        ):
+            return 0, next_offset
+        from_offset = max(self.recovery_point, segment.base_offset)
+        begun = position = segment.reset_indexes(from_offset, after_power_cut=not self.was_killed)
+        for at, header in good_batches(segment.file, position, segment.size, segment.base_offset):
+            is_first = 0 < at == begun  # the index led there, and contains only where that batch ends
+            if header.base_offset != next_offset and not (is_first or self._may_be_gap(segment, at, header, next_offset)):
+                break
+            if self._knows_epochs():
+                noted = self.found.epochs.at(header.base_offset, header.leader_epoch)
+                if header.leader_epoch != noted:
+                    self._changed = changed_epoch(header.leader_epoch, noted)
+                    break
+            segment.note(header, at, interval)
+            self._ended_transactions |= header.is_control
+            next_offset = header.next_offset
+            self.found.epochs.assign(header.leader_epoch, header.base_offset)
+            position = at + header.batch_length + LENGTH_FROM
+        return position, next_offset
+
+    def _knows_epochs(self) -> bool:
+        """Return whether the checkpoint has every epoch: it is written before an epoch's first batch, though not synced."""
+        return self.was_killed and bool(self._epochs_on_disk)
+
+    def _may_be_gap(self, segment: Segment, position: int, header: BatchHeader, next_offset: int) -> bool:
+        """Return whether a batch's offset may follow `next_offset`. No CRC covers the base offset, so a jump can be damage."""
+        if not segment.fits(header) or segment.may_have_gaps:
+            return segment.may_have_gaps and segment.fits(header)
+        if (next_offset, header.base_offset) in read_gaps(self.disk, self.path):
+            return True
+        is_old = next_offset < header.next_offset <= self.recovery_point and segment is not self.found.segments[-1]
+        segment.may_have_gaps = self._is_strange and (is_old or self._was_compacted(segment, position))
+        return segment.may_have_gaps
+
+    def _was_compacted(self, segment: Segment, position: int) -> bool:
+        """Return whether compaction, before the topic's settings changed, left a gap before `position` of a segment.
+
+        Only sealed segments are compacted, and their offsets lead up to the next segment; those after a damaged one do not.
+        """
+        segments = self.found.segments
+        number = segments.index(segment)
+        if number + 1 == len(segments):
+            return False
+        next_offset = end = 0
+        for at, header in headers(segment.file, position, segment.size):
+            if not segment.fits(header) or header.base_offset < next_offset:
+                return False
+            end, next_offset = at + header.batch_length + LENGTH_FROM, header.next_offset
+        return end == segment.size and next_offset == segments[number + 1].base_offset
+
+    def _cut(self, number: int, end: int, next_offset: int) -> None:
+        """Cut off a torn tail: the rest of one segment, and every later one."""
+        segments = self.found.segments
+        segment = segments[number]
+        if newer := newer_format(segment.file, end):
+            raise newer_batches(self.path, segment, end, newer)
+        if self._changed or next_offset < self.recovery_point:
+            sentence = self._changed or "no whole batch with the right CRC-32C begins here."
+            raise Damaged(self.path, file_name(segment.base_offset, LOG), end, sentence)
+        if self.was_killed and (segment is not segments[-1] or not self._is_cut_short(segment.file, end, next_offset)):
+            sentence = "what was written here is not what the file holds, though the machine ran on when the broker was killed."
+            raise Damaged(self.path, file_name(segment.base_offset, LOG), end, sentence)
+        later = segments[number + 1 :]
+        cut = segment.size - end + sum(other.size for other in later)
+        log.warning("%s: a torn tail of %d bytes that was never synced is cut off at offset %d", self.path, cut, next_offset)
+        if end < segment.size:
+            segment.cut(end)
+            segment.file.sync()  # or a later power cut could bring the torn tail back in front of new batches
+        for other in reversed(later):
+            other.remove()
+        self.disk.sync_dir(self.path)
+        del segments[number + 1 :]
+
+    def _is_cut_short(self, file: File, position: int, next_offset: int) -> bool:
+        """Return whether an append that was cut short explains the bytes at `position`.
+
+        They are then the first part of a batch, with nothing behind it.
+        """
+        room = file.size - position
+        if find_sound(file, position, file.size, next_offset, Bounds(ENDLESS, ANY_EPOCH)) is not None:
+            return False
+        if room < HEADER_BYTES or self.config.preallocate:
+            return True
+        header = read_header(file.read(position, HEADER_BYTES))
+        return header.magic == MAGIC and header.base_offset == next_offset and header.size > room
+
+
+def _is_room(file: File, position: int) -> bool:
+    """Return whether everything after the last valid batch is preallocated space, never written to."""
+    return not any(file.read(position, HEADER_BYTES))
+
+
+def start_anew(disk: Disk, path: str, segments: list[Segment], offset: int) -> None:
+    """Begin an empty log at `offset`: all segments are removed, the newest first, so that a crash leaves no gap."""
+    while len(segments) > 1:
+        segments[-1].remove()
+        del segments[-1]
+    disk.sync_dir(path)
+    fresh = Segment(disk, path, offset, 0, new=True)
+    take_place(disk, segments[0], fresh, lambda: None)
+    segments[0] = fresh
+
+
+def good_batches(file: File, position: int, end: int, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield (position, header) of every batch from `position` on; stop at one that is torn, out of order or has a wrong CRC."""
+    while end - position >= HEADER_BYTES:
+        chunk = memoryview(file.read(position, min(CHUNK_BYTES, end - position)))
+        at = 0
+        while len(chunk) - at >= HEADER_BYTES:
+            header = read_header(chunk, at)
+            size = header.batch_length + LENGTH_FROM
+            if not _is_plausible(header, next_offset) or position + at + size > end:
+                return
+            if at + size > len(chunk):
+                break
+            if crc32c(chunk[at + CRC_FROM : at + size]) != header.crc:
+                return
+            yield position + at, header
+            next_offset = header.next_offset
+            at += size
+        if not at:
+            header = read_header(chunk)
+            whole = memoryview(file.read(position, header.batch_length + LENGTH_FROM))
+            if crc32c(whole[CRC_FROM:]) != header.crc:
+                return
+            yield position, header
+            next_offset = header.next_offset
+            at = len(whole)
+        position += at
+
+
+def _is_plausible(header: BatchHeader, next_offset: int) -> bool:
+    return (
+        header.magic == MAGIC
+        and header.batch_length >= HEADER_BYTES - LENGTH_FROM
+        and header.base_offset >= next_offset
+        and header.last_offset_delta >= 0
+    )
+
+
+def changed_epoch(leader_epoch: int, noted_epoch: int) -> str:
+    """Return the sentence about a batch with a wrong epoch, though its CRC, which does not cover the epoch, is right."""
+    return f"this batch has leader epoch {leader_epoch}, though {LEADER_EPOCHS} says {noted_epoch}."
+
+
+def newer_format(file: File, position: int) -> int:
+    """Return the magic of a whole batch at `position`, with the right CRC, if a newer version wrote it; else 0."""
+    if file.size - position < HEADER_BYTES:
+        return 0
+    header = read_header(file.read(position, HEADER_BYTES))
+    size = header.batch_length + LENGTH_FROM
+    if header.magic <= MAGIC or not HEADER_BYTES <= size <= file.size - position:
+        return 0
+    return header.magic if crc32c(file.read(position, size)[CRC_FROM:]) == header.crc else 0
+
+
+def newer_batches(path: str, segment: Segment, position: int, magic: int) -> StorageFailed:
+    sentence = f"at byte {position}: batches have format {magic}, newer than {MAGIC}: use the newer version that wrote them."
+    return StorageFailed(f"{path}/{file_name(segment.base_offset, LOG)}", sentence)
+
+
+def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes) -> None:
+    """Write `partition.metadata` (KIP-516), and refuse the directory of another topic of the same name."""
+    if topic_id == NO_TOPIC_ID:
+        return
+    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    file = f"{path}/{PARTITION_METADATA}"
+    wanted = f"version: 0\ntopic_id: {text}".encode()
+    stored = disk.read_file(file).rstrip(b"\0") if PARTITION_METADATA in names else b""  # zeros: unwritten after a power cut
+    found = dict(pair for line in stored.decode(errors="replace").splitlines() if len(pair := line.split(": ", 1)) == 2)
+    version = found.get("version", "0")
+    if version.isdecimal() and int(version) > 0:
+        raise StorageFailed(file, f"the partition has format {version}, newer than 0: use the newer version that wrote it.")
+    if found.get("topic_id", text) != text and not wanted.startswith(stored):
+        sentence = f"the directory belongs to another topic of that name, not to the one with id {text}"
+        raise StorageFailed(file, f"{sentence}: restore the one that does, or delete the topic; this one is left alone.")
+    if "topic_id" not in found and stored and not wanted.startswith(stored):
+        log.warning("%s cannot be understood and is written anew", file)
+    if found.get("topic_id") != text:
+        # Not synced: a crash may leave part of it, or nothing. On a full disk the next start writes it.
+        with suppress(StorageFailed):
+            disk.write_file(file, wanted, sync=False)

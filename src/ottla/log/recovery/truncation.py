@@ -1,0 +1,90 @@
+"""Cuts of a log: a follower drops batches that its leader does not have, or begins a new log at the leader's start.
+
+A cut is planned first, which only reads. Then the log in memory changes at once. Its files follow, newest first: a process that
+ends in between leaves the log as it was, or shorter. Nothing is written to the log before. If the disk fails, the next call that
+writes continues the cut. Segments and their files are used here; leaders are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from ottla.log.producer_state.producers import Producers
+from ottla.log.producer_state.snapshots import remove_snapshots
+from ottla.log.segments.compacted_note import note_copied
+from ottla.log.segments.segment import Segment
+from ottla.ports import Disk, StorageFailed
+
+OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
+
+
+class PlannedCut(NamedTuple):
+    """A plan to end a log with `end_offset`, at a `position` in one of its segments, with these producers, to cut it at `offset`.
+
+    It is valid only while the log has had this number of `cuts`.
+    """
+
+    offset: int
+    segment: Segment
+    position: int
+    end_offset: int
+    producers: Producers
+    cuts: int
+
+
+@dataclass(slots=True)
+class PendingCut:
+    """The remaining work of a cut on disk: segments in `gone` are removed, the `last` one is truncated.
+
+    A `fresh` segment without batches replaces the last one. Producer snapshots are kept up to `snapshots_until`.
+    `write_epochs(sync)` writes the leader epochs, `settle_positions` updates the positions of Kafka 0.7.
+    """
+
+    gone: list[Segment]
+    last: Segment
+    end_offset: int
+    snapshots_until: int
+    interval: int
+    write_epochs: Callable[[bool], None]
+    settle_positions: Callable[[], None]
+    fresh: Segment | None = None
+
+    def finish(self, disk: Disk, path: str, segments: Sequence[Segment], snapshots: list[int]) -> None:
+        """Do all of it, durably. Raises `StorageFailed`: the next call continues."""
+        while self.gone:
+            self.gone[-1].remove()
+            self.gone.pop()
+        unwanted = [offset for offset in snapshots if offset > self.snapshots_until]
+        remove_snapshots(disk, path, snapshots, unwanted=unwanted)
+        if any(offset in snapshots for offset in unwanted):
+            raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; mend the disk.")
+        disk.sync_dir(path)  # or a crash could bring back files that describe, or follow, batches written from now on
+        if self.fresh is None:
+            if self.last.may_have_gaps:
+                note_copied(disk, path, segments)  # its size is no longer the one that compaction wrote
+            self.last.truncate(self.end_offset, self.interval)
+            self.write_epochs(False)
+        else:
+            take_place(disk, self.last, self.fresh, lambda: self.write_epochs(True))
+        self.settle_positions()
+
+
+def take_place(disk: Disk, old: Segment, fresh: Segment, before_renaming: Callable[[], None]) -> None:
+    """Replace the only segment left by an empty one with another base offset. Raises `StorageFailed`.
+
+    It is a rename: a process that ends in between finds one of them, and no gap between two.
+    """
+    if not disk.exists(fresh.path(LOG)):
+        if disk.exists(old.path(LOG)):
+            old.forget_end(0)
+            old.truncate(old.base_offset, 0)
+        before_renaming()
+        old.remove(OF_A_SEGMENT)
+        if disk.exists(old.path(LOG)):
+            disk.rename(old.path(LOG), fresh.path(LOG), sync=False)
+        else:
+            _ = fresh.file
+    disk.sync_dir(fresh.directory)

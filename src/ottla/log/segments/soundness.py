@@ -1,0 +1,316 @@
+"""The checked and the damaged parts of a segment, by headers and CRC-32C. No batch is opened.
+
+Bytes that this process wrote or recovered are valid; all others are checked before they are read for the first time. The CRC
+does not cover a batch's base offset and leader epoch: these are compared with the neighbours.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from ottla.log.segments.scan import LENGTH_FROM, SHORTEST
+from ottla.ports import File
+from ottla.records.batches.header import CRC_FROM, HEADER_BYTES, MAGIC, MAGIC_POSITION
+from ottla.records.kernel_sound import sound
+
+HEAD = Struct(">qiibI2xi")
+"""base_offset, batch_length, leader_epoch, magic, crc, last_offset_delta"""
+
+Head = tuple[int, int, int, int, int, int]
+
+CHUNK_BYTES = 124 << 10
+"""Bytes read at once: they fit the processor's cache, through which they pass twice, and malloc maps more than 128 KB each time."""
+
+MOST_BYTES, MOST_BATCHES = 1 << 20, 1000
+"""The most bytes and batches checked at once: less than a millisecond's work, as long as no batch is larger."""
+
+PIECE_BYTES = 4 << 20
+"""The bytes of a single batch checked at once: it is only returned when all of it is checked."""
+
+SEARCHED_BYTES = 4 << 20
+"""The distance in bytes behind a bad batch in which the next valid one is searched, byte by byte."""
+
+ENDLESS = 2**63 - 1
+ANY_EPOCH = 2**31 - 1
+UNFINISHED, NO_CRC_AT_ALL = -1, -2
+
+MOST_INTERVALS = 64
+"""The most ranges of a segment recorded as valid; above it the shortest other one is dropped."""
+
+NO_CRC = "no whole batch with the right CRC-32C begins here, though it had been written."
+GONE = "batches are gone."
+NO_OFFSET = "the offset of this batch does not fit those beside it."
+UNKNOWN_EPOCH = "the leader epoch of this batch is none that the log knows."
+
+
+class Bounds(NamedTuple):
+    """The log's limits for batches in a segment: all end before `until_offset`, none has an epoch above `latest_epoch`."""
+
+    until_offset: int
+    latest_epoch: int
+
+
+class Walked(NamedTuple):
+    """The result of a check: the next batch begins at `position`, with `next_offset` or later. `bad` is the fault there, or None.
+
+    `batches` is the number of checked batches, if none is bad.
+    """
+
+    position: int
+    next_offset: int
+    bad: str | None = None
+    batches: int = 0
+
+
+class Place(NamedTuple):
+    """A batch begins at `position`, with `next_offset` or a later one. Its last offset is `last_offset`, if not -1."""
+
+    position: int
+    next_offset: int
+    last_offset: int = -1
+
+
+class Partial:
+    """The check in progress of a batch larger than `PIECE_BYTES`: `checked` bytes of the one at `position`, with this CRC."""
+
+    __slots__ = ("checked", "crc", "position")
+
+    def __init__(self) -> None:
+        self.position, self.checked, self.crc = -1, 0, 0
+
+
+class DamagedRange(NamedTuple):
+    """Offsets from `first_offset` to below `end_offset` that cannot be read: the bytes from `position` to below `resume`.
+
+    If these are no bytes, the batches with the offsets are missing.
+    """
+
+    first_offset: int
+    end_offset: int
+    position: int
+    resume: int
+    sentence: str
+
+
+class Unproven:
+    """The checks of a segment that was found on disk: valid ranges, and damaged ranges, in order.
+
+    Bytes from `size` on were appended since.
+    """
+
+    __slots__ = ("_ends", "_starts", "damage", "partial", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.partial = Partial()
+        self.damage: list[DamagedRange] = []
+        self._starts: list[int] = []
+        self._ends: list[tuple[int, int]] = []  # (end, offset that follows)
+
+    def is_sound(self, start: int, end: int) -> bool:
+        """Return whether all of these bytes are checked and valid."""
+        if start >= self.size:
+            return True
+        at = bisect_right(self._starts, start) - 1
+        return at >= 0 and min(end, self.size) <= self._ends[at][0]
+
+    @property
+    def is_all_sound(self) -> bool:
+        return not self.damage and self.is_sound(0, self.size)
+
+    def sound_until(self, position: int) -> tuple[int, int]:
+        """Return where the valid range with `position` ends, and the offset that follows (-1 if unknown).
+
+        It is `position` itself if no range contains it; `ENDLESS` if everything from there on is valid.
+        """
+        if position >= self.size:
+            return ENDLESS, -1
+        at = bisect_right(self._starts, position) - 1
+        if at < 0 or self._ends[at][0] <= position:
+            return position, -1
+        return self._ends[at] if self._ends[at][0] < self.size else (ENDLESS, -1)
+
+    def known_before(self, position: int, base_offset: int) -> Place:
+        """Return the last place at or before `position` where a batch certainly begins: behind a valid or a damaged range."""
+        found = Place(0, base_offset)
+        at = bisect_right(self._starts, position) - 1
+        if at >= 0:
+            found = Place(*self._ends[at])
+        behind = max((each for each in self.damage if each.resume <= position), default=None, key=lambda each: each.resume)
+        if behind is not None and (behind.resume > found.position):
+            return Place(behind.resume, behind.end_offset)
+        return found
+
+    def distrust(self, position: int) -> None:
+        """Drop the valid range with `position`, so that its bytes are checked again."""
+        at = bisect_right(self._starts, position) - 1
+        if at >= 0 and self._ends[at][0] > position:
+            self.partial = Partial()
+            del self._starts[at], self._ends[at]
+
+    def prove(self, start: int, end: int, next_offset: int) -> None:
+        """Record that these bytes are valid, and the offset that follows them."""
+        for each in self.damage:
+            if start < each.position == each.resume < end:  # offsets are missing there, but no bytes
+                self.prove(start, each.position, each.first_offset)
+                start = each.position
+        if end <= start:
+            return
+        first = bisect_right(self._starts, start)
+        if first and self._ends[first - 1][0] >= start + self._is_edge(start):
+            first -= 1
+            start = self._starts[first]
+        last = first
+        while last < len(self._starts) and self._starts[last] <= end and not (self._starts[last] == end and self._is_edge(end)):
+            if self._ends[last][0] > end:
+                end, next_offset = self._ends[last]
+            last += 1
+        self._starts[first:last] = [start]
+        self._ends[first:last] = [(end, next_offset)]
+        if len(self._starts) > MOST_INTERVALS:
+            others = (at for at in range(len(self._starts)) if at != first)  # the caller relies on this one
+            shortest = min(others, key=lambda at: self._ends[at][0] - self._starts[at])
+            del self._starts[shortest], self._ends[shortest]
+
+    def _is_edge(self, position: int) -> bool:
+        """Return whether offsets are missing between the batches that end and begin there: no range extends over it."""
+        return any(each.position == each.resume == position for each in self.damage)
+
+    def cut(self, size: int) -> None:
+        """Shorten the segment to `size`, where a batch ends: this process writes all later bytes."""
+        self.size = min(self.size, size)
+        self.partial = Partial()
+        kept = [at for at, (end, _) in enumerate(self._ends) if end <= size]
+        self._starts, self._ends = [self._starts[at] for at in kept], [self._ends[at] for at in kept]
+        self.damage = [each for each in self.damage if each.position < size]
+
+    def add_damage(self, found: DamagedRange) -> None:
+        self.damage.append(found)
+        self.damage.sort()
+
+    def damage_at(self, offset: int) -> DamagedRange | None:
+        """Return the damaged range with `offset`, or None."""
+        return next((each for each in self.damage if each.first_offset <= offset < each.end_offset), None)
+
+    def resume_for(self, offset: int) -> int:
+        """Return the position behind every damaged range that ends at or before `offset`."""
+        return max((each.resume for each in self.damage if each.end_offset <= offset), default=0)
+
+    def damage_from(self, position: int) -> int:
+        """Return where the next damaged bytes from `position` on begin; the size if there are none."""
+        return next((each.position for each in self.damage if each.resume > position), self.size)
+
+
+def walk(file: File, place: Place, end: int, size: int, bounds: Bounds, partial: Partial | None = None) -> Walked:
+    """Check batch after batch from `place` until `end` is reached or passed, or `MOST_BYTES` or `MOST_BATCHES` are.
+
+    `size` is where the segment ends. With `partial`, a larger batch is checked in pieces, one in each call: before the last of
+    them the returned position is in front of it. Raises `StorageFailed`.
+    """
+    begun = position = place.position
+    next_offset, wanted_last = place.next_offset, place.last_offset
+    before = Walked(position, next_offset)
+    is_joined, left = True, MOST_BATCHES
+    while position < end and left > 0 and position - begun < MOST_BYTES:
+        chunk = memoryview(file.read(position, min(CHUNK_BYTES, size - position)))
+        at = 0
+        while position + at < end and left > 0 and len(chunk) - at >= HEADER_BYTES:
+            until = min(end - position, MOST_BYTES - (position - begun))
+            if wanted_last < 0 and (passed := sound(chunk, at, until, left, next_offset, *bounds))[0] > at:
+                at, next_offset, left = passed[:3]
+                before, is_joined = Walked(position + passed[3], passed[4]), passed[4] == passed[5]
+                continue
+            head = HEAD.unpack_from(chunk, at)
+            base_offset, total, last_offset = head[0], head[1] + LENGTH_FROM, head[0] + head[5]
+            if (bad := _refusal(head, size - position - at, next_offset, wanted_last, bounds)) is not None:
+                if bad == NO_OFFSET and not is_joined and before.next_offset <= base_offset < next_offset:
+                    return before._replace(bad=bad)  # the batch before is wrong, and not this one
+                return Walked(position + at, next_offset, bad)
+            if total > len(chunk) - at and at:
+                break
+            found = _crc(file, position, total, partial, chunk) if total > len(chunk) else crc32c(chunk[at + CRC_FROM : at + total])
+            if found != head[4]:
+                return Walked(position + at, next_offset, None if found == UNFINISHED else NO_CRC)
+            before, is_joined = Walked(position + at, next_offset), base_offset == next_offset or wanted_last >= 0
+            next_offset, wanted_last = last_offset + 1, -1
+            at += total
+            left -= 1
+        if not at:
+            return Walked(position, next_offset, NO_CRC)
+        position += at
+    if not is_joined and _overlaps(file, position, size, before.next_offset, next_offset):
+        return before._replace(bad=NO_OFFSET)
+    return Walked(position, next_offset, batches=MOST_BATCHES - left)
+
+
+def _refusal(head: Head, room: int, next_offset: int, wanted_last: int, bounds: Bounds) -> str | None:
+    """Return the fault of a batch by its header alone, where there are `room` bytes; None if there is none."""
+    base_offset, length, epoch, magic, _, delta = head
+    if magic != MAGIC or length < SHORTEST or delta < 0 or length > room - LENGTH_FROM:
+        return NO_CRC
+    last_offset = base_offset + delta
+    if not (next_offset <= base_offset and last_offset < bounds.until_offset):
+        return NO_OFFSET
+    if not -1 <= epoch <= bounds.latest_epoch:
+        return UNKNOWN_EPOCH
+    return None if wanted_last in (-1, last_offset) else NO_OFFSET
+
+
+def _overlaps(file: File, position: int, size: int, first_offset: int, next_offset: int) -> bool:
+    """Return whether the batch at `position` begins before `next_offset`, but not before `first_offset`."""
+    if size - position < HEADER_BYTES:
+        return False
+    return bool(first_offset <= int.from_bytes(file.read(position, 8), "big", signed=True) < next_offset)
+
+
+def _crc(file: File, position: int, size: int, partial: Partial | None, begun: memoryview) -> int:
+    """Return the CRC-32C of a large batch, read in chunks; with `partial` of `PIECE_BYTES` more, and `UNFINISHED` before its end.
+
+    `begun` are its first bytes.
+    """
+    most = PIECE_BYTES if partial is not None else size
+    partial = partial or Partial()
+    if partial.position != position:
+        partial.position, partial.checked, partial.crc = position, len(begun), crc32c(begun[CRC_FROM:])
+        most -= len(begun)
+    until = min(size, partial.checked + most)
+    while partial.checked < until:
+        piece = file.read(position + partial.checked, min(CHUNK_BYTES, until - partial.checked))
+        if not piece:
+            return NO_CRC_AT_ALL
+        partial.crc = crc32c(piece, partial.crc)
+        partial.checked += len(piece)
+    if until < size:
+        return UNFINISHED
+    partial.position = -1
+    return partial.crc
+
+
+def is_sound_batch(file: File, position: int, size: int, next_offset: int, bounds: Bounds) -> bool:
+    """Return whether a whole batch within these bounds begins at `position`."""
+    if position < 0 or size - position < HEADER_BYTES:
+        return False
+    return walk(file, Place(position, next_offset), position + 1, size, bounds).bad is None
+
+
+def find_sound(file: File, position: int, size: int, next_offset: int, bounds: Bounds) -> Place | None:
+    """Search, byte by byte, for the first valid batch behind `position`; None if there is none within `SEARCHED_BYTES`."""
+    end = min(size, position + SEARCHED_BYTES)
+    position += 1
+    while end - position >= HEADER_BYTES:
+        chunk = file.read(position, min(CHUNK_BYTES, end - position))
+        at = chunk.find(MAGIC, MAGIC_POSITION)
+        while 0 <= at <= len(chunk) - (HEADER_BYTES - MAGIC_POSITION):
+            start = at - MAGIC_POSITION
+            base_offset, length, epoch, _, _, delta = HEAD.unpack_from(chunk, start)
+            fits = next_offset <= base_offset < bounds.until_offset - delta and -1 <= epoch <= bounds.latest_epoch
+            is_plausible = fits and delta >= 0 and SHORTEST <= length <= size - position - start - LENGTH_FROM
+            if is_plausible and is_sound_batch(file, position + start, size, next_offset, bounds):
+                return Place(position + start, base_offset)
+            at = chunk.find(MAGIC, at + 1)
+        position += max(1, len(chunk) - HEADER_BYTES + 1)
+    return None

@@ -1,0 +1,140 @@
+"""The thread that frees the disk space of deleted files. It works on paths and handles; file contents are unknown here.
+
+Freeing gigabytes in one system call keeps a processor and the file system's journal busy for longer than a request may wait. So a
+large file is unlinked first and then truncated piece by piece, with a pause after each piece as long as the piece took. A deleted
+file that is still being read stays whole: its space is freed when the last handle is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from functools import partial
+
+from ottla.net.disk.sync_workers import Post, Worker
+
+log = logging.getLogger("ottla.net")
+
+PIECE_BYTES = 2 << 20
+"""The bytes freed at once, in a fraction of a millisecond. Smaller files are only unlinked."""
+
+
+class Removal:
+    """A file to remove. Its directory may be renamed before that."""
+
+    __slots__ = ("directory", "name")
+
+    def __init__(self, directory: str, name: str) -> None:
+        self.directory = directory
+        self.name = name
+
+
+class Janitor(Worker):
+    """The thread that removes files and directories in the background, one by one."""
+
+    def __init__(self, post: Post) -> None:
+        super().__init__("ottla-janitor", post)
+        self._asked: deque[Callable[[], object]] = deque()
+        self._removals: dict[str, list[Removal]] = {}
+        self._names = threading.Lock()
+        self._no_pauses = threading.Event()
+
+    def stop(self) -> None:
+        """Finish all requested removals, without pauses."""
+        self._no_pauses.set()
+        super().stop()
+
+    def free(self, fd: int) -> None:
+        """Free, in the background, a file without a name whose last handle is `fd`."""
+        self._ask(partial(self._free, fd))
+
+    def remove(self, path: str) -> None:
+        """Remove, in the background, a file that no reader has open. A failure is logged, and the file stays."""
+        directory, _, name = path.rpartition("/")
+        removal = Removal(directory, name)
+        with self._names:
+            self._removals.setdefault(directory, []).append(removal)
+        self._ask(partial(self._remove, removal))
+
+    def moved(self, path: str, to: str) -> None:
+        """Note that a directory was renamed: its pending removals use the new name."""
+        with self._names:
+            removals = self._removals.pop(path, None)
+            if removals:
+                self._removals[to] = removals
+                for removal in removals:
+                    removal.directory = to
+
+    def remove_tree(self, path: str, held: Collection[str]) -> None:
+        """Remove a directory in the background; files in `held` may still be read. Files that cannot be removed are logged."""
+        self._ask(partial(self._remove_tree, path, held))
+
+    def _ask(self, call: Callable[[], object]) -> None:
+        with self._wake:
+            self._asked.append(call)
+            self._start()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._asked or self._stopping):
+                    self._wake.wait()
+                if not self._asked:
+                    return
+                call = self._asked.popleft()
+            with contextlib.suppress(OSError):
+                call()
+
+    def _remove(self, removal: Removal) -> None:
+        with self._names:
+            removals = self._removals[removal.directory]
+            removals.remove(removal)
+            if not removals:
+                del self._removals[removal.directory]
+            path = f"{removal.directory}/{removal.name}"
+            try:
+                fd = _unlink(path)
+            except FileNotFoundError:
+                return
+            except OSError as failure:
+                log.warning("%s is deleted, but could not be removed (%s); the next start tries again", path, failure.strerror)
+                return
+        self._free(fd)
+
+    def _remove_tree(self, path: str, held: Collection[str]) -> None:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(path):
+                if name not in held and os.path.isfile(f"{path}/{name}"):
+                    self._free(_unlink(f"{path}/{name}"))
+        shutil.rmtree(path, ignore_errors=True)
+        if os.path.exists(path):
+            log.warning("%s is deleted, but not all of its files could be; the next start tries again", path)
+
+    def _free(self, fd: int) -> None:
+        try:
+            found = os.fstat(fd)
+            size = found.st_size if not found.st_nlink else 0  # otherwise another hard link keeps the data
+            while size > PIECE_BYTES:
+                began = time.perf_counter()
+                size -= PIECE_BYTES
+                os.ftruncate(fd, size)
+                self._no_pauses.wait(time.perf_counter() - began)
+        finally:
+            os.close(fd)
+
+
+def _unlink(path: str) -> int:
+    """Unlink a file and return its last handle; closing that frees the space."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.unlink(path)
+    except OSError:
+        os.close(fd)
+        raise
+    return fd

@@ -1,0 +1,246 @@
+"""The threads of file syncs, which may take long. Paths of logs are unknown here.
+
+One pass of syncs serves all requests that came during the pass before; a sync of many megabytes runs outside of passes. On a slow
+disk, a pass syncs its files in parallel, because the disk combines many small syncs. On a quick disk it syncs them one by one,
+because waking threads takes longer. Removals have their own thread (`space_release`): freeing gigabytes would delay syncs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from abc import ABC, abstractmethod
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import TracebackType
+from typing import Protocol, TypeVar
+
+from ottla.net.kernel_sync import sync_each
+from ottla.ports import Done, StorageFailed, Syncable
+
+log = logging.getLogger("ottla.net")
+
+SYNCS_SIDE_BY_SIDE = 8
+SLOW_SIDE_BY_SIDE = 2
+SHORT_NS = 1_000_000
+"""A pass longer than this, in ns, is shared by several threads: a slow disk combines their syncs."""
+
+GATHER_S = 0.005
+TOLD_AT_ONCE = 100
+
+F = TypeVar("F")
+
+Post = Callable[[Callable[[], None]], None]
+
+
+class Pinned(Syncable, Protocol):
+    """An object that another thread syncs, and that must stay open meanwhile."""
+
+    def pin(self) -> None: ...
+
+    def unpin(self) -> None: ...
+
+    @property
+    def is_slow(self) -> bool:
+        """Return whether the sync will take long."""
+        ...
+
+    def begin_sync(self) -> int:
+        """Return the handle that another function may sync, whose outcome is passed to `end_sync`; -1: call `sync` instead."""
+        ...
+
+    def end_sync(self, outcome: int) -> None:
+        """Process the outcome of `kernel_sync.sync_each` for the handle. Raises `SyncFailed`."""
+        ...
+
+
+class Handover:
+    """A context manager that passes unexpected exceptions to the broker's thread, where a door catches them.
+
+    Otherwise such an exception would end only its own thread, and callers would wait for that thread without end.
+    """
+
+    def __init__(self, post: Post) -> None:
+        self._post = post
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if error is not None:
+            self._post(partial(_raise, error))
+        return True
+
+
+class Worker(ABC):
+    """A thread that starts with the first piece of work, and ends after `stop` when no work is left.
+
+    `post` calls a function on the broker's thread. An unexpected exception ends the thread, and is raised there.
+    """
+
+    def __init__(self, name: str, post: Post) -> None:
+        self._name = name
+        self._post = post
+        self._wake = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Wait until all requested work is done."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._guarded, name=self._name, daemon=True)
+            self._thread.start()
+        self._wake.notify()
+
+    def _guarded(self) -> None:
+        with Handover(self._post):
+            self._run()
+
+    @abstractmethod
+    def _run(self) -> None:
+        """Process requested work; return once `stop` was called and none is left."""
+
+
+class SyncWorker(Worker):
+    """The thread of syncs. It reports each pass in parts on the broker's thread, through `post`."""
+
+    def __init__(self, post: Post) -> None:
+        super().__init__("ottla-sync", post)
+        self._syncs: list[tuple[Sequence[Pinned], Done]] = []
+        self._is_urgent = False
+        self._helpers = ThreadPoolExecutor(SYNCS_SIDE_BY_SIDE, "ottla-sync")
+        self._slow = ThreadPoolExecutor(SLOW_SIDE_BY_SIDE, "ottla-sync-slow")
+        self._sync_ns = SHORT_NS
+        """The estimated time of one undisturbed sync, in ns, from the passes so far."""
+
+    def sync(self, files: Sequence[Pinned], done: Done, *, is_urgent: bool = True) -> None:
+        """Request a sync.
+
+        A sync that is not urgent waits a moment for others: while a file system syncs names, it blocks changes of names.
+        """
+        with self._wake:
+            self._syncs.append((files, done))
+            self._is_urgent |= is_urgent
+            self._start()
+
+    def stop(self) -> None:
+        super().stop()
+        self._helpers.shutdown()
+        self._slow.shutdown()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not (self._syncs or self._stopping):
+                    self._wake.wait()
+                self._wake.wait_for(lambda: self._is_urgent or self._stopping, GATHER_S)
+                syncs, self._syncs, self._is_urgent = self._syncs, [], False
+                if not syncs:
+                    return
+            slow = [ask for ask in syncs if any(file.is_slow for file in ask[0])]
+            for files, done in slow:
+                self._slow.submit(self._sync_slowly, files, done)
+            self._sync_all([ask for ask in syncs if ask not in slow] if slow else syncs)
+
+    def _sync_slowly(self, files: Sequence[Pinned], done: Done) -> None:
+        """Sync large files beside all other syncs."""
+        with Handover(self._post):
+            failures: dict[Pinned, StorageFailed] = {}
+            _sync_each(deque(files), failures)
+            self._post(partial(_finish, deque([(files, done, next(iter(failures.values()), None))]), self._post))
+
+    def _sync_all(self, syncs: list[tuple[Sequence[Pinned], Done]]) -> None:
+        failures: dict[Pinned, StorageFailed] = {}
+        left = deque[Pinned]()
+        handles: dict[Pinned, int] = {}
+        for file in dict.fromkeys(file for files, _ in syncs for file in files):
+            handle = file.begin_sync()
+            if handle >= 0:
+                handles[file] = handle
+            else:
+                left.append(file)
+        parts = shared(list(handles), self._sync_ns)
+        threads = min(max(len(left), len(parts)), SYNCS_SIDE_BY_SIDE)
+        work = partial(_sync_some, parts, left, handles, failures)
+        helping = [self._helpers.submit(work) for _ in range(threads - 1)]
+        shortest = [work(), *(helper.result() for helper in helping)]
+        if handles:
+            self._sync_ns += (min(ns for ns in shortest if ns is not None) - self._sync_ns) // 8
+        outcomes = deque((files, done, next(filter(None, map(failures.get, files)), None)) for files, done in syncs)
+        if outcomes:
+            self._post(partial(_finish, outcomes, self._post))
+
+
+def shared(files: list[F], sync_ns: int) -> deque[list[F]]:
+    """Divide files among threads, where one sync takes `sync_ns`: a short pass is one part.
+
+    Waking a thread takes time, too.
+    """
+    count = min(len(files), SYNCS_SIDE_BY_SIDE, 1 + sync_ns * len(files) // SHORT_NS)
+    return deque(files[number::count] for number in range(count))
+
+
+def _sync_some(
+    parts: deque[list[Pinned]], left: deque[Pinned], handles: dict[Pinned, int], failures: dict[Pinned, StorageFailed]
+) -> int | None:
+    """Sync the files that no other thread has taken. Return the shortest sync of a handle in ns, or None without one."""
+    shortest_ns = None
+    while parts:
+        try:
+            part = parts.popleft()
+        except IndexError:  # another thread was quicker
+            break
+        took_ns = _sync_handles(part, array("i", [handles[file] for file in part]), failures)
+        shortest_ns = took_ns if shortest_ns is None else min(shortest_ns, took_ns)
+    _sync_each(left, failures)
+    return shortest_ns
+
+
+def _sync_handles(files: Sequence[Pinned], handles: array[int], failures: dict[Pinned, StorageFailed]) -> int:
+    outcomes = array("i", bytes(len(handles) * handles.itemsize))
+    shortest_ns = sync_each(handles, outcomes)
+    for file, outcome in zip(files, outcomes, strict=True):
+        try:
+            file.end_sync(outcome)
+        except StorageFailed as failure:
+            failures[file] = failure.with_traceback(None)  # a traceback would create a reference cycle with the file
+    return shortest_ns
+
+
+def _sync_each(left: deque[Pinned], failures: dict[Pinned, StorageFailed]) -> None:
+    """Sync files until none is left, in parallel with other threads."""
+    while left:
+        try:
+            file = left.popleft()
+        except IndexError:  # another thread was quicker
+            return
+        try:
+            file.sync()
+        except StorageFailed as failure:
+            failures[file] = failure.with_traceback(None)  # a traceback would create a reference cycle with the file
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def _finish(outcomes: deque[tuple[Sequence[Pinned], Done, StorageFailed | None]], post: Post) -> None:
+    """Report a part of a pass, then post the rest: thousands of callbacks may wait, and each has work to do."""
+    for _ in range(min(len(outcomes), TOLD_AT_ONCE)):
+        files, done, failure = outcomes.popleft()
+        for file in files:
+            file.unpin()
+        done(failure)
+    if outcomes:
+        post(partial(_finish, outcomes, post))

@@ -1,0 +1,1 @@
+"""Operations on registries and data directories whose broker does not run."""

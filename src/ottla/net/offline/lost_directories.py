@@ -1,0 +1,48 @@
+"""An operator's acceptance that a broker's data directory is lost, stored in a shared registry.
+
+The broker itself leaves the in-sync sets at its start (`ottla.broker.membership.lost_directory`); the module writes nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.broker.membership.lost_directory import in_sync_of
+from ottla.broker.membership.membership import NotAMember
+from ottla.broker.settings import BrokerSettings, registry_settings
+from ottla.cluster import layout
+from ottla.net.startup.cluster_start import open_shared
+from ottla.net.startup.loop_calls import Posts
+from ottla.net.startup.registry_steps import completed
+from ottla.ports import Change
+
+
+class AcceptedLoss(NamedTuple):
+    """The number of partitions with the broker in sync, and of partitions whose only in-sync replica it is."""
+
+    in_sync: int
+    alone: int
+
+
+def accept(address: str, node_id: int, given: Mapping[str, str]) -> AcceptedLoss:
+    """Allow the next start of a broker without its records. `given` are settings for the connection to ZooKeeper.
+
+    Raises `NotAMember`, `StorageFailed` and `SettingError`.
+    """
+    return asyncio.run(_accept(address, node_id, given))
+
+
+async def _accept(address: str, node_id: int, given: Mapping[str, str]) -> AcceptedLoss:
+    settings = BrokerSettings.parse({**given, **registry_settings(address)})
+    registry = await open_shared(settings, Posts(asyncio.get_running_loop()))
+    try:
+        (member,) = await completed(registry.read([layout.broker_path(node_id)]))
+        if member is not None:
+            raise NotAMember(f"Broker {node_id} is registered in {address}, so its directory is not lost: stop it first if it is.")
+        counted = await completed(in_sync_of(registry, node_id))
+        await completed(registry.commit([Change(layout.accepted_loss_path(node_id), b"")]))
+        return AcceptedLoss(len(counted), sum(state.isr == (node_id,) for state in counted.values()))
+    finally:
+        await asyncio.to_thread(registry.close)

@@ -1,0 +1,1 @@
+"""A broker in a process of its own, or in the caller's."""

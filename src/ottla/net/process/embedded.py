@@ -1,0 +1,206 @@
+"""A whole broker inside the calling process, on its own thread: for tests, notebooks and small programs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from ottla.broker.releases import TODAY, UnknownRelease, find
+from ottla.broker.settings import BrokerSettings
+from ottla.client.arguments import several, shown
+from ottla.coord.consumer.assign import Assignor
+from ottla.errors import SettingError
+from ottla.net.process.embedded_security import Gatekeeper
+from ottla.net.server.listeners import PLAINTEXT, Listen
+from ottla.net.startup.start import Running, start
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from ottla.net.process.broker_keywords import BrokerKeywords
+
+MOST_PORT = 65_535
+
+IN_CLUSTER = {"controlled.shutdown.retry.backoff.ms": "200"}
+"""The settings of an embedded broker in a cluster. The last one to stop finds no other leader, and must not retry for long."""
+
+
+class Broker:
+    """A Kafka broker in this process, started by `with`: by default on a free port and in a temporary directory.
+
+        with ottla.Broker() as broker:
+            producer = SomeKafkaClient(broker.address)
+
+    A given `data_dir` is kept after the end. `release`, such as "0.9.0", makes the broker behave as that release of Apache Kafka,
+    with its versions, errors and defaults. `assignors` of consumer groups are names, or your own objects (`coord.consumer.assign`).
+    Further keyword arguments are Kafka's broker settings with underscores (`num_partitions=3`). Raises `SettingError` for a
+    setting, a release or an assignor that is unknown or refused.
+
+    With `users` (passwords by name) clients log in by PLAIN. With `tls` they use TLS, with a certificate made for this broker alone
+    (`pip install 'ottla[testing]'`); `ca_file` is its authority's certificate. `client_settings` returns the matching client
+    settings:
+
+        with ottla.Broker(users={"alice": "secret"}, tls=True) as broker, ottla.Producer(**broker.client_settings()) as producer:
+
+    With `zookeeper_connect="host:port/path"` and a `node_id` the broker joins a cluster.
+
+    Starting raises `DataDirectoryError` or `CannotListen`, and in a cluster `NotAMember`. A bug in Ottla that could lose data later
+    ends the broker: `address`, `restart()`, `stop()` and the end of the `with` then raise `BrokerFailed`, whose cause is the
+    exception.
+
+    The garbage collector keeps the process's settings. With Python's defaults, a request with very many names may stop the process
+    for a tenth of a second. `gc.freeze()` and a higher `gc.set_threshold` avoid that, as `ottla serve` does.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        release: str | None = None,
+        assignors: Sequence[str | Assignor] | None = None,
+        users: Mapping[str, str] | None = None,
+        tls: bool = False,
+        **settings: Unpack[BrokerKeywords],
+    ) -> None:
+        if data_dir is not None and not isinstance(data_dir, str | os.PathLike):
+            raise TypeError(f"data_dir is a path, not {shown(data_dir)}: settings are keyword arguments with underscores for dots.")
+        if not isinstance(port, int) or not 0 <= port <= MOST_PORT:
+            raise SettingError(f"port is a whole number from 0 to {MOST_PORT}, not {shown(port)}.")
+        try:
+            be = TODAY if release is None else find(release)
+        except UnknownRelease as error:
+            raise SettingError(str(error)) from None
+        given = {name.replace("_", "."): str(value) for name, value in settings.items()}
+        self._guard = Gatekeeper(users, tls=tls)
+        patience = IN_CLUSTER if "zookeeper.connect" in given else {}
+        self._given = be.settings() | {"group.initial.rebalance.delay.ms": "0"} | patience | given
+        BrokerSettings.parse(self._given)
+        security = self._guard.security
+        self._listen = Listen(host, port, security.value if security else PLAINTEXT, be, security)
+        self._assignors = None if assignors is None else several("assignors", assignors)
+        self._data_dir = None if data_dir is None else os.path.abspath(data_dir)
+        """Absolute: the process may change its working directory while the broker runs."""
+        self._temporary = data_dir is None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: Running | None = None
+        self._turn = threading.RLock()
+        """Held while the broker starts or stops, whichever thread does it."""
+        self._process = os.getpid()
+
+    @property
+    def address(self) -> str:
+        """Return the broker's address, "host:port" for `bootstrap_servers`. Raises `RuntimeError` while it is not running."""
+        running = self._running
+        if running is None:
+            raise RuntimeError("The broker is not running: use it in a with statement, or call start() first.")
+        running.check()
+        return str(running.addresses[0])
+
+    @property
+    def ca_file(self) -> str | None:
+        """Return the path of the CA certificate to trust (PEM) while a broker with `tls` runs, else None."""
+        return self._guard.ca_file
+
+    def client_settings(self, words: str = "ottla", *, user: str | None = None) -> dict[str, Any]:
+        """Return a client's settings for this broker as one of `users` (None: the first): addresses, certificates, login.
+
+        `words` selects the client whose setting names are used: ottla, confluent (also other clients with librdkafka),
+        kafka-python, aiokafka, java, or spark, whose options begin with `kafka.`. Raises `ValueError` for unknown words or users,
+        and as `address`.
+        """
+        return self._guard.client_settings(self.address, words, user)
+
+    @property
+    def unexpected(self) -> int:
+        """Return the number of requests since the start that were refused because of a bug in Ottla; each is in the log."""
+        running = self._running
+        return 0 if running is None else running.server.door.unexpected
+
+    @property
+    def data_dir(self) -> str | None:
+        """Return the data directory while the broker runs; a temporary one is None at other times."""
+        return self._data_dir
+
+    def start(self) -> Self:
+        """Start the broker; return once it serves requests. Raises `RuntimeError` in a forked child, where it cannot run."""
+        if self._is_forked:
+            raise RuntimeError("The broker belongs to the process that made it: make another one in a forked child.")
+        with self._turn:
+            if self._running is None:
+                self._begin()
+        return self
+
+    def _begin(self) -> None:
+        if self._data_dir is None:
+            self._data_dir = tempfile.mkdtemp(prefix="ottla-")
+        loop = self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=loop.run_forever, name="ottla-broker", daemon=True)
+        self._thread.start()
+        try:
+            settings = BrokerSettings.parse(self._given | self._guard.settings(self._listen.host))
+            starting = start(self._data_dir, [self._listen], settings, self._assignors)
+            self._running = asyncio.run_coroutine_threadsafe(starting, loop).result()
+        except BaseException:
+            self.stop()
+            raise
+        self._listen = self._running.addresses[0]
+
+    @property
+    def _is_forked(self) -> bool:
+        """Return whether this process is a forked child: the broker's thread and files belong to its parent."""
+        return os.getpid() != self._process
+
+    def stop(self) -> None:
+        """Stop cleanly, and remove a temporary data directory. Raises `BrokerFailed` if a bug ended the broker before.
+
+        In a forked child, do nothing: the broker belongs to the parent.
+        """
+        if self._is_forked:
+            return
+        with self._turn:
+            try:
+                self._halt()
+            finally:
+                self._guard.end()
+                if self._temporary and self._data_dir is not None:
+                    shutil.rmtree(self._data_dir, ignore_errors=True)
+                    self._data_dir = None
+
+    def restart(self) -> Self:
+        """Stop, and start again at the same address on the same data. Clients must survive this."""
+        with self._turn:
+            if not self._is_forked:
+                self._halt()
+            return self.start()
+
+    def _halt(self) -> None:
+        running, self._running = self._running, None
+        try:
+            if running is not None and self._loop is not None:
+                asyncio.run_coroutine_threadsafe(running.stop(), self._loop).result()
+        finally:
+            self._end_thread()
+        if running is not None:
+            running.check()
+
+    def _end_thread(self) -> None:
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+        self._loop = self._thread = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()

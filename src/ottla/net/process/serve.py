@@ -1,0 +1,82 @@
+"""A broker as its own process: signals, logs, the line that reports its start. Protocol and command line are unknown here."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from ottla.broker.settings import BrokerSettings
+from ottla.net.process.signals import stopping
+from ottla.net.server.garbage_collector import Collector
+from ottla.net.server.listeners import Listen
+from ottla.net.startup.open_files import raise_limit
+from ottla.net.startup.start import Running, start
+from ottla.records.uncompiled import say_once
+from ottla.version import VERSION
+
+log = logging.getLogger("ottla.net")
+
+SIGNALLED = 128
+"""The offset of a signal's number in an exit code, as shells use it."""
+
+
+def serve(
+    data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool = False
+) -> None:
+    """Serve until SIGTERM, SIGINT or SIGHUP (a closed terminal). `answers(line)` is called once the broker serves requests.
+
+    Raises `BrokerFailed`.
+
+    An `is_supervised` broker also stops when its standard input ends: its supervisor is gone.
+    """
+    raise_limit()
+    for number in stopping():
+        signal.signal(number, _end_at_once)
+    asyncio.run(_serve(data_dir, listen, settings, answers, is_supervised=is_supervised))
+
+
+def _end_at_once(number: int, frame: object) -> None:
+    """End a broker that is still starting: its loop is busy, and no signal ends process 1 of a container by default.
+
+    This equals a kill: the next start recovers.
+    """
+    log.warning("stopped by %s while it started", signal.Signals(number).name)
+    os._exit(SIGNALLED + number)
+
+
+async def _serve(
+    data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    gc.collect()  # garbage left by imports; with a million loaded offsets this would take half a second
+    running = await start(data_dir, listen, settings)
+    stop = running.server.ended
+    for number in stopping():
+        loop.add_signal_handler(number, stop.set)
+    if is_supervised:
+        loop.add_reader(sys.stdin.fileno(), _noticed, loop, stop)
+    say_once()
+    Collector().begin()
+    answers(_line(running, data_dir))
+    await stop.wait()
+    log.info("stopping")
+    await running.stop()
+    log.info("stopped")
+    running.check()
+
+
+def _noticed(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Stop the broker: standard input, to which nothing is written, has ended."""
+    loop.remove_reader(sys.stdin.fileno())
+    log.warning("the process that started this broker is gone")
+    stop.set()
+
+
+def _line(running: Running, data_dir: str) -> str:
+    where = ", ".join(f"{address} as {address.release}" if address.release.name else str(address) for address in running.addresses)
+    return f"Ottla {VERSION} answers at {where} (data in {data_dir}, started in {running.took_s * 1000:.0f} ms)"

@@ -1,0 +1,137 @@
+"""The brokers of one host as processes: started together, restarted after a crash, and stopped one by one.
+
+The module handles commands, processes and signals; it does not depend on brokers. A process writes one line when it serves
+requests. It stops when its standard input ends, so that none is left when the supervisor is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from ottla.net.process.signals import stopping
+
+log = logging.getLogger("ottla.net")
+
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+STEADY_S: Final = 60.0
+"""The run time, in s, after which a process is restarted with the first pause again."""
+
+STOP_S: Final = 60.0
+"""The time, in s, after which a process that has not stopped is killed."""
+
+
+class CouldNotStart(Exception):
+    """A process ended before it served requests. `code` is its exit code, negative after a signal."""
+
+    def __init__(self, number: int, code: int) -> None:
+        super().__init__(f"Broker {number} {_how(code)} before it answered, so that none is started: look at what it said.")
+        self.code = code
+
+
+class SupervisedBroker:
+    """The process of one broker, with its restarts."""
+
+    def __init__(self, number: int, command: Sequence[str]) -> None:
+        self._number = number
+        self._command = command
+        self._process: Process | None = None
+        self._is_stopping = False
+
+    async def start(self) -> int | None:
+        """Start the process. Return None when it serves requests, or its exit code if it ends first."""
+        # A session of its own: Ctrl-C is for the supervisor, which stops the brokers one by one.
+        self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, stdout=PIPE, start_new_session=True)
+        if self._is_stopping:  # stopped during its creation: kill it here, since no other code will
+            self._process.kill()
+        assert self._process.stdout is not None, "it was asked for"
+        if await self._process.stdout.readline():
+            log.info("broker %d answers as process %d", self._number, self._process.pid)
+            return None
+        return await self._process.wait()
+
+    async def keep(self) -> None:
+        """Restart the process each time it has ended, after a pause that grows while its runs are short."""
+        loop = asyncio.get_running_loop()
+        pause_s = FIRST_PAUSE_S
+        while not self._is_stopping:
+            began_s = loop.time()
+            assert self._process is not None, "it has been started"
+            code = await self._process.wait()
+            if self._is_stopping:
+                return
+            if loop.time() - began_s >= STEADY_S:
+                pause_s = FIRST_PAUSE_S
+            log.warning("broker %d %s: it is started again in %g s", self._number, _how(code), pause_s)
+            await asyncio.sleep(pause_s)
+            if self._is_stopping:
+                return
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await self.start()
+
+    def start_no_more(self) -> None:
+        """Prevent restarts: the process is about to be stopped."""
+        self._is_stopping = True
+
+    async def stop(self) -> None:
+        """Stop the process in order, and return when it has ended."""
+        self.start_no_more()
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_S)
+        except TimeoutError:
+            log.warning("broker %d has not stopped for %g s: it is killed", self._number, STOP_S)
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+async def supervise(commands: Sequence[Sequence[str]], answers: Callable[[], None]) -> None:
+    """Run these commands, as brokers 1, 2 and so on, until SIGTERM, SIGINT or SIGHUP. `answers` is called when all serve.
+
+    Raises `CouldNotStart`.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in stopping():
+        loop.add_signal_handler(number, stop.set)
+    brokers = [SupervisedBroker(number, command) for number, command in enumerate(commands, 1)]
+    running = asyncio.create_task(_run(brokers, answers))
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for broker in brokers:
+            broker.start_no_more()
+        for broker in reversed(brokers):  # the first one started is most likely the controller
+            await broker.stop()
+        stopped.cancel()
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+async def _run(brokers: Sequence[SupervisedBroker], answers: Callable[[], None]) -> None:
+    for number, code in enumerate(await asyncio.gather(*(broker.start() for broker in brokers)), 1):
+        if code is not None:
+            raise CouldNotStart(number, code)
+    answers()
+    await asyncio.gather(*(broker.keep() for broker in brokers))
+
+
+def _how(code: int) -> str:
+    """Return how a process ended, in words that follow its name."""
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}"

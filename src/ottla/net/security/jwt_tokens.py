@@ -1,0 +1,58 @@
+"""The verification of signed tokens (RFC 7515) by available keys and rules. Needs PyJWT, the extra `oauth`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.errors import SettingError
+from ottla.net.security.jwks import Keys
+from ottla.sasl.bearer import BearerRules, take_apart
+from ottla.sasl.oauthbearer import BadToken, BearerToken
+
+MISSING: Final = "OAUTHBEARER with signed tokens needs PyJWT and cryptography: pip install 'ottla[oauth]'."
+MOST_TRIED: Final = 8
+"""The limit on keys tried for a token that names none."""
+
+
+def check_installed() -> None:
+    """Raise `SettingError` if the libraries for signatures are not installed."""
+    try:
+        import cryptography
+        import jwt
+    except ImportError:
+        raise SettingError(MISSING) from None
+    assert jwt
+    assert cryptography
+
+
+class SignedTokens:
+    """A validator of tokens: it requires a signature of a known key, by an algorithm of this key, and checks the rules."""
+
+    def __init__(self, rules: BearerRules, keys: Keys) -> None:
+        self._rules = rules
+        self._keys = keys
+
+    def validate(self, token: str, wall_ms: int) -> BearerToken | BadToken:
+        try:
+            parts = take_apart(token)
+            algorithm, key_id = parts.header.get("alg"), parts.header.get("kid")
+            if not isinstance(algorithm, str) or not isinstance(key_id, str | None):
+                raise ValueError("its header has no algorithm, or an id of a key that is no text")
+            if not self._is_signed(token, algorithm, key_id):
+                raise ValueError("no key that is known has signed it")
+        except ValueError as refused:
+            return BadToken(str(refused))
+        return self._rules.judge(parts.claims, wall_ms)
+
+    def _is_signed(self, token: str, algorithm: str, key_id: str | None) -> bool:
+        """Return whether a known key has signed the token. The token's algorithm counts only if it is one of the key's own."""
+        from jwt import PyJWS
+        from jwt.exceptions import PyJWTError
+
+        for key in self._keys.find(key_id, algorithm)[:MOST_TRIED]:
+            try:
+                PyJWS().decode(token, key.public, algorithms=[algorithm])
+            except PyJWTError:
+                continue
+            return True
+        return False

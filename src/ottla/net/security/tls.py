@@ -1,0 +1,137 @@
+"""TLS of one listener: an SSL context from its settings, rebuilt when settings or the named files change.
+
+A renewed certificate applies to later connections. An unusable one changes nothing, and the log gives the reason. Connections are
+unknown here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+
+from ottla.broker.security.certificates import read_certificate
+from ottla.broker.security.principals import ANONYMOUS, Rule, user_of
+from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce
+from ottla.broker.settings.broker_security import PREFIX
+from ottla.net.security.key_stores import Spell, key_and_chain, load_key, load_trust
+from ottla.net.security.tls_versions import VERSIONS, narrow
+
+log = logging.getLogger("ottla.net")
+
+CLIENTS = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+LOCATIONS = ("ssl.keystore.location", "ssl.truststore.location")
+Stamp = tuple[int, int, int]
+Given = Mapping[str, str | None]
+
+
+class ListenerTls:
+    """The TLS of a listener. `context` serves the next connection. Raises `SettingError` if the first context cannot be built."""
+
+    def __init__(self, name: str, settings: SettingsInForce) -> None:
+        self._name = name
+        self._settings = settings
+        self._given = given(settings.value, name)
+        self._stamps = stamps_of(self._given)
+        self.context = made(settings.value, name)
+        settings.checks.append(self.check)
+        settings.told.append(self.look)
+
+    def check(self, settings: BrokerSettings) -> None:
+        """Raise `SettingError` if these settings, which are about to apply, are unusable."""
+        wanted = given(settings, self._name)
+        if wanted != self._given or stamps_of(wanted) != self._stamps:
+            made(settings, self._name)
+
+    def look(self) -> None:
+        """Rebuild the context if settings or files have changed."""
+        wanted = given(self._settings.value, self._name)
+        stamps = stamps_of(wanted)
+        if wanted == self._given and stamps == self._stamps:
+            return
+        self._given, self._stamps = wanted, stamps  # unusable files are tried again only after another change
+        try:
+            self.context = made(self._settings.value, self._name)
+        except SettingError as refused:
+            sentence = "listener %s keeps the certificates that it has: %s"
+            log.warning(sentence, self._name, refused, extra={"cause": f"certificates of {self._name}"})
+        else:
+            log.info("listener %s has new certificates", self._name)
+
+
+def given(settings: BrokerSettings, name: str) -> dict[str, str | None]:
+    """Return the TLS settings of a listener, by Kafka's names. The type JKS becomes None: it is the default, and unreadable."""
+    own = settings.of_listener(name)
+    found = {key: own.shown(key) for key in own.DECLARED if key.startswith("ssl.")}
+    return {key: None if key.endswith(".type") and value == "JKS" else value for key, value in found.items()}
+
+
+def made(settings: BrokerSettings, name: str) -> ssl.SSLContext:
+    """Return a context for connections of this listener. Raises `SettingError`."""
+    wanted, spell = given(settings, name), partial(_spelt, settings, name)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    _limit(context, settings.of_listener(name), spell)
+    if not load_key(context, wanted, spell):
+        raise SettingError(
+            f"Listener {name} speaks TLS and has no certificate: set {PREFIX}{name.lower()}.ssl.keystore.location to a file with "
+            "its private key and certificates."
+        )
+    _check_time(wanted, spell)
+    context.verify_mode = CLIENTS[wanted["ssl.client.auth"] or "none"]
+    if not load_trust(context, wanted, spell) and context.verify_mode is not ssl.CERT_NONE:
+        raise SettingError(
+            f"{spell('ssl.client.auth')} asks clients of listener {name} for certificates, and nothing says whose: set "
+            "ssl.truststore.location."
+        )
+    return context
+
+
+def principal_of(secure: ssl.SSLSocket, mapping: tuple[Rule, ...]) -> str:
+    """Return the user of a client's certificate; anonymous without one. Raises ValueError if no rule matches."""
+    certificate = secure.getpeercert(binary_form=True)
+    return ANONYMOUS if certificate is None else user_of(read_certificate(certificate).subject, mapping)
+
+
+def _spelt(settings: BrokerSettings, name: str, key: str) -> str:
+    """Return the name under which this setting was given."""
+    own = f"{PREFIX}{name.lower()}.{key}"
+    texts = (settings.of_this_broker, settings.of_all_brokers, settings.given)
+    return own if any(own in map(str.lower, each) for each in texts) else key
+
+
+def _limit(context: ssl.SSLContext, settings: BrokerSettings, spell: Spell) -> None:
+    """Limit the context to the configured versions and cipher suites. Raises `SettingError`."""
+    most = VERSIONS.get(settings.ssl_protocol, ssl.TLSVersion.TLSv1_3)
+    allowed = [VERSIONS[each] for each in settings.ssl_enabled_protocols if VERSIONS[each] <= most]
+    narrow(context, allowed, settings.ssl_cipher_suites, spell)
+
+
+def _check_time(wanted: Given, spell: partial[str]) -> None:
+    """Raise `SettingError` if the certificate shown to clients has expired, or is not yet valid."""
+    found = key_and_chain(wanted, spell)
+    assert found is not None
+    first = found.chain.decode("ascii").partition("-----END CERTIFICATE-----")
+    certificate = read_certificate(ssl.PEM_cert_to_DER_cert("".join(first[:2]) + "\n"))
+    now = datetime.now(UTC)
+    if certificate.not_after < now:
+        raise SettingError(f"{found.source} holds a certificate that was valid until {certificate.not_after:%Y-%m-%d}: renew it.")
+    if certificate.not_before > now:
+        since = f"{certificate.not_before:%Y-%m-%d %H:%M} UTC"
+        raise SettingError(f"{found.source} holds a certificate that is not valid before {since}: wait, or set the clock.")
+
+
+def stamps_of(wanted: Given) -> tuple[Stamp | None, ...]:
+    """Return stamps that change when a file named by the settings changes."""
+    return tuple(_stamp(wanted[key]) for key in LOCATIONS)
+
+
+def _stamp(path: str | None) -> Stamp | None:
+    try:
+        found = os.stat(path or "")
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,179 @@
+"""The unsent output of a connection: buffers and slices of files, in order. Messages are unknown here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+import sys
+from collections import deque
+from collections.abc import Sequence
+
+from ottla.net.server.buffer_pool import Tally
+from ottla.ports import Buffer, FileSlice, Part
+
+JOIN_BYTES = 64 * 1024
+"""The size, in bytes, up to which parts are joined into one write: copying costs less than a system call."""
+
+CHUNK_BYTES = 64 * 1024
+"""The size of chunks, in bytes, for a socket that does not take all at once: asyncio holds one chunk for a slow reader."""
+
+CROWDED_CHUNK_BYTES = 4096
+"""The size of chunks while all connections together exceed the limit of unsent bytes."""
+
+SENT_BYTES = 2 * 1024 * 1024
+"""The bytes of slices sent at once, so that a fast reader of large replies is served beside others."""
+
+FULL_BYTES = 1024 * 1024
+"""The unsent bytes above which no further request of the connection begins: its reply may never be read.
+
+While all connections together exceed their limit, a connection with unsent bytes begins no further request.
+"""
+
+
+class Outbox:
+    """Sends parts through an asyncio transport; without TLS, slices are sent by `sendfile`.
+
+    `writable` is the transport's last state. The transport's high-water mark must be 0. `held` is the size of replies that wait for
+    earlier ones. `unsent` counts the bytes that all connections hold together.
+    """
+
+    def __init__(self, transport: asyncio.Transport, unsent: Tally | None = None) -> None:
+        self.writable = True
+        self.held = 0
+        self.counted = 0
+        """This connection's part of `unsent`."""
+        self._unsent = Tally(sys.maxsize) if unsent is None else unsent
+        self._transport = transport
+        self._parts: deque[Part] = deque()
+        self._bytes = 0
+        self._size = 0
+        self._socket = _descriptor(transport)
+
+    @property
+    def full(self) -> bool:
+        if self.writable and not self.held and self._size <= FULL_BYTES:
+            return False
+        return self._size + self.held > FULL_BYTES or len(self._parts) > 1024 or self._unsent.is_crowded
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether everything was passed to the transport."""
+        return not self._parts
+
+    def put(self, parts: Sequence[Part]) -> None:
+        self._parts.extend(parts)
+        for part in parts:
+            if isinstance(part, FileSlice):
+                self._size += part.size
+            else:
+                size = len(part)
+                self._size += size
+                self._bytes += size
+
+    def clear(self) -> None:
+        self._parts.clear()
+        self._bytes = self._size = self.held = 0
+        self._unsent.bytes -= self.counted
+        self.counted = 0
+
+    def flush(self, most: int = sys.maxsize) -> bool:
+        """Send as much as the peer takes; nothing once the connection is broken. Raises `StorageFailed` for an unreadable slice.
+
+        Return whether the peer would take more than `most` bytes (about), which were sent.
+        """
+        least = self._size - most
+        while self._parts and self.writable and self._size > least and not self._transport.is_closing():
+            part = self._parts[0]
+            if isinstance(part, FileSlice) and part.size > JOIN_BYTES:
+                self._parts.popleft()
+                self._send_slice(part)
+            else:
+                self._transport.write(self._gather())
+        if not self.writable or self.held or self.counted:
+            self._count()
+        return bool(self._parts) and self.writable
+
+    def _count(self) -> None:
+        size = self._bytes + self.held + (0 if self.writable else self._transport.get_write_buffer_size())
+        self._unsent.bytes += size - self.counted
+        self.counted = size
+
+    def _gather(self) -> Buffer:
+        """Take parts from the front, joined up to `JOIN_BYTES`; a larger buffer is sent alone, uncopied, in chunks."""
+        gathered: list[Buffer] = []
+        size = 0
+        while self._parts and size < JOIN_BYTES:
+            part = self._parts[0]
+            part_size = part.size if isinstance(part, FileSlice) else len(part)
+            if gathered and size + part_size > JOIN_BYTES:
+                break
+            self._parts.popleft()
+            self._size -= part_size
+            if isinstance(part, FileSlice):
+                part = part.read()
+            else:
+                self._bytes -= part_size
+            gathered.append(part)
+            size += part_size
+        if len(gathered) > 1:
+            return b"".join(gathered)
+        return gathered[0] if size <= CROWDED_CHUNK_BYTES else self._begun(gathered[0])
+
+    def _begun(self, part: Buffer) -> Buffer:
+        """Return the first chunk of a buffer; its rest stays at the front."""
+        chunk_bytes = CROWDED_CHUNK_BYTES if self._unsent.is_crowded else CHUNK_BYTES
+        if len(part) <= chunk_bytes:
+            return part
+        view = memoryview(part)
+        self._parts.appendleft(view[chunk_bytes:])
+        self._bytes += len(view) - chunk_bytes
+        self._size += len(view) - chunk_bytes
+        return view[:chunk_bytes]
+
+    def _send_slice(self, part: FileSlice) -> None:
+        self._size -= part.size
+        position, left = part.position, part.size
+        if self._socket is not None:
+            most = min(left, SENT_BYTES)
+            sent = _sendfile(self._socket, FileSlice(part.file, position, most))
+            position, left = position + sent, left - sent
+            if left and sent == most:
+                self._put_back(FileSlice(part.file, position, left))
+                return
+        if left:
+            size = min(left, CROWDED_CHUNK_BYTES if self._unsent.is_crowded else CHUNK_BYTES)
+            chunk = part.file.read(position, size)
+            if left > size:
+                self._put_back(FileSlice(part.file, position + size, left - size))
+            self._transport.write(chunk)
+
+    def _put_back(self, part: FileSlice) -> None:
+        self._parts.appendleft(part)
+        self._size += part.size
+
+
+def _descriptor(transport: asyncio.Transport) -> int | None:
+    """Return the socket's descriptor if bytes may bypass the transport; None under TLS, which encrypts them."""
+    tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    sock: socket.socket | None = transport.get_extra_info("socket")
+    return None if tls is not None or sock is None or not hasattr(os, "sendfile") else int(sock.fileno())
+
+
+def _sendfile(socket: int, part: FileSlice) -> int:
+    """Send as much of a slice as the socket takes now. Return 0 without a file descriptor: the bytes are then read and written."""
+    fileno = getattr(part.file, "fileno", None)
+    if fileno is None:
+        return 0
+    sent = 0
+    # After an error the caller reads and writes the rest: a full socket waits there, a failing disk raises `StorageFailed`, and
+    # asyncio ends a broken connection.
+    with contextlib.suppress(OSError):
+        while sent < part.size:
+            count = os.sendfile(socket, fileno(), part.position + sent, part.size - sent)
+            if count == 0:
+                break
+            sent += count
+    return sent

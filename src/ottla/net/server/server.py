@@ -1,0 +1,402 @@
+"""A broker on the network: listeners, connections, timers on asyncio. The meaning of requests is unknown here."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+
+from ottla.broker.broker import BrokerMachine
+from ottla.broker.quotas.client_quotas import Client
+from ottla.broker.security.principals import ANONYMOUS, rules
+from ottla.broker.serving.purgatory import DelayedReply
+from ottla.broker.serving.request import Peer
+from ottla.net.security.tls import ListenerTls, principal_of
+from ottla.net.server.acceptor import Acceptor, Secure, listening
+from ottla.net.server.buffer_pool import FramePool, Tally
+from ottla.net.server.connection import Connection
+from ottla.net.server.connection_limits import ConnectionLimits
+from ottla.net.server.exception_boundary import Door
+from ottla.net.server.handshakes import Handshakes
+from ottla.net.server.listeners import Listen
+from ottla.net.server.outbox import CHUNK_BYTES
+from ottla.net.server.tls_transport import TlsTransport
+from ottla.net.server.turns import Turns, TurnTaker
+from ottla.ports import Now
+
+log = logging.getLogger("ottla.net")
+
+SCRATCH_BYTES = 256 * 1024
+SWEEP_S = 10
+LOOK_S = 1
+WRITE_OUT_S = 30
+BACKLOG_BYTES = 32 * 1024 * 1024
+"""The limit on bytes of read requests that wait or are served from a copy, over all connections; above it, reads are smaller."""
+
+UNSENT_BYTES = 32 * 1024 * 1024
+"""The limit on unread reply bytes over all connections; above it, a connection with unread replies begins no new request."""
+
+LARGEST_UNSENT_BYTES = 2 * UNSENT_BYTES
+"""The unread reply bytes above which connections are cut: first the ones whose peers have read nothing for the longest time."""
+
+IDLE_WHEN_FULL_MS = 10_000
+MOST_CLOSED = 64
+"""At the connection limit, the number of idle connections closed each second; idle means silent for IDLE_WHEN_FULL_MS."""
+
+SWEPT_AT_ONCE = 500
+SWEPT_EVERY_S = 0.02
+"""The check for idle connections reads SWEPT_AT_ONCE of them in one turn, and continues after this pause, in s."""
+
+CLOSED_AT_ONCE = 32
+"""The limit on connections closed in one turn, of the ones whose peers have left."""
+
+STALE_BYTES = 2 * CHUNK_BYTES
+"""A connection with fewer unread bytes is not cut."""
+
+PORT_TRIES = 10
+NOWHERE = ("", 0)
+"""The address of a socket whose peer was gone before it was read."""
+
+
+class Server:
+    """The connection of one broker machine to asyncio: connections feed it, one timer wakes it, disk completions reach it."""
+
+    def __init__(self, broker: BrokerMachine, loop: asyncio.AbstractEventLoop, most_connections: int) -> None:
+        self.broker = broker
+        self.door = Door(broker, self._end)
+        self.ended = asyncio.Event()
+        """Set when the broker is to stop: by a signal, or because a bug ended it (`door.failure`)."""
+        self.failed = asyncio.Event()
+        """Set only when a bug ended the broker."""
+        self.max_request_bytes: int = broker.settings.socket_request_max_bytes
+        self.turns = Turns()
+        self.pool = FramePool(broker.settings.queued_max_request_bytes, broker.checks.memory_of_large)
+        self.backlogs = Tally(BACKLOG_BYTES)
+        self.unsent = Tally(UNSENT_BYTES)
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._loop = loop
+        self.unheard: set[Connection] = set()
+        self._connections: set[Connection] = set()
+        self._acceptors: list[Acceptor[Connection]] = []
+        self._tls: list[ListenerTls] = []
+        self._handshakes = Handshakes(loop)
+        self._limits = ConnectionLimits(
+            broker.settings_in_force, most_connections, self._make_room, broker.image.quotas, lambda: broker.clock.now().mono_ms
+        )
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms: int | None = None
+        self._turn_is_due = False
+        self._settling = False
+        self._is_closed = False
+        self._room_made_ms = 0
+        self._released: list[Connection] = []
+        self._left: deque[Connection] = deque()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.TimerHandle | None = None
+        broker.quotas.told.append(self._measure)
+
+    def start(self, *, clean: bool, was_killed: bool = False) -> None:
+        """Start the broker, and wake it for its timers even if no request ever arrives. See `BrokerMachine.start`."""
+        self.broker.start(clean=clean, was_killed=was_killed)
+        # Only after the start: a broker that fails to start leaves nothing on its loop, which may be a user's.
+        self._loop.set_exception_handler(self._unhandled)
+        self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
+        self._next_look = self._loop.call_later(LOOK_S, self._look)
+        self._arm(self.broker.clock.now())
+
+    async def listen(self, where: Listen) -> tuple[str, int]:
+        """Open a listener, and return its actual address. Raises OSError, and `SettingError` if its TLS is unusable.
+
+        A host may have several addresses, and the empty host means all: one port serves them, even a free one.
+        """
+        secure = self._securely(where) if where.spoken.has_tls else None
+        found = await self._loop.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = list(dict.fromkeys((int(family), tuple[object, ...](address)) for family, _, _, _, address in found))
+        for tries_left in reversed(range(PORT_TRIES)):
+            try:
+                listeners = _bound(addresses)
+            except OSError as refused:
+                if where.port or refused.errno != errno.EADDRINUSE or not tries_left:
+                    raise
+            else:
+                break
+        connection = partial(Connection, self, self.door, self.broker.clock, where)
+        limits = self._limits.of(where.name)
+        acceptors = [Acceptor(self._loop, listener, connection, limits, secure) for listener in listeners]
+        self._acceptors += acceptors
+        return acceptors[0].address
+
+    def _securely(self, where: Listen) -> Secure[Connection]:
+        tls = ListenerTls(where.name, self.broker.settings_in_force)
+        mapping = rules(self.broker.settings.of_listener(where.name).ssl_principal_mapping_rules)
+        who = ANONYMOUS if where.spoken.has_sasl else None  # otherwise the certificate determines the user
+        self._tls.append(tls)
+
+        def begin(peer: socket.socket, host: str, protocol: Callable[[], Connection]) -> None:
+            def secured(secure: ssl.SSLSocket) -> None:
+                TlsTransport(self._loop, secure, protocol(), who or principal_of(secure, mapping))
+
+            self._handshakes.begin(peer, host, tls.context, secured, partial(self._limits.leave, host, where.name))
+
+        return begin
+
+    def admit(self, connection: Connection, transport: asyncio.Transport) -> Peer:
+        """Accept a new connection; return its peer."""
+        self._count += 1
+        self._connections.add(connection)
+        self._size_buffers(transport)
+        host, port = (transport.get_extra_info("peername") or NOWHERE)[:2]
+        local_host, local_port = (transport.get_extra_info("sockname") or NOWHERE)[:2]
+        where = connection.where
+        who = transport.get_extra_info("principal") or ANONYMOUS
+        local = where.told or local_host, local_port
+        peer = Peer(self._count, host, port, *local, where.name, who, where.release, security_protocol=where.spoken)
+        peer.authentication = self.broker.logins.begin(where.name)
+        return peer
+
+    def dismiss(self, connection: Connection, owed: Iterable[DelayedReply]) -> None:
+        """Remove a closed connection and its pending replies."""
+        for pending in owed:
+            self.broker.forget(pending)
+        self._connections.discard(connection)
+        self.unheard.discard(connection)
+        self._limits.leave(connection.host, connection.where.name)
+        self.settle_soon()  # others may have waited for its memory
+
+    def close_soon(self, connection: Connection) -> None:
+        """Close a connection whose peer has left; each turn closes some of all: thousands may leave at once."""
+        self._left.append(connection)
+        self.settle_soon()
+
+    def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call a function after `ms`."""
+        return self._loop.call_later(ms / 1000, call)
+
+    def _measure(self) -> None:
+        """Measure the time that connections use, if a quota limits it."""
+        self.turns.meter = self._count_time if self.broker.quotas.counts_time else None
+
+    def _count_time(self, worker: TurnTaker, used_ns: int) -> None:
+        if isinstance(worker, Connection) and not worker.peer.is_broker:
+            self.broker.quotas.use_time(Client(worker.peer.principal, worker.peer.client_id), used_ns)
+
+    def resume_soon(self, connection: Connection) -> None:
+        """Resume a connection once the current bundle is settled: a reply that it waited for is ready."""
+        self._released.append(connection)
+        self.settle_soon()
+
+    def settle_soon(self) -> None:
+        """Settle once every connection with input was read: their changes are stored and synced together."""
+        if not self._turn_is_due and not self._settling:
+            self._turn_is_due = True
+            self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        """Begin a turn of the loop: settle the last turn's requests, then run queued connections."""
+        self._turn_is_due = False
+        self._settle()
+        if self.unsent.bytes > LARGEST_UNSENT_BYTES:
+            self._relieve()
+        if self._left:
+            self._close_some()
+        self.turns.used_ns = 0
+        if self.turns.queue and not self._is_closed and self.door.failure is None and self.turns.take():
+            self.settle_soon()
+
+    def _close_some(self) -> None:
+        for _ in range(min(len(self._left), CLOSED_AT_ONCE)):
+            self._left.popleft().close_if_done()
+        if self._left:
+            self.settle_soon()
+
+    def _settle(self) -> None:
+        """End a bundle of work: start syncs, retry and send woken replies, arm the next deadline.
+
+        Does nothing once the broker has ended or its logs are closed, when the disk may still report completions.
+        """
+        if self._is_closed or self.door.failure is not None:
+            return
+        now = self.broker.clock.now()
+        self._settling = True  # connections released meanwhile need no bundle of their own
+        try:
+            self.broker.settle(now)
+        finally:
+            self._settling = False
+        if self._released:
+            self._resume()
+        self._arm(
+            self.broker.clock.now() if self.broker.scheduler.busy else now
+        )  # a fresh time: otherwise the duration of a slice of background work is waited for again
+
+    def _resume(self) -> None:
+        released, self._released = self._released, []
+        for connection in released:
+            connection.resume()
+
+    def completed(self, call: Callable[[], None]) -> None:
+        """Handle a completion from the disk's thread, on the broker's own thread."""
+        if self.door.failure is None:
+            with self.door:
+                call()
+                self._settle()
+
+    async def close(self) -> bool:
+        """Stop listening, close every connection, then the broker. Return True if its logs were closed cleanly.
+
+        A broker ended by a bug writes nothing more: the next start checks its logs.
+        """
+        self._stop_listening()
+        for connection in tuple(self._connections):
+            connection.close()
+        await asyncio.sleep(0)
+        await self._write_out()
+        self._is_closed = True
+        self._stop_timers()  # closing the connections may have armed one
+        return self.door.failure is None and self.broker.close()
+
+    async def _write_out(self) -> None:
+        """Sync the logs in parallel, for a limited time: closing them one by one takes far longer."""
+        over = asyncio.Event()
+        self.broker.scheduler.begin("write out", self.broker.partitions.write_out(), lambda _: over.set(), lambda _: over.set())
+        self._settle()
+        for _ in range(WRITE_OUT_S):
+            if over.is_set() or self.door.failure is not None:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), 1)
+
+    def _stop_listening(self) -> None:
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._handshakes.close()
+        self._stop_timers()
+
+    def _stop_timers(self) -> None:
+        for timer in (self._timer, self._sweep, self._next_look):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._timer_ms = None  # the stop itself can arm another
+
+    def _end(self) -> None:
+        """Cut every connection and stop listening, at once."""
+        self._stop_listening()
+        for connection in tuple(self._connections):
+            connection.cut()
+        self.failed.set()
+        self.ended.set()
+
+    def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        """End the broker when a callback fails: asyncio alone would only log it."""
+        error = context.get("exception")
+        if isinstance(error, Exception):
+            self.door.fail(error, f"a callback ({context['message']})")
+        else:
+            log.error("%s", context["message"], extra={"cause": "asyncio"})
+
+    def _size_buffers(self, transport: asyncio.Transport) -> None:
+        peer: socket.socket | None = transport.get_extra_info("socket")
+        settings = self.broker.settings
+        if peer is not None and settings.socket_send_buffer_bytes > 0:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.socket_send_buffer_bytes)
+        if peer is not None and settings.socket_receive_buffer_bytes > 0:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.socket_receive_buffer_bytes)
+
+    def _close_idle(self) -> None:
+        """Close connections that are idle for `connections.max.idle.ms`, and ones that do not authenticate in time."""
+        self._sweep = self._loop.call_later(SWEEP_S, self._close_idle)
+        self._close_some_idle(list(self._connections))
+
+    def _close_some_idle(self, left: list[Connection]) -> None:
+        """Check some of these connections now, and the others a moment later: there may be ten thousand."""
+        now_ms = self.broker.clock.now().mono_ms
+        idle_since = now_ms - self.broker.settings.connections_max_idle_ms
+        for connection in left[-SWEPT_AT_ONCE:]:
+            login = connection.peer.authentication
+            if connection not in self._connections:
+                continue
+            if login is not None and login.is_late(now_ms):
+                log.info("closed the connection of %s: it did not log in in time", connection, extra={"cause": "no login"})
+                connection.cut()
+            elif connection.is_left_idle_since(idle_since):
+                log.info("closed the idle connection of %s", connection, extra={"cause": "idle connection"})
+                (connection.cut if connection.unsent else connection.close)()
+        del left[-SWEPT_AT_ONCE:]
+        if left and not self._is_closed:
+            self._loop.call_later(SWEPT_EVERY_S, self._close_some_idle, left)
+
+    def _make_room(self) -> bool:
+        """Close the connections that are idle for the longest time, at most once a second. Return whether there were any."""
+        now_ms = self.broker.clock.now().mono_ms
+        if now_ms - self._room_made_ms < LOOK_S * 1000:
+            return False
+        self._room_made_ms = now_ms
+        idle = [one for one in self._connections if one.idle and one.last_ms < now_ms - IDLE_WHEN_FULL_MS]
+        for connection in sorted(idle, key=lambda connection: connection.last_ms)[:MOST_CLOSED]:
+            sentence = "closed the idle connection of %s: others want to connect, and max.connections are open"
+            log.warning(sentence, connection, extra={"cause": "no connection left"})
+            connection.close()
+        return bool(idle)
+
+    def _look(self) -> None:
+        """Check every second for lost connections, late handshakes, changed certificates and stalled requests."""
+        self._next_look = self._loop.call_later(LOOK_S, self._look)
+        with self.door:
+            for connection in tuple(self.unheard):  # connections that are being read notice a cut by themselves
+                connection.look()
+            self._handshakes.look()
+            for tls in self._tls:
+                tls.look()
+            self.pool.look(self.broker.clock.now().mono_ms)
+
+    def _relieve(self) -> None:
+        """Cut connections whose peers do not read their replies, first the ones that have read nothing for the longest time."""
+        stale = [connection for connection in self._connections if connection.unsent > STALE_BYTES]
+        for connection in sorted(stale, key=lambda connection: connection.moved_ms):
+            if self.unsent.bytes <= UNSENT_BYTES:
+                break
+            sentence = "cut the connection of %s: it does not take its replies, and all such replies together take too much memory"
+            log.warning(sentence, connection, extra={"cause": "unread replies"})
+            connection.cut()
+
+    def _arm(self, now: Now) -> None:
+        """Arm the timer for the next deadline. A timer armed for an earlier one stays, and arms anew when it fires."""
+        next_ms = self.broker.scheduler.next_ms()
+        if next_ms is None or (self._timer_ms is not None and self._timer_ms <= next_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = next_ms
+        self._timer = self._loop.call_later(max(next_ms - now.mono_ms, 0) / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = self._timer_ms = None
+        self.broker.run_timers(self.broker.clock.now())
+        self._resume()
+        self._arm(self.broker.clock.now())  # a fresh time: otherwise the duration of the timers is waited for again
+
+
+def _bound(addresses: list[tuple[int, tuple[object, ...]]]) -> list[socket.socket]:
+    """Return sockets that listen at all addresses on one port: the requested one, or the first socket's free port."""
+    listeners, port, refused = list[socket.socket](), 0, None
+    for family, (host, wanted, *rest) in addresses:
+        try:
+            listeners.append(listening(family, (host, wanted or port, *rest)))
+        except OSError as error:
+            if error.errno == errno.EAFNOSUPPORT:  # the system lacks this address family
+                refused = error
+                continue
+            for listener in listeners:
+                listener.close()
+            raise
+        port = listeners[0].getsockname()[1]
+    if not listeners:
+        raise refused or OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    return listeners

@@ -1,0 +1,1 @@
+"""The start and stop of one broker: its data directory, registry, plugins and threads."""

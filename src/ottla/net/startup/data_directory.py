@@ -1,0 +1,380 @@
+"""A broker's data directory: its owner, its lock, and the state after the last stop. It reads Kafka's `meta.properties`.
+
+The directory's logs are unknown here. Every failure is a `DataDirectoryError` of one sentence.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from ottla.broker.membership.directory import BROKER_EPOCH, NEW
+from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
+from ottla.net.disk.reserve import Reserve, is_full
+from ottla.net.startup.boot_id import boot_id
+from ottla.registry.generations import DIRECTORIES
+
+LOCK = ".lock"
+META = "meta.properties"
+OLD_REGISTRY = "registry.sqlite"
+"""The file of the former registry."""
+
+BOOT = ".boot-id"
+"""The file with the boot id under which all logs were last verified, while the broker runs or after it crashed."""
+
+VERSION = 1
+
+OF_ZOOKEEPER = {"node.id": "broker.id"}
+"""The names of properties in version 0, which Kafka's brokers over ZooKeeper write and read."""
+
+_held: set[str] = set()
+"""The directories held by this process. A POSIX lock keeps out other processes (Apache Kafka's too), but not this one."""
+
+_claiming = threading.Lock()
+"""Held while `_held` is checked and changed: of two threads, only one gets a directory."""
+
+
+class DataDirectoryError(Exception):
+    """The data directory cannot be used. The message says why and what to do."""
+
+
+class DirectoryInUse(DataDirectoryError):
+    """Another broker, or a command, holds the data directory."""
+
+
+class HeldDirectory(NamedTuple):
+    """A data directory held by this process: its real path, and the descriptor whose lock keeps out other processes."""
+
+    held: str
+    lock: int
+
+
+class DataDirectory:
+    """A data directory held by this broker until `close` (after an orderly stop) or `release` (otherwise).
+
+    `cluster_id` and `directory_id` are created once and kept; `clean` says whether the last stop was orderly. On a full disk, its
+    `reserve` has been released, so that there is room for a start. `was_killed`: the process ended without a stop, and the machine
+    has not rebooted since, so that the page cache was not lost.
+    """
+
+    def __init__(self, path: str, claim: HeldDirectory, reserve: Reserve, properties: dict[str, str], *, clean: bool) -> None:
+        self.path = path
+        self.reserve = reserve
+        self.cluster_id = properties["cluster.id"]
+        self.node_id = int(properties["node.id"])
+        self.directory_id = properties["directory.id"]
+        self.clean = clean
+        self.was_killed = not clean and _ran_on(path)
+        self.is_boot_noted = False
+        self._claim: HeldDirectory | None = claim
+
+    @classmethod
+    def open(
+        cls, path: str, *, node_id: int | None = None, cluster_id: str | None = None, is_shared: bool = False
+    ) -> DataDirectory:
+        """Take the directory, creating it if needed. `node_id` and `cluster_id` must be the ones of its creation.
+
+        `is_shared`: the registry is shared by brokers, so `meta.properties` has the form of Kafka's brokers over ZooKeeper. Raises
+        `DataDirectoryError` if another broker holds the directory, or it is not writable, of a newer format, or another node's.
+        """
+        claim = _take(path)
+        try:
+            reserve = Reserve(path)
+            reserve.make_room()
+            properties = _identify(path, node_id, cluster_id, is_shared=is_shared)
+            clean = _take_marker(Path(path))
+            _keep_private(path)
+        except OSError as error:
+            _let_go(claim)
+            raise _unusable(path, error) from error
+        except BaseException:
+            _let_go(claim)
+            raise
+        return cls(path, claim, reserve, properties, clean=clean)
+
+    @property
+    def absolute_path(self) -> str:
+        return os.path.abspath(self.path)
+
+    def note_boot(self) -> None:
+        """Store the machine's boot id, now that the logs are verified. It is not synced: a power cut invalidates it anyway."""
+        self.is_boot_noted = True
+        if boot_id() and not _ran_on(self.path):
+            with contextlib.suppress(OSError):  # without it, a kill counts as a power cut
+                Path(self.path, BOOT).write_text(boot_id())
+
+    def close(self) -> None:
+        """Mark the stop as orderly, then release the directory. Call this when every log is closed."""
+        with contextlib.suppress(OSError):  # without the marker the next start scans the logs: slower, but as correct
+            _replace(Path(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
+        self.reserve.take(self.reserve.wanted)
+        self.release()
+
+    def release(self) -> None:
+        """Release the directory without the marker: the next start scans the logs."""
+        claim, self._claim = self._claim, None
+        if claim is not None:
+            _let_go(claim)
+
+
+def _keep_private(path: str) -> None:
+    """Restrict the registry, which holds credentials, to the broker's own user: earlier versions let all users read it."""
+    with contextlib.suppress(OSError):  # another user's directory is that user's to protect
+        for directory in (Path(path, name) for name in DIRECTORIES):
+            for file in directory.iterdir() if directory.exists() else ():
+                file.chmod(0o600)
+            if directory.exists():
+                directory.chmod(0o700)
+
+
+def was_killed(path: str) -> bool:
+    """Return whether a data directory's last broker ended without a stop, and the machine has not rebooted since."""
+    return not Path(path, CLEAN_SHUTDOWN).exists() and _ran_on(path)
+
+
+def _ran_on(path: str) -> bool:
+    """Return whether the machine has not rebooted since the logs were last verified."""
+    with contextlib.suppress(OSError):
+        noted = Path(path, BOOT).read_text(errors="replace").strip("\0")
+        return bool(boot_id()) and noted == boot_id()
+    return False
+
+
+@contextlib.contextmanager
+def hold(path: str) -> Iterator[dict[str, str]]:
+    """Lock an existing data directory without changing it, as a context manager; yield its `meta.properties`.
+
+    Raises `DataDirectoryError`.
+    """
+    meta = Path(path, META)
+    if not meta.exists():
+        raise DataDirectoryError(f"{path} is no data directory, for it holds no {META}: name one that a broker has used.")
+    claim = _take(path)
+    try:
+        data = meta.read_bytes()
+        known = _parse(data.decode(errors="replace"))
+        if not known:
+            raise _says_nothing(path)
+        _check_version(path, known)
+        _check_sum(path, data)
+        yield known
+    except OSError as error:
+        raise _unusable(path, error) from error
+    finally:
+        _let_go(claim)
+
+
+def new_id() -> str:
+    """Return a random id in Kafka's form: 16 bytes, base64 for URLs, no padding, no leading "-"."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def _take(path: str) -> HeldDirectory:
+    held = os.path.realpath(path)
+    with _claiming:
+        if held in _held:
+            raise _in_use(path)
+        _held.add(held)
+    # Only after the check: closing any descriptor of the lock file would release this process's lock on it.
+    try:
+        return HeldDirectory(held, _locked(path))
+    except BaseException:
+        _held.discard(held)
+        raise
+
+
+def _locked(path: str) -> int:
+    """Create the directory if needed, and lock it against other processes. Return the lock's descriptor."""
+    try:
+        os.makedirs(path, exist_ok=True)
+        lock = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise _in_use(path) from error
+    return lock
+
+
+def _let_go(claim: HeldDirectory) -> None:
+    os.close(claim.lock)  # closed first: the next claim of this process must not find the descriptor
+    _held.discard(claim.held)
+
+
+def _in_use(path: str) -> DirectoryInUse:
+    return DirectoryInUse(f"The data directory {path} is held by another broker: stop that one, or choose another directory.")
+
+
+def _says_nothing(path: str) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"{path}/{META} is missing or empty though the directory was used before: restore it, it says whose records these are."
+    )
+
+
+def _unusable(path: str, error: OSError) -> DataDirectoryError:
+    if os.path.isfile(path):
+        return DataDirectoryError(f"The data directory {path} cannot be used: it is a file; choose a directory.")
+    if is_full(error):
+        return DataDirectoryError(
+            f"The data directory {path} cannot be used: the disk is full; make room there, or choose another."
+        )
+    reason = error.strerror or str(error)
+    return DataDirectoryError(f"The data directory {path} cannot be used ({reason}): let this user write there, or choose another.")
+
+
+def known_of(path: str) -> dict[str, str]:
+    """Return the `meta.properties` of a directory without locking it; empty if there are none. Raises `DataDirectoryError`."""
+    try:
+        known = _parse(Path(path, META).read_text(errors="replace"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise _unusable(path, error) from error
+    _check_version(path, known)
+    return known
+
+
+def has_registry(path: str) -> bool:
+    """Return whether a lone broker has kept its registry in this directory."""
+    return any(Path(path, name).exists() for name in (OLD_REGISTRY, *DIRECTORIES))
+
+
+def node_id_in(known: Mapping[str, str]) -> int | None:
+    """Return the node id in `meta.properties`, or None."""
+    text = known.get("node.id") or known.get("broker.id")
+    return None if text is None else int(text)
+
+
+def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shared: bool) -> dict[str, str]:
+    """Read `meta.properties`, or write it in a new directory; add the properties that an older format lacks."""
+    file = Path(path, META)
+    data = file.read_bytes() if file.exists() else b""
+    known = _parse(data.decode(errors="replace"))
+    if not known and has_registry(path):
+        raise _says_nothing(path)
+    _check_version(path, known)
+    _check_sum(path, data)
+    if not is_shared and known.get("version") == "0" and has_registry(path):
+        raise DataDirectoryError(
+            f"The data directory {path} has been used in a cluster since its own registry was, which knows nothing of that: "
+            "start it with --registry."
+        )
+    properties = {
+        "version": str(VERSION),
+        "cluster.id": known.get("cluster.id") or cluster_id or new_id(),
+        "node.id": known.get("node.id") or known.get("broker.id") or str(1 if node_id is None else node_id),
+        "directory.id": known.get("directory.id") or new_id(),
+    }
+    for name, wanted in (("node.id", node_id), ("cluster.id", cluster_id)):
+        if wanted is not None and properties[name] != str(wanted):
+            raise DataDirectoryError(
+                f"The data directory {path} belongs to {name} {properties[name]}, not {wanted}: set that or choose another."
+            )
+    content = _written(properties, is_shared=is_shared)
+    if not known and is_shared:
+        _replace(Path(path, BROKER_EPOCH), NEW)  # written first: from then on the directory cannot be mistaken for one with records
+    if content != data:
+        _replace(file, content)
+    return properties
+
+
+def give_back(path: str, known: Mapping[str, str]) -> None:
+    """Rewrite `meta.properties` for a lone broker. `known` are its present properties; the directory is held.
+
+    Raises `DataDirectoryError`.
+    """
+    properties = {
+        "version": str(VERSION),
+        "cluster.id": known.get("cluster.id") or new_id(),
+        "node.id": str(node_id_in(known)),
+        "directory.id": known.get("directory.id") or new_id(),
+    }
+    try:
+        _replace(Path(path, META), _written(properties, is_shared=False))
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _written(properties: Mapping[str, str], *, is_shared: bool) -> bytes:
+    """Return the bytes of `meta.properties`."""
+    said = {**properties, "version": "0"} if is_shared else properties
+    lines = (f"{OF_ZOOKEEPER.get(name, name) if is_shared else name}={value}\n" for name, value in said.items())
+    content = "".join(lines).encode()
+    return content + _sum_line(content)
+
+
+def _sum_line(content: bytes) -> bytes:
+    """Return the last line of `meta.properties`: for every other reader of properties it is a comment."""
+    return b"#crc32=%08x\n" % crc32(content)
+
+
+def _check_sum(path: str, data: bytes) -> None:
+    """Raise `DataDirectoryError` if the file was modified. Directories older than the two-part registry have no checksum."""
+    if not any(Path(path, name).exists() for name in DIRECTORIES):
+        return
+    content = b"".join(line for line in data.splitlines(keepends=True) if not line.startswith(b"#crc32"))
+    right = _sum_line(content)
+    if data != content + right:
+        raise DataDirectoryError(
+            f"{path}/{META} is not as it was written: restore it, or if all it says is right, let its last line be "
+            f"{right.decode().strip()}"
+        )
+
+
+def _check_version(path: str, known: dict[str, str]) -> None:
+    if not known:
+        return
+    version = known.get("version", "0")
+    if not version.isdecimal() or not known.get("node.id", known.get("broker.id", "")).isdecimal():
+        raise DataDirectoryError(f"{path}/{META} cannot be understood: restore it, or choose another data directory.")
+    if int(version) > VERSION:
+        raise DataDirectoryError(
+            f"{path}/{META} has format {version}, newer than {VERSION}: start the newer version that wrote it."
+        )
+
+
+def _parse(text: str) -> dict[str, str]:
+    """Parse Java properties, as far as this file needs them."""
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _take_marker(path: Path) -> bool:
+    marker = path / CLEAN_SHUTDOWN
+    try:
+        marker.unlink()
+    except FileNotFoundError:
+        return False
+    _sync_dir(path)
+    return True
+
+
+def _replace(file: Path, data: bytes) -> None:
+    temporary = file.with_name(file.name + ".tmp")
+    with temporary.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fdatasync(stream.fileno())
+    temporary.replace(file)
+    _sync_dir(file.parent)
+
+
+def _sync_dir(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,293 @@
+"""The start and stop of one broker: data directory, registry, state machine and listeners, in order.
+
+The module uses every real port. Command line and signals belong to `net.process.serve`, threads to `net.process.embedded`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from ottla.broker.broker import BrokerMachine
+from ottla.broker.membership.membership import NO_EPOCH
+from ottla.broker.security.rights import Authorizer
+from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
+from ottla.coord.consumer.assign import Assignor
+from ottla.net import registering07
+from ottla.net.clock import RealClock
+from ottla.net.disk.disk import RealDisk
+from ottla.net.security.verifiers import SystemProofs
+from ottla.net.server.exception_boundary import BrokerFailed
+from ottla.net.server.listeners import PLAINTEXT, Listen, cannot_listen
+from ottla.net.server.server import Server
+from ottla.net.startup import cluster_start, log_output
+from ottla.net.startup.assignors import assignors as named
+from ottla.net.startup.authorizers import own_authorizer
+from ottla.net.startup.data_directory import DataDirectory, DataDirectoryError
+from ottla.net.startup.loop_calls import Posts
+from ottla.net.startup.old_registry import open_registry
+from ottla.net.startup.open_files import MOST_CONNECTIONS, Shares, shares
+from ottla.net.startup.worker_threads import RealWorkers
+from ottla.ports import RegistryDamaged, StorageFailed
+from ottla.registry.journal import JournalRegistry
+
+log = logging.getLogger("ottla.net")
+
+HOUSE_EVERY_S = 1
+
+
+class Closable(Protocol):
+    """A registry that can be closed."""
+
+    def close(self) -> None: ...
+
+
+class Running:
+    """A running broker. `addresses` are the actual ones of its listeners, in the requested order."""
+
+    def __init__(
+        self,
+        server: Server,
+        directory: DataDirectory,
+        disk: RealDisk,
+        registry: Closable,
+        workers: RealWorkers,
+        proofs: SystemProofs,
+    ) -> None:
+        self.server = server
+        self.addresses: list[Listen] = []
+        self.took_s = 0.0
+        self._directory = directory
+        self._disk = disk
+        self._workers = workers
+        self._registry = registry
+        self._proofs = proofs
+        self._registry07: Closable | None = None
+        self._stopped = False
+        self._looked_at_opens: int | None = None
+        self._keep_house()
+
+    @property
+    def broker(self) -> BrokerMachine:
+        return self.server.broker
+
+    async def listen(self, where: Listen) -> None:
+        """Open one more listener."""
+        if where.spoken.has_sasl:
+            self.broker.logins.open(where.name)
+        try:
+            host, port = await self.server.listen(where)
+        except (OSError, UnicodeError) as error:
+            raise cannot_listen(where, error) from error
+        self.addresses.append(replace(where, host=host, port=port))
+
+    def register07(self, posts: Posts) -> None:
+        """Register the broker for Kafka 0.7 clients if a ZooKeeper is configured. Raises `SettingError`."""
+        self._registry07 = registering07.registered(self.server, self.addresses, posts)
+
+    def _keep_house(self) -> None:
+        """Refill the reserve periodically after a full disk, and note whether all logs are checked by now."""
+        self._directory.reserve.take()
+        self._note_boot()
+        self._keeping = asyncio.get_running_loop().call_later(HOUSE_EVERY_S, self._keep_house)
+
+    def _note_boot(self) -> None:
+        """Store the boot id once no log can be as a power cut left it: in a cluster, logs are opened with their roles."""
+        opens = self.broker.partitions.opens
+        if opens != self._looked_at_opens and not self._directory.is_boot_noted:
+            self._looked_at_opens = opens
+            if self.broker.are_all_checked:
+                self._directory.note_boot()
+
+    def check(self) -> None:
+        """Raise `BrokerFailed` if a bug has ended the broker."""
+        if self.server.door.failure is not None:
+            raise BrokerFailed from self.server.door.failure
+
+    async def stop(self) -> None:
+        """Close connections and logs, mark the stop as orderly, release the data directory."""
+        if self._stopped:
+            return
+        self._stopped = True
+        await self._hand_over()
+        if self._registry07 is not None:
+            await asyncio.to_thread(self._registry07.close)
+        self._keeping.cancel()
+        self._directory.reserve.make_room()
+        clean = await self.server.close()
+        self._workers.close()
+        self._proofs.close()
+        try:
+            self._registry.close()
+        except StorageFailed as failure:
+            log.warning("the registry was not closed in order: %s; the next start does what is left", failure)
+        await asyncio.to_thread(self._disk.close)  # an unfinished sync must not touch the directory after its release
+        if clean:
+            self._directory.close()
+        else:
+            self._directory.release()
+
+    async def _hand_over(self) -> None:
+        """Transfer leadership to other brokers of a cluster while this one still serves."""
+        membership = self.broker.membership
+        if membership is None or membership.broker_epoch == NO_EPOCH or self.server.door.failure is not None:
+            return
+        handed_over = asyncio.Event()
+        self.server.completed(partial(self.broker.hand_over, handed_over.set))
+        waits = [asyncio.ensure_future(event.wait()) for event in (handed_over, self.server.failed)]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)  # a broker that a bug has ended makes no callbacks
+        for wait in waits:
+            wait.cancel()
+
+
+async def start(
+    data_dir: str, listen: list[Listen], settings: BrokerSettings, assignors: Sequence[str | Assignor] | None = None
+) -> Running:
+    """Start a broker on the running loop. `assignors` override the ones of the settings.
+
+    Raises, each with one sentence: `SettingError` (an assignor or an authorizer not found, an advertised address without a
+    listener); `DataDirectoryError` (locked, not writable, of a newer format); `CannotListen`; and in a cluster `NotAMember`.
+    """
+    began = time.perf_counter()
+    log_output.limit()
+    settings = matched(settings, [where.name for where in listen])
+    listen = [secured(where, settings) for where in listen]
+    registering07.check(listen, settings)
+    if settings.idle:
+        log.warning("without effect in Ottla, and ignored: %s", ", ".join(settings.idle))
+    found = named(settings.group_consumer_assignors if assignors is None else assignors)
+    authorizer = own_authorizer(settings.authorizer_class_name)
+    posts = Posts(asyncio.get_running_loop())
+    place = None if settings.registry_address is None else await cluster_start.found(data_dir, settings, posts)
+    directory = DataDirectory.open(data_dir, node_id=settings.node_id) if place is None else place.directory
+    running = _revive(directory, settings, found, authorizer, posts, place)
+    try:
+        if place is not None:
+            await cluster_start.prepared(running.broker)
+        for where in listen:
+            await running.listen(where)
+        if place is not None:
+            await cluster_start.registered(running.broker, running.addresses)
+        running.register07(posts)
+    except BaseException:
+        await running.stop()
+        raise
+    running.took_s = time.perf_counter() - began
+    return running
+
+
+def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
+    """Return the settings with each advertised address under the name of its listener, one of `names`. Raises `SettingError`.
+
+    A lone listener of a release has its own default name: an address for PLAINTEXT is then assigned to it.
+    """
+    told = settings.advertised_listeners or ()
+    strangers = [address.name for address in told if address.name not in names]
+    if not strangers:
+        return settings
+    left = set(names) - {address.name for address in told}
+    if strangers != [PLAINTEXT] or len(left) != 1:
+        raise SettingError(
+            f"advertised.listeners names {strangers[0]}, which is none of the listeners: give each address the name of its own, "
+            f"of {', '.join(names)}."
+        )
+    addresses = [address._replace(name=min(left)) if address.name == PLAINTEXT else address for address in told]
+    return BrokerSettings(settings.given | {"advertised.listeners": ",".join(map(str, addresses))})
+
+
+def secured(where: Listen, settings: BrokerSettings) -> Listen:
+    """Return the listener with its security protocol: given, of the map, or PLAINTEXT. Raises `SettingError` if they conflict."""
+    mapped = settings.security_of(where.name)
+    wanted = where.security or mapped or SecurityProtocol.PLAINTEXT
+    if mapped not in (None, wanted):
+        raise SettingError(
+            f"Listener {where.name} is to speak {wanted.value}, but {mapped.value} by listener.security.protocol.map: say the same."
+        )
+    settings.of_listener(where.name)  # raises if settings of this listener conflict with others
+    return replace(where, security=wanted)
+
+
+def _revive(
+    directory: DataDirectory,
+    settings: BrokerSettings,
+    assignors: tuple[Assignor, ...],
+    authorizer: Authorizer | None,
+    posts: Posts,
+    place: cluster_start.ClusterPlace | None,
+) -> Running:
+    """Start the state machine on the directory's contents, without listeners. On failure, release everything taken."""
+    try:
+        with ExitStack() as held:
+            held.callback(directory.release)
+            share = shares(settings.ottla_max_open_files)
+            disk = RealDisk(directory.path, posts, max_open_files=share.files, reserve=directory.reserve)
+            held.callback(disk.close)
+            own = open_registry(directory.path, disk) if place is None else None
+            registry = _either(own, place)
+            held.callback(registry.close)
+            workers, proofs = RealWorkers(posts), SystemProofs()
+            held.callback(workers.close)
+            held.callback(proofs.close)
+            broker = BrokerMachine(
+                settings=BrokerSettings(settings.given | {"log.dirs": directory.absolute_path}, found=_found(share)),
+                clock=RealClock(),
+                disk=disk,
+                registry=own,
+                cluster=None if place is None else place.ports,
+                node_id=directory.node_id,
+                cluster_id=directory.cluster_id,
+                random_bytes=os.urandom,
+                workers=workers,
+                assignors=assignors,
+                proofs=proofs,
+                authorizer=authorizer,
+            )
+            server = Server(broker, asyncio.get_running_loop(), share.connections)
+            posts.reach(server.completed)
+            if place is not None:
+                place.links.follow(broker.settings_in_force)
+            with _uncollected():
+                server.start(clean=directory.clean, was_killed=directory.was_killed)
+            directory.reserve.keep(settings.ottla_reserve_bytes)
+            directory.reserve.take(settings.ottla_reserve_bytes)
+            held.pop_all()
+    except RegistryDamaged as damage:
+        raise DataDirectoryError(f"The data directory {directory.path} cannot be used: {damage}.") from damage
+    except StorageFailed as failure:
+        remedy = "make room on its disk, which is full" if directory.reserve.is_disk_full else "mend it"
+        sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
+        raise DataDirectoryError(sentence) from failure
+    return Running(server, directory, disk, registry, workers, proofs)
+
+
+def _either(own: JournalRegistry | None, place: cluster_start.ClusterPlace | None) -> Closable:
+    """Return the broker's registry: its own or the cluster's."""
+    if own is not None:
+        return own
+    assert place is not None, "a broker has one registry or the other"
+    return place.registry
+
+
+def _found(share: Shares) -> dict[str, str]:
+    """Return the defaults that depend on the system."""
+    return {"max.connections": str(min(share.connections, MOST_CONNECTIONS))}
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Disable garbage collection while a broker loads its state: a million offsets would be traversed again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

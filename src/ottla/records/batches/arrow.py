@@ -1,0 +1,288 @@
+"""Columns of records as Arrow record batches, and Arrow columns as record batches of Kafka. Needs pyarrow.
+
+The module uses Arrow's memory layout, and makes no Python object for a record in either direction. Reading copies keys, values and
+headers once each, because Arrow wants them adjacent; offsets and timestamps in milliseconds are shared. Writing copies keys and
+values from Arrow's buffers straight into the batch.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from ottla.ports import Buffer
+from ottla.records import kernel, kernel_arrow, kernel_build
+from ottla.records.batches.builder import MOST_OVERHEAD_BYTES, NO_DELTAS, seal
+from ottla.records.batches.header import (
+    HEADER_BYTES,
+    MAGIC,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+)
+from ottla.records.compression import codecs
+from ottla.records.kernel_common import SPAN_COLUMNS
+from ottla.records.uncompiled import say_once
+
+if TYPE_CHECKING:
+    from ottla.records.batches.columns import Columns
+
+COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType")
+"""The default columns of `to_arrow`. It can also make `topic`, `partition` and `headers`."""
+
+HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+BATCH_BYTES: Final = 1 << 20
+NOTHING: Final = memoryview(b"")
+NO_ROOM: Final = memoryview(bytearray())
+MOST_BYTES: Final = 0x7FFFFFFF
+
+
+def to_arrow(
+    columns: Columns,
+    names: Sequence[str] = COLUMNS,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    timestamp_type: pa.DataType | None = None,
+    headers_type: pa.DataType = HEADERS,
+) -> pa.RecordBatch:
+    """Return the columns in `names`, which are names of Spark's Kafka source, in that order.
+
+    key, value: binary. offset: int64. timestamp: `timestamp_type`, by default timestamp[ms, UTC], which is shared; other units are
+    converted. timestampType, partition: int32. topic: string. headers: `headers_type`, a list of structs (key, value). Raises
+    ValueError if all keys or all values take more than 2 GB: use a `slice`.
+    """
+    makers: dict[str, Any] = {
+        "key": lambda: spans_array(columns, kernel.KEY_AT),
+        "value": lambda: spans_array(columns, kernel.VALUE_AT),
+        "offset": lambda: _shared(columns.offsets, pa.int64()),
+        "timestamp": lambda: _timestamps(columns, timestamp_type),
+        "timestampType": lambda: _timestamp_types(columns),
+        "headers": lambda: headers_array(columns, headers_type),
+        "topic": lambda: pa.repeat(pa.scalar(topic, pa.string()), len(columns)),
+        "partition": lambda: pa.repeat(pa.scalar(partition, pa.int32()), len(columns)),
+    }
+    return pa.RecordBatch.from_arrays([makers[name]() for name in names], names=list(names))
+
+
+def spans_array(columns: Columns, column: int, kind: pa.DataType | None = None) -> pa.Array:
+    """Return the bytes of one column of spans (`kernel.KEY_AT` or `VALUE_AT`), gathered into one binary array."""
+    pieces = [(run.data, run.first - columns.first, run.end - columns.first) for run in columns.pieces()]
+    at, sizes = columns.span_column(column), columns.span_column(column + 1)
+    return _gathered(pieces, at, sizes, kind or pa.binary())
+
+
+def _gathered(pieces: list[tuple[memoryview, int, int]], at: memoryview, sizes: memoryview, kind: pa.DataType) -> pa.Array:
+    total, nulls = kernel_arrow.total_bytes(sizes)
+    if total > MOST_BYTES:
+        raise ValueError(f"{total} bytes are more than an Arrow binary array holds: take a slice of the columns first.")
+    rows = len(sizes)
+    data = pa.allocate_buffer(total)
+    offsets = pa.allocate_buffer(4 * (rows + 1))
+    offset_view = memoryview(offsets).cast("B").cast("i")
+    offset_view[0] = 0
+    validity = bytearray((rows + 7) // 8) if nulls else NO_ROOM
+    room = memoryview(data).cast("B")
+    pos = 0
+    for source, first, end in pieces:
+        pos = kernel_arrow.gather(source, at[first:end], sizes[first:end], offset_view, first, pos, room, validity)
+    buffers = [pa.py_buffer(validity) if nulls else None, offsets, data]
+    return pa.Array.from_buffers(kind, rows, buffers, null_count=nulls)
+
+
+def _shared(numbers: memoryview, kind: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], null_count=0)
+
+
+def _timestamps(columns: Columns, kind: pa.DataType | None) -> pa.Array:
+    shared = _shared(columns.timestamps, pa.timestamp("ms", tz="UTC"))
+    return shared if kind is None or kind == shared.type else shared.cast(kind, safe=False)
+
+
+def _timestamp_types(columns: Columns) -> pa.Array:
+    kinds = array("i")
+    for run in columns.pieces():
+        kinds.extend(array("i", [run.header.timestamp_type]) * (run.end - run.first))
+    return _shared(memoryview(kinds), pa.int32())
+
+
+def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
+    """Return the headers of every record as a list of structs; an empty list for a record without headers."""
+    rows = len(columns)
+    at, sizes = columns.span_column(kernel.HEADERS_AT), columns.span_column(kernel.HEADERS_SIZE)
+    pieces = [(run.data, run.first - columns.first, run.end - columns.first) for run in columns.pieces()]
+    counts = [kernel.count_headers(data, at[first:end], sizes[first:end]) for data, first, end in pieces]
+    total = sum(counts)
+    names, values = (memoryview(bytearray(8 * total)).cast("i") if total else NO_ROOM.cast("i") for _ in range(2))
+    starts = memoryview(bytearray(4 * (rows + 1))).cast("i")
+    entries: list[tuple[memoryview, int, int]] = []
+    entry = 0
+    for data, first, end in pieces:
+        stop = kernel.header_spans(data, at[first:end], sizes[first:end], starts, first, entry, names, values)
+        entries.append((data, entry, stop))
+        entry = stop
+    name_kind, value_kind = kind.value_type.field(0).type, kind.value_type.field(1).type
+    fields = [
+        _gathered(entries, names[:total], names[total:], name_kind),
+        _gathered(entries, values[:total], values[total:], value_kind),
+    ]
+    structs = pa.Array.from_buffers(kind.value_type, total, [None], null_count=0, children=fields)
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(starts)], null_count=0, children=[structs])
+
+
+# --- from Arrow to record batches --------------------------------------------------------------------------------------------
+
+
+class Rows:
+    """Arrow columns prepared for writing as records, in any order and divided into any batches.
+
+    `value`, `key`: binary or string arrays (large ones and views are converted); `key` None: null keys. `timestamps`: one int, or
+    an array of milliseconds (int64) or of Arrow timestamps. `headers`: list<struct<string, binary>>.
+    """
+
+    def __init__(self, value: pa.Array, key: pa.Array | None, timestamps: pa.Array | int, headers: pa.Array | None = None) -> None:
+        self.row_count = len(value)
+        if any(isinstance(column, pa.Array) and len(column) != len(value) for column in (key, timestamps, headers)):
+            raise ValueError("Keys, timestamps and headers must have as many rows as the values.")
+        self.spans = memoryview(bytearray(4 * SPAN_COLUMNS * self.row_count or 4)).cast("i")
+        self.value_data = self._fill(value, kernel.VALUE_AT)
+        self.key_data = NOTHING if key is None else self._fill(key, kernel.KEY_AT)
+        if key is None:
+            self.column(kernel.KEY_SIZE)[:] = memoryview(array("i", [-1]) * self.row_count)
+        self.header_data: Buffer = b"" if headers is None else _encode_headers(headers, self)
+        self.timestamps = _milliseconds(timestamps, self.row_count)
+
+    def column(self, column: int) -> memoryview[int]:
+        """Return one of the columns of spans (`kernel.KEY_AT` …), by row."""
+        return self.spans[column * self.row_count : (column + 1) * self.row_count]
+
+    def _fill(self, values: pa.Array, column: int) -> memoryview:
+        """Write the span of each item to two columns of spans; return the buffer with the items' bytes."""
+        return _spans_of(values, self.column(column), self.column(column + 1))
+
+    def partitions(self, partition_count: int) -> array[int]:
+        """Return the partition of every row by murmur2 of its key, as Kafka's clients choose it; -1 for a null key."""
+        out = array("i", bytes(4 * self.row_count))
+        at, sizes = self.column(kernel.KEY_AT), self.column(kernel.KEY_SIZE)
+        kernel_arrow.murmur2_partitions(self.key_data, at, sizes, partition_count, out)
+        return out
+
+    def write(self, rows: array[int] | memoryview[int], start: int, stop: int, batch_bytes: int) -> tuple[bytearray, int, int]:
+        """Write rows from `start` on after room for a header; return (buffer, first row not written, greatest timestamp)."""
+        out = bytearray(HEADER_BYTES + min(batch_bytes, self._room(rows, start, stop)))
+        base = self.timestamps[rows[start] if len(rows) else start]
+        next_row, end, newest = self._write(out, rows, start, stop, base)
+        if next_row == start:
+            out = bytearray(HEADER_BYTES + self._room(rows, start, start + 1))
+            next_row, end, newest = self._write(out, rows, start, start + 1, base)
+        del out[end:]
+        return out, next_row, newest
+
+    def _write(self, out: bytearray, rows: Any, start: int, stop: int, base: int) -> tuple[int, int, int]:
+        data = self.key_data, self.value_data, self.header_data
+        return kernel_build.write(out, HEADER_BYTES, rows, start, stop, NO_DELTAS, self.timestamps, base, self.spans, *data)
+
+    def _room(self, rows: Any, start: int, stop: int) -> int:
+        """Return an upper bound of the records' size in bytes.
+
+        It is close for one record and generous for many, because batches are cut shorter anyway.
+        """
+        overhead = (stop - start) * MOST_OVERHEAD_BYTES
+        if stop - start > 1:
+            return overhead + len(self.key_data) + len(self.value_data) + len(self.header_data)
+        row = rows[start] if len(rows) else start
+        sizes = (self.column(column)[row] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE))
+        return overhead + sum(max(size, 0) for size in sizes)
+
+
+def by_partition(rows: Rows, partitions: array[int] | memoryview[int], partition_count: int) -> tuple[array[int], array[int]]:
+    """Return (starts, order) for `batches_of`: the rows of partition p are `order[starts[p]:starts[p + 1]]`, in their order."""
+    starts, order = array("i", bytes(4 * (partition_count + 1))), array("i", bytes(4 * rows.row_count))
+    kernel_arrow.group_rows(partitions, starts, order)
+    return starts, order
+
+
+def batches_of(
+    rows: Rows,
+    order: array[int] | memoryview[int],
+    start: int,
+    stop: int,
+    *,
+    codec: int = codecs.NONE,
+    level: int | None = None,
+    batch_bytes: int = BATCH_BYTES,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> Iterator[bytearray]:
+    """Yield record batches of the rows `order[start:stop]`, or of rows `start` to `stop` if `order` is empty."""
+    say_once()
+    while start < stop:
+        out, next_row, newest = rows.write(order, start, stop, batch_bytes)
+        header = BatchHeader(
+            base_offset=0,
+            batch_length=0,
+            leader_epoch=NO_PARTITION_LEADER_EPOCH,
+            magic=MAGIC,
+            crc=0,
+            attributes=codec | (TRANSACTIONAL_BIT if transactional else 0),
+            last_offset_delta=next_row - start - 1,
+            base_timestamp=rows.timestamps[order[start] if len(order) else start],
+            max_timestamp=newest,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            record_count=next_row - start,
+        )
+        yield seal(header, out, level)
+        if base_sequence != NO_SEQUENCE:
+            base_sequence = (base_sequence + next_row - start) & 0x7FFFFFFF
+        start = next_row
+
+
+def _spans_of(values: pa.Array, at: memoryview[int], sizes: memoryview[int]) -> memoryview:
+    plain = values
+    if plain.type not in (pa.binary(), pa.string()):
+        plain = plain.cast(pa.binary())
+    validity, offsets, data = plain.buffers()
+    if not len(plain):
+        return NOTHING
+    bits = NOTHING if validity is None or not plain.null_count else memoryview(validity).cast("B")
+    ends = memoryview(offsets).cast("B").cast("i")[plain.offset :]
+    kernel_arrow.spans_from_offsets(ends, bits, plain.offset, at, sizes)
+    return NOTHING if data is None else memoryview(data).cast("B")
+
+
+def _milliseconds(timestamps: pa.Array | int, count: int) -> memoryview[int]:
+    if isinstance(timestamps, int):
+        return memoryview(array("q", [timestamps]) * count)
+    plain = timestamps
+    if pa.types.is_timestamp(plain.type):
+        plain = plain.cast(pa.timestamp("ms", tz=plain.type.tz), safe=False)
+    if plain.null_count:
+        raise ValueError("A timestamp is null: fill it first, for example with the current time.")
+    plain = plain.cast(pa.int64())
+    if not count:
+        return NOTHING.cast("q")
+    return memoryview(plain.buffers()[1]).cast("B").cast("q")[plain.offset : plain.offset + count]
+
+
+def _encode_headers(headers: pa.Array, rows: Rows) -> bytes:
+    """Return the headers of all rows encoded one after the other. Headers are rare and small, so these become Python objects."""
+    from ottla.records.batches.builder import encode_headers
+
+    at, sizes = rows.column(kernel.HEADERS_AT), rows.column(kernel.HEADERS_SIZE)
+    out = bytearray()
+    for row, own in enumerate(headers.to_pylist()):
+        at[row] = len(out)
+        if own:
+            out += encode_headers([tuple(header.values()) for header in own])
+        sizes[row] = len(out) - at[row]
+    return bytes(out)

@@ -1,0 +1,29 @@
+"""The division of fetched or stored batches into runs small enough to be decompressed together.
+
+The decompressed size of a batch is read from its codec's frames; nothing is decompressed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ottla.records.batches.header import HEADER_BYTES, batches
+from ottla.records.compression.decompression import opened_bytes
+
+
+def openable(records: memoryview, most_bytes: int) -> Iterator[memoryview]:
+    """Yield runs of whole batches that need at most `most_bytes` of new memory, or one batch alone that needs more.
+
+    Uncompressed batches are views of `records` and need none. Raises `BadBatch` for bytes that are not batches.
+    """
+    first = end = opened = 0
+    for position, header in batches(records):
+        if header.codec:
+            size = opened_bytes(header.codec, records[position + HEADER_BYTES : position + header.size], most_bytes)
+            if opened and opened + size > most_bytes:
+                yield records[first:position]
+                first, opened = position, 0
+            opened += size
+        end = position + header.size
+    if first < end:
+        yield records[first:end]

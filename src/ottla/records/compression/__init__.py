@@ -1,0 +1,1 @@
+"""The codecs of records, each within limits of memory."""

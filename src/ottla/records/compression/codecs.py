@@ -1,0 +1,226 @@
+"""The five codecs of record batches, by Kafka's numbers, each with a limit on decompressed bytes that no bomb can pass.
+
+It handles the framing of each codec in Kafka (`snappy` and `lz4` have modules of their own). It must not depend on batches.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Generator
+from typing import Any, Final
+
+import cramjam
+
+from ottla.ports import Buffer
+from ottla.records.compression import lz4, snappy
+from ottla.records.compression.limits import PAUSE_BYTES, OverLimit
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+LEVELS: Final = {GZIP: 6, ZSTD: 3}
+"""The default levels: zlib's and zstd's own, which are Kafka's."""
+
+DEFAULT_LIMIT_BYTES: Final = 256 * 1024 * 1024
+SMALLEST_BYTES: Final = 4096
+FIRST_EXPANSION: Final = 6
+NEXT_EXPANSION: Final = 4
+SMALL_EXPANSION: Final = 8
+MOST_ROOM_BYTES: Final = 1 << 20
+MOST_EXPANSION: Final = 1032
+"""The most bytes that a byte of gzip decompresses to, and more than those of any other codec of old messages."""
+
+GZIP_PAUSE_BYTES: Final = 512 * 1024
+GZIP_TAKEN_BYTES: Final = 128 * 1024
+TAKEN_BYTES: Final = 512 * 1024
+"""The bytes compressed between two pauses: whole blocks of snappy and lz4, so that their frames can be joined."""
+
+
+class CodecFailed(ValueError):
+    """A codec cannot decompress the bytes, or they decompress to more than the limit (`over_limit`)."""
+
+    def __init__(self, codec: int, sentence: str, *, over_limit: bool = False) -> None:
+        super().__init__(f"{NAMES[codec] if 0 <= codec < len(NAMES) else codec}: {sentence}")
+        self.codec = codec
+        self.over_limit = over_limit
+
+
+def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> bytes:
+    """Compress `data` as batches of `magic` contain it. `level`: gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22.
+
+    snappy has no levels, and ignores it.
+    """
+    if codec == NONE:
+        return bytes(data)
+    if codec == SNAPPY:
+        return snappy.compress(data)
+    if codec == LZ4:
+        return lz4.compress(data, level, format_0=magic == 0)
+    if codec == GZIP:
+        return bytes(cramjam.gzip.compress(data, level=LEVELS[GZIP] if level is None else level))
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=LEVELS[ZSTD] if level is None else level))
+    raise CodecFailed(codec, "there is no codec of this number; use one of 0 to 4.")
+
+
+def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> Generator[None, None, bytes]:
+    """Compress as `compress` does, with pauses for large `data`; zstd has none."""
+    view = memoryview(data)
+    if codec not in (GZIP, SNAPPY, LZ4) or len(view) <= PAUSE_BYTES:
+        return compress(codec, data, level, magic=magic)
+    parts: list[bytes | memoryview] = []
+    if codec == GZIP:
+        member = zlib.compressobj(LEVELS[GZIP] if level is None else level, wbits=31)
+        for start in range(0, len(view), GZIP_TAKEN_BYTES):
+            parts.append(member.compress(view[start : start + GZIP_TAKEN_BYTES]))
+            yield
+        return b"".join((*parts, member.flush()))
+    head, tail = (len(snappy.HEADER), 0) if codec == SNAPPY else (len(lz4.HEADER), len(lz4.END_MARK))
+    packed = b""
+    for start in range(0, len(view), TAKEN_BYTES):
+        packed = compress(codec, view[start : start + TAKEN_BYTES], level, magic=magic)
+        parts.append(memoryview(packed)[head : len(packed) - tail])
+        yield
+    return b"".join((packed[:head], *parts, packed[len(packed) - tail :]))
+
+
+def decompress(
+    codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, most_blocks: int = lz4.ANY_NUMBER, magic: int = 2
+) -> Buffer:
+    """Decompress `data` to at most `limit_bytes`, whatever size it claims, and never use more memory than that.
+
+    Raises `CodecFailed`. More than `most_blocks` of lz4 or snappy count as over the limit too: each block takes time, however
+    small.
+    """
+    if codec == NONE:
+        return data
+    try:
+        if codec == SNAPPY:
+            return snappy.decompress(data, limit_bytes, most_blocks=most_blocks)
+        if codec == LZ4:
+            return lz4.decompress(data, limit_bytes, format_0=magic == 0, most_blocks=most_blocks)
+        if codec == GZIP:
+            return _grow(cramjam.gzip.decompress_into, data, _gzip_hint(data), limit_bytes)
+        if codec == ZSTD:
+            return _grow(cramjam.zstd.decompress_into, data, _zstd_hint(data), limit_bytes)
+    except (ValueError, cramjam.DecompressionError) as failure:
+        raise CodecFailed(codec, f"{failure}.", over_limit=isinstance(failure, OverLimit)) from None
+    raise CodecFailed(codec, "there is no codec of this number; use one of 0 to 4.")
+
+
+def decompress_small(codec: int, data: memoryview, room: memoryview) -> int:
+    """Decompress `data` of magic 2 into `room`; return its size, or -1 if that fails for any reason."""
+    try:
+        if codec == LZ4:
+            return lz4.decompress_small(data, room)
+        if codec == GZIP:
+            return int(cramjam.gzip.decompress_into(data, room))
+        if codec == SNAPPY:
+            return snappy.decompress_small(data, room)
+    except (ValueError, cramjam.DecompressionError):
+        pass
+    return -1
+
+
+class Opener:
+    """A decompressor for many batches, in which small ones in lz4 or snappy share a buffer.
+
+    lz4 frames do not state their decompressed size. A buffer for each would have the largest possible size: many times the needed
+    one.
+    """
+
+    __slots__ = ("_at", "_room")
+
+    def __init__(self) -> None:
+        self._room = memoryview(b"")
+        self._at = 0
+
+    def open(self, codec: int, data: memoryview, limit_bytes: int) -> memoryview:
+        """Decompress `data`. Raises as `decompress` does."""
+        if codec in (LZ4, SNAPPY) and len(data) <= lz4.BLOCK_BYTES:
+            size = self._open_small(codec, data)
+            if 0 <= size <= limit_bytes:
+                self._at += size
+                return self._room[self._at - size : self._at]
+        return memoryview(decompress(codec, data, limit_bytes=limit_bytes))
+
+    def _open_small(self, codec: int, data: memoryview) -> int:
+        wanted = min(len(data) * SMALL_EXPANSION, lz4.BLOCK_BYTES)
+        if len(self._room) - self._at < wanted:
+            self._room = memoryview(bytearray(max(wanted, min(2 * len(self._room), MOST_ROOM_BYTES))))
+            self._at = 0
+        return decompress_small(codec, data, self._room[self._at : self._at + wanted])
+
+
+def decompress_slowly(
+    codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2
+) -> Generator[None, None, Buffer]:
+    """Decompress as `decompress` does, with a pause about every millisecond if the codec allows it; zstd has none."""
+    try:
+        if codec == SNAPPY:
+            return (yield from snappy.decompress_slowly(data, limit_bytes))
+        if codec == LZ4:
+            return (yield from lz4.decompress_slowly(data, limit_bytes, format_0=magic == 0))
+        if codec == GZIP:
+            return (yield from _gunzip_slowly(data, limit_bytes))
+    except (ValueError, zlib.error, cramjam.DecompressionError) as failure:
+        raise CodecFailed(codec, f"{failure}.", over_limit=isinstance(failure, OverLimit)) from None
+    return decompress(codec, data, limit_bytes=limit_bytes, magic=magic)
+
+
+def _gunzip_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, bytearray]:
+    """Decompress all members of a gzip stream, one after another."""
+    out = bytearray()
+    rest: Buffer = data
+    while len(rest):
+        member = zlib.decompressobj(wbits=31)
+        while not member.eof:
+            opened = member.decompress(rest, GZIP_PAUSE_BYTES)
+            out += opened
+            if len(out) > limit_bytes:
+                raise OverLimit(f"it opens to more than the limit of {limit_bytes} bytes")
+            if not opened and not member.eof:
+                raise ValueError("the stream ends too early")
+            rest = member.unused_data if member.eof else member.unconsumed_tail
+            if not member.eof:
+                yield
+    if not len(data):
+        raise ValueError("there is no stream")
+    return out
+
+
+def _grow(into: Callable[[Any, Any], int], data: Buffer, hint: int, limit_bytes: int) -> memoryview:
+    """Decompress into a buffer of the hinted size, then into larger ones, up to the limit.
+
+    The library reports a truncated stream as such whatever the size of the buffer. Only a stream that needs more room is tried
+    again.
+    """
+    room = min(hint or max(len(data) * FIRST_EXPANSION, SMALLEST_BYTES), limit_bytes)
+    while True:
+        out = bytearray(room)
+        try:
+            return memoryview(out)[: into(data, out)]
+        except cramjam.DecompressionError as failure:
+            if "whole buffer" not in str(failure):
+                raise
+        if room >= limit_bytes:
+            raise OverLimit(f"it opens to more than the limit of {limit_bytes} bytes")
+        del out  # before the next one is allocated, so that both never count at once
+        room = min(room * NEXT_EXPANSION, limit_bytes)
+
+
+def _gzip_hint(data: Buffer) -> int:
+    """Return the size that the last member claims, if the bytes could decompress to as much; 0 otherwise."""
+    claimed = int.from_bytes(data[-4:], "little")
+    return claimed if claimed <= len(data) * MOST_EXPANSION else 0
+
+
+def _zstd_hint(data: Buffer) -> int:
+    """Return the content size in the frame header, if it has one that is plausible (RFC 8878, 3.1.1.1); 0 otherwise."""
+    if len(data) < 6:
+        return 0
+    descriptor = data[4]
+    single_segment = descriptor >> 5 & 1
+    width = (single_segment, 2, 4, 8)[descriptor >> 6]
+    start = 5 + (0 if single_segment else 1) + (0, 1, 2, 4)[descriptor & 3]
+    claimed = int.from_bytes(data[start : start + width], "little") + (256 if width == 2 else 0)
+    return claimed if claimed <= len(data) * MOST_EXPANSION else 0
