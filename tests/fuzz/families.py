@@ -30,7 +30,7 @@ from ottla.records.compression import codecs
 from ottla.records.compression.codecs import CodecFailed
 from ottla.records.message_sets.conversion import down_convert, up_convert
 from ottla.records.message_sets.legacy import open_message_set, wrapper, write_message_set
-from ottla.records.message_sets.produced import Terms
+from ottla.records.message_sets.up_conversion import Terms
 from ottla.records.pauses import finish
 from ottla.wire import Malformed, decode, encode, kafka07
 from ottla.wire.apis import API

@@ -14,9 +14,9 @@ from ottla.broker.partitions.syncs import Syncs
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.runtime.machine import NOTHING
 from ottla.log.log import Log
-from ottla.log.reading import LogReader
-from ottla.log.segment import Segment
-from ottla.log.soundness import ENDLESS
+from ottla.log.segments.segment import Segment
+from ottla.log.segments.soundness import ENDLESS
+from ottla.log.slice_reader import LogReader
 from ottla.ports import Steps
 from ottla.registry import journal
 from ottla.registry.generations import FIRST, Found, journal_name, numbers, read_journal

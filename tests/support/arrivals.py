@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.ports import Buffer
-from ottla.records.message_sets.produced import Arrived, Terms, arrive
+from ottla.records.message_sets.up_conversion import Arrived, Terms, arrive
 from ottla.records.pauses import finish
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.serving.purgatory import DelayedReply
-from ottla.records.build import build
-from ottla.records.columns import Record, open_batches
+from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Record, open_batches
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.fetch import FetchRequest

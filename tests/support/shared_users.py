@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from ottla.net.posts import Posts
 from ottla.net.sqlite.registry import HostRegistry
+from ottla.net.startup.loop_calls import Posts
 from ottla.ports import Change, Condition, SessionEvent, SharedRegistry, Steps, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import SimProcess

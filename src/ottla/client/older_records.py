@@ -9,12 +9,12 @@ from typing import Final
 
 from ottla.client.errors import NotSupported
 from ottla.ports import Buffer
-from ottla.records.batch import BadBatch
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import open_batches
-from ottla.records.convert import down_convert, up_convert
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import BadBatch
+from ottla.records.compression.codecs import CodecFailed
 from ottla.records.kernel import HEADERS_SIZE
-from ottla.records.legacy import open_message_set
+from ottla.records.message_sets.conversion import down_convert, up_convert
+from ottla.records.message_sets.legacy import open_message_set
 
 NO_HEADERS_BYTES: Final = 1
 """The size of the header count in a record without headers, in bytes."""

@@ -20,11 +20,11 @@ import ottla
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.settings import BrokerSettings
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
-from ottla.net import server as server_module
-from ottla.net.datadir import DataDirectoryError
-from ottla.net.door import BrokerFailed
-from ottla.net.listen import CannotListen, Listen
-from ottla.net.start import start
+from ottla.net.server import server as server_module
+from ottla.net.server.exception_boundary import BrokerFailed
+from ottla.net.server.listeners import CannotListen, Listen
+from ottla.net.startup.data_directory import DataDirectoryError
+from ottla.net.startup.start import start
 from ottla.ports import Now, Steps, StorageFailed
 from ottla.registry.generations import DIRECTORIES
 from ottla.testing.process import BrokerProcess
@@ -240,7 +240,7 @@ def test_a_broker_that_is_told_to_stop_while_it_starts_ends_though_signals_are_i
     program = """
 import time
 from ottla.broker.settings import BrokerSettings
-from ottla.net import serve
+from ottla.net.process import serve
 async def recover(*_):
     print("recovering", flush=True)
     while True:

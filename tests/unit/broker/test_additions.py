@@ -11,7 +11,7 @@ from ottla.broker.settings.kinds import INT, at_least
 from ottla.ports import Buffer, Disk, File, StorageFailed, Syncable
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import MAGIC_POSITION, read_header
-from ottla.records.message_sets.produced import FORMATS, Arrival, Arrived, Terms
+from ottla.records.message_sets.up_conversion import FORMATS, Arrival, Arrived, Terms
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.errors import INVALID_CONFIG, NONE

@@ -10,9 +10,9 @@ from ottla.broker.serving.purgatory import DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.broker.serving.slices import awaited
 from ottla.ports import Now, Steps, StorageFailed
-from ottla.records import codecs
-from ottla.records.build import build
-from ottla.records.legacy import open_message_set, wrapper
+from ottla.records.batches.builder import build
+from ottla.records.compression import codecs
+from ottla.records.message_sets.legacy import open_message_set, wrapper
 from ottla.sim.clock import SimClock
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.errors import MESSAGE_TOO_LARGE

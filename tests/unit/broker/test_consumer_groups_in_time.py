@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.serving.purgatory import DelayedReply
-from ottla.client.assignors import MemberSubscription
-from ottla.client.subscription_bytes import encode_assignment, encode_subscription
+from ottla.client.consumer.assignors import MemberSubscription
+from ottla.client.consumer.subscription_bytes import encode_assignment, encode_subscription
 from ottla.client.types import TopicPartition
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

@@ -13,9 +13,9 @@ from ottla.broker.serving.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYT
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close
 from ottla.ports import Done
-from ottla.records.batch import read_header, write_crc
-from ottla.records.build import build
-from ottla.records.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header, write_crc
+from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION

@@ -16,7 +16,7 @@ from ottla.broker.serving import down_conversion, router
 from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import Close, Ready
 from ottla.ports import Now, Steps, StorageFailed
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.sim.clock import SimClock
 from ottla.wire import framing
 from ottla.wire.api.api_versions import ApiVersionsRequest

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.broker.serving.purgatory import DelayedReply
-from ottla.records.build import build
+from ottla.records.batches.builder import build
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.client.connection.older_brokers import fitted
+from ottla.client.connection.versions import SPOKEN, versions_of
 from ottla.client.errors import NotSupported
-from ottla.client.older import fitted
 from ottla.client.older_records import as_batches, message_set
-from ottla.client.versions import SPOKEN, versions_of
-from ottla.records.columns import build, open_batches
+from ottla.records.batches.columns import build, open_batches
 from ottla.wire import encode
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest

@@ -16,7 +16,7 @@ from ottla.records.compression import codecs
 from ottla.records.compression.codecs import GZIP, LZ4, NAMES, SNAPPY, ZSTD, CodecFailed
 from ottla.records.message_sets.conversion import down_convert
 from ottla.records.message_sets.legacy import open_message_set, wrapper
-from ottla.records.message_sets.produced import Terms
+from ottla.records.message_sets.up_conversion import Terms
 from ottla.wire.errors import INVALID_RECORD, MESSAGE_TOO_LARGE
 from tests.support.arrivals import accept
 

@@ -20,7 +20,7 @@ from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD, Code
 from ottla.records.message_sets import legacy
 from ottla.records.message_sets.conversion import PIECE_ROWS, down_convert, up_convert
 from ottla.records.message_sets.legacy import BadMessage, open_message_set, wrapper, write_message_set
-from ottla.records.message_sets.produced import Arrived, Inside, Terms
+from ottla.records.message_sets.up_conversion import Arrived, Inside, Terms
 from ottla.records.pauses import finish
 from ottla.wire.errors import (
     CORRUPT_MESSAGE,

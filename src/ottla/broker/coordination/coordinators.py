@@ -24,8 +24,8 @@ from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.machine import KeyAndValue, Shown, WrittenBy, everything
 from ottla.coord.runtime.shard import M, Refuse, Shard
 from ottla.ports import Done, Now, Steps, StorageFailed
-from ottla.records.batch import read_header
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 from ottla.wire.errors import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,

@@ -15,9 +15,9 @@ from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.transaction import NO_PARTITIONS, Partitions, TopicPartition
-from ottla.log.producers import TransactionToken
+from ottla.log.producer_state.producers import TransactionToken
 from ottla.ports import Steps
-from ottla.records.batch import HEADER_BYTES, BatchHeader, read_header
+from ottla.records.batches.header import HEADER_BYTES, BatchHeader, read_header
 from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.errors import (
     CONCURRENT_TRANSACTIONS,

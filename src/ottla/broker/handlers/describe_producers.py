@@ -14,7 +14,7 @@ from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import PieceWriter, Slices, admitted
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
-from ottla.log.producers import NO_SEQUENCE, ProducerState
+from ottla.log.producer_state.producers import NO_SEQUENCE, ProducerState
 from ottla.ports import Steps
 from ottla.wire.api.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from ottla.wire.errors import ERRORS, INVALID_TOPIC_EXCEPTION, NONE, UNKNOWN_TOPIC_OR_PARTITION

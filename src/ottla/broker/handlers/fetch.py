@@ -27,8 +27,8 @@ from ottla.broker.settings import SettingsInForce
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.replication.truncation import EpochEnd
-from ottla.log.damaged import Damaged
-from ottla.log.reading import FirstPart
+from ottla.log.errors import Damaged
+from ottla.log.slice_reader import FirstPart
 from ottla.ports import Now, Steps, StorageFailed
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.codec.blocks import BlockWriter

@@ -16,10 +16,10 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
 from ottla.cluster.replication.leader import LeaderState
-from ottla.log.damaged import Damaged
-from ottla.log.segment_times import segment_times
-from ottla.log.timestamps import Answer, Found, Further, Sought
-from ottla.log.unfinished import Unfinished
+from ottla.log.errors import Damaged
+from ottla.log.segments.timestamps import Answer, Found, Further, Sought
+from ottla.log.segments.write_times import segment_times
+from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Disk, Now, Steps, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.errors import (

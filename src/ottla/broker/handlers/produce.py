@@ -28,11 +28,20 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import ADMIN_CLIENT, INTERNAL
 from ottla.log.log import LogConfig
 from ottla.ports import Buffer, Now, Steps
-from ottla.records.arrivals import Arrived, Terms, arrive
-from ottla.records.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, NO_HEADER, TRANSACTIONAL_BIT, BatchHeader, check, read_header
-from ottla.records.codecs import MOST_EXPANSION
-from ottla.records.limits import PAUSE_BYTES
-from ottla.records.verify import Refused
+from ottla.records.batches.header import (
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    NO_HEADER,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    check,
+    read_header,
+)
+from ottla.records.batches.verification import Refused
+from ottla.records.compression.codecs import MOST_EXPANSION
+from ottla.records.compression.limits import PAUSE_BYTES
+from ottla.records.message_sets.up_conversion import Arrived, Terms, arrive
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import (

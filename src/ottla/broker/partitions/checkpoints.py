@@ -23,7 +23,7 @@ from ottla.log.checkpoints import (
     formatted_slowly,
     known_offsets,
 )
-from ottla.log.damaged import Vanished
+from ottla.log.errors import Vanished
 from ottla.ports import Disk, Done, Now, Steps, StorageFailed, SyncFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")

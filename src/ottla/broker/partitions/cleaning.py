@@ -15,11 +15,11 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.settings import SettingsInForce
-from ottla.log.compaction import Compacted, Compaction
-from ottla.log.damaged import Damaged
-from ottla.log.dirtiness import Dirtiness, dirtiness, is_due, roll_if_overdue
-from ottla.log.offset_map import HASH_KEY_BYTES
-from ottla.log.unfinished import Unfinished
+from ottla.log.cleaner.compaction import Compacted, Compaction
+from ottla.log.cleaner.dirty_range import Dirtiness, dirtiness, is_due, roll_if_overdue
+from ottla.log.cleaner.offset_map import HASH_KEY_BYTES
+from ottla.log.errors import Damaged
+from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Clock, Disk, Now, Steps, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")

@@ -22,7 +22,7 @@ from ottla.records.batches.recompression import Recompression, recompress
 from ottla.records.batches.verification import MOST_MS, Demands, Refused, check_at_once, check_slowly
 from ottla.records.compression import codecs
 from ottla.records.compression.limits import OverLimit
-from ottla.records.message_sets.produced import Terms
+from ottla.records.message_sets.up_conversion import Terms
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     KAFKA_STORAGE_ERROR,

@@ -15,10 +15,10 @@ from ottla.broker.partitions.checkpoints import Checkpoints
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.syncs import Syncs
 from ottla.broker.scheduler import Countdown, Scheduler
-from ottla.log.damaged import Vanished
+from ottla.log.errors import Vanished
 from ottla.log.log import Damaged, Log, LogConfig
-from ottla.log.producer_shares import ProducerShares
-from ottla.log.unfinished import Unfinished
+from ottla.log.producer_state.producer_limit import ProducerShares
+from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Clock, Disk, Now, Steps, StorageFailed, TryAgain
 from ottla.wire.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 

@@ -12,8 +12,8 @@ from functools import partial
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Scheduler
 from ottla.log.config import FOREVER
-from ottla.log.damaged import Vanished
-from ottla.log.segment import Segment
+from ottla.log.errors import Vanished
+from ottla.log.segments.segment import Segment
 from ottla.ports import Clock, Disk, Done, Now, Steps, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")

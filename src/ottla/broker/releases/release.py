@@ -15,7 +15,7 @@ from ottla.broker.releases import traits
 from ottla.broker.releases.traits import CommitsChecked, Dialect, MoreAcks, Since, T, TooNew, Unreadable
 from ottla.cluster.features import OFFERED, Feature
 from ottla.records.compression import codecs
-from ottla.records.message_sets.produced import Inside, Terms
+from ottla.records.message_sets.up_conversion import Inside, Terms
 from ottla.wire import releases
 from ottla.wire.apis import VERSIONS
 from ottla.wire.errors import CORRUPT_MESSAGE, NONE, UNKNOWN_SERVER_ERROR, UNSUPPORTED_COMPRESSION_TYPE

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from ottla.cluster.features import GROUP_VERSION, TRANSACTION_VERSION, Feature
 from ottla.records.compression import codecs
-from ottla.records.message_sets.produced import Inside
+from ottla.records.message_sets.up_conversion import Inside
 from ottla.wire.errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,

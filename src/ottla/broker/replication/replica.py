@@ -18,7 +18,7 @@ from ottla.cluster.replication.follower import FollowerState
 from ottla.cluster.replication.leader import LeaderState, LeaderTerms
 from ottla.log.log import Log
 from ottla.ports import Now, Steps
-from ottla.records.batch import BadBatch, batches, crc_is_valid
+from ottla.records.batches.header import BadBatch, batches, crc_is_valid
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     NONE,

@@ -14,7 +14,7 @@ from ottla.broker.replication.fetch_session import Identity
 from ottla.broker.replication.followed import Followed
 from ottla.cluster.replication.truncation import EpochEnd, cut
 from ottla.ports import Steps, StorageFailed, SyncFailed
-from ottla.records.batch import BadBatch
+from ottla.records.batches.header import BadBatch
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.errors import (

@@ -11,12 +11,12 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYTES, LongChecks
 from ottla.broker.serving.purgatory import Reply
-from ottla.log.damaged import Damaged
+from ottla.log.errors import Damaged
 from ottla.ports import FileSlice, Steps, StorageFailed
-from ottla.records.batch import BadBatch
-from ottla.records.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
-from ottla.records.convert import DownConversion
-from ottla.records.legacy import BadMessage
+from ottla.records.batches.header import BadBatch
+from ottla.records.compression.codecs import DEFAULT_LIMIT_BYTES, CodecFailed
+from ottla.records.message_sets.conversion import DownConversion
+from ottla.records.message_sets.legacy import BadMessage
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import CORRUPT_MESSAGE, NONE, NOT_LEADER_OR_FOLLOWER
 

@@ -12,8 +12,8 @@ from typing import Final, Generic, TypeVar
 
 from ottla.broker.scheduler import Scheduler
 from ottla.ports import Clock, Done, Steps, Workers
-from ottla.records.limits import PAUSE_BYTES
-from ottla.records.verify import MOST_OPENED_BYTES
+from ottla.records.batches.verification import MOST_OPENED_BYTES
+from ottla.records.compression.limits import PAUSE_BYTES
 
 T = TypeVar("T")
 

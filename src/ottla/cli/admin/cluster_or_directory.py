@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.cli import asking
+from ottla.cli.admin import cluster_access
 from ottla.cli.exits import MISUSED, fail
 from ottla.errors import KafkaError, SettingError
 
 if TYPE_CHECKING:
     from ottla.net.client.admin import Admin
-    from ottla.net.stopped import StoppedBroker
+    from ottla.net.offline.stopped_broker import StoppedBroker
 
     Asked = Admin | StoppedBroker
     """A running or a stopped broker: both classes have the same methods for users and ACLs."""
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> None:
     """Add the options of every command of this kind; with `is_new`, the data directory may be missing."""
-    where = asking.add_options(parser)
+    where = cluster_access.add_options(parser)
     where.add_argument("--data-dir", metavar="DIR", help="the data directory of a broker that does not run, in place of a server")
     if is_new:
         parser.add_argument("--node-id", type=int, metavar="N", help="whose a new data directory is (default: 1, as of a broker)")
@@ -32,13 +32,13 @@ def asking_or_changing(options: argparse.Namespace, ask: Callable[[Asked], int])
     if options.data_dir is None:
         if options.node_id is not None:
             return fail("--node-id is for a new data directory: leave it out, or name that with --data-dir.", MISUSED)
-        return asking.asking(options, ask)
+        return cluster_access.asking(options, ask)
     return _changing(options, ask)
 
 
 def _changing(options: argparse.Namespace, ask: Callable[[Asked], int]) -> int:
-    from ottla.net.datadir import DataDirectoryError, DirectoryInUse
-    from ottla.net.stopped import stopped_broker
+    from ottla.net.offline.stopped_broker import stopped_broker
+    from ottla.net.startup.data_directory import DataDirectoryError, DirectoryInUse
 
     if options.command_config or options.command_property:
         return fail("--data-dir asks no server, so that settings of a client mean nothing: leave one of both out.", MISUSED)

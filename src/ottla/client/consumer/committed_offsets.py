@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.client.arguments import by_place, committed
-from ottla.client.list_offsets import by_topic
+from ottla.client.consumer.list_offsets import by_topic
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -14,7 +14,7 @@ from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCo
 from ottla.wire.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:  # admin clients import this module too, and write no records
-    from ottla.client.lane import Identity
+    from ottla.client.producer.partition_queue import Identity
 
 NOTHING_COMMITTED = -1
 

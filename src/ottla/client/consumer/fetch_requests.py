@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from ottla.client.connection.metadata import NO_TOPIC_ID
+from ottla.client.connection.older_brokers import WHOLE_FROM_FETCH
+from ottla.client.consumer.visible_batches import AbortedTransaction
 from ottla.client.errors import KafkaError
-from ottla.client.metadata import NO_TOPIC_ID
-from ottla.client.older import WHOLE_FROM_FETCH
 from ottla.client.older_records import MAGIC_AT, OLDEST_BATCH, as_batches
 from ottla.client.types import TopicPartition
-from ottla.client.visible import AbortedTransaction
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
 NO_SESSION_EPOCH = -1

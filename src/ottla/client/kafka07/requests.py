@@ -16,13 +16,13 @@ from ottla.client.older_records import NO_HEADERS_BYTES
 from ottla.client.types import LATEST_TIMESTAMP
 from ottla.ports import Buffer
 from ottla.records import kernel
-from ottla.records.batch import BadBatch, read_header
-from ottla.records.codecs import CodecFailed
-from ottla.records.columns import open_batches
+from ottla.records.batches.columns import open_batches
+from ottla.records.batches.header import BadBatch, read_header
+from ottla.records.compression.codecs import CodecFailed
 from ottla.records.fetched07 import as_batch
 from ottla.records.kafka07 import compressed
+from ottla.records.pauses import finish
 from ottla.records.rendered07 import render
-from ottla.records.steps import finish
 from ottla.wire import errors as codes
 from ottla.wire import kafka07
 from ottla.wire.api.fetch import FetchRequest, FetchResponse

@@ -12,8 +12,8 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ottla.client.connection import AnswerBody
-from ottla.client.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from ottla.client.connection.connection import AnswerBody
+from ottla.client.connection.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from ottla.wire.schema import Message
 
 if TYPE_CHECKING:  # plain connections load no SASL

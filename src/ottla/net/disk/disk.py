@@ -1,7 +1,7 @@
 """The real disk: a directory of the file system behind `ottla.ports.Disk`. Logs are unknown here.
 
 Files are opened on use, and handles not used recently are closed when there are too many: a `RealFile` is a name that can be opened
-again. Slow work (syncs, freeing large files) is done by `ottla.net.workers` and `ottla.net.janitor`.
+again. Slow work (syncs, freeing large files) is done by `ottla.net.disk.sync_workers` and `ottla.net.disk.space_release`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from ottla.net.directories import Directories, RealDirectory, at_or_below, parent
-from ottla.net.janitor import Janitor
+from ottla.net.disk.reserve import Reserve
+from ottla.net.disk.space_release import Janitor
+from ottla.net.disk.sync_workers import Post, SyncWorker
+from ottla.net.disk.system_calls import System, failed
+from ottla.net.disk.unsynced_names import Directories, RealDirectory, at_or_below, parent
 from ottla.net.kernel_sync import NAMELESS
-from ottla.net.reserve import Reserve
-from ottla.net.system import System, failed
-from ottla.net.workers import Post, SyncWorker
 from ottla.ports import Buffer, Done, StorageFailed, Syncable, SyncFailed
 from ottla.registry.generations import DIRECTORIES
 

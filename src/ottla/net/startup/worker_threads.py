@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from ottla.net.workers import Post, Worker
+from ottla.net.disk.sync_workers import Post, Worker
 from ottla.ports import Done
 
 

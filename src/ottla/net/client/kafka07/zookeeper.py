@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from ottla.client.errors import ConnectionFailed, KafkaError
-from ottla.net.completed import completed
+from ottla.net.startup.registry_steps import completed
 from ottla.ports import RegistryAway, SessionEvent, SharedRegistry, Steps, StorageFailed
 
 T = TypeVar("T")
