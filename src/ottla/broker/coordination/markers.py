@@ -16,10 +16,10 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.transactions.inputs import WriteMarkers
 from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS, TopicPartition
-from ottla.log.transactions import ABORT, COMMIT
+from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.ports import Now, Steps
-from ottla.records.batch import read_header
-from ottla.records.build import build
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 from ottla.wire.errors import INVALID_PRODUCER_EPOCH, NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 
 log = logging.getLogger("ottla.broker")

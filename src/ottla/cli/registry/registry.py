@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.cli.registry import accept_loss, copy, shared
+from ottla.cli.registry import accept_loss, copy, shared_check
 
 if TYPE_CHECKING:
     from contextlib import closing
@@ -70,7 +70,7 @@ def run_check(options: argparse.Namespace) -> int:
     from ottla.net.offline.registry_copy import is_shared
 
     if is_shared(options.directory):
-        return shared.check(options, _printer(options.json))
+        return shared_check.check(options, _printer(options.json))
     return _on_disk(options.directory, lambda disk, node_id: _check(disk, _printer(options.json), options.json))
 
 
