@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.controller.broker_changes import BrokerChanges
 from ottla.broker.controller.states import PartitionStates
-from ottla.broker.coordination.moving import MovingCoordinators
+from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.transaction_markers import PendingMarkers, TransactionMarkers
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.lost_directory import in_sync_of
@@ -110,13 +110,14 @@ def take_the_first_block(blocks: ProducerIdBlocks, node_id: int) -> Generator[No
     return range(1_000)
 
 
-def load_nothing(coordinators: MovingCoordinators[Any], partition: Partition) -> Generator[None, Any, None]:
+def load_nothing(coordinators: Coordinators[Any], partition: Partition) -> Generator[None, Any, None]:
     yield None
     shard = coordinators._new_shard(partition)
     coordinators._loading.pop(partition.index, None)
     now = coordinators._scheduler.now()
     shard.load((), now)
-    coordinators._hold(partition, shard, now)
+    coordinators._held[partition.index] = partition, shard
+    coordinators._kind.loaded(shard, partition.index, now)
 
 
 def take_refused_markers_for_written(markers: TransactionMarkers, pending: PendingMarkers, place: Any, error_code: int) -> None:
@@ -192,13 +193,13 @@ MISTAKES = {
     "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
     "lets any replica lead": (CRUMBS_LATE, Mistake("in sync have all", elections, "offline_leader", let_anybody_lead, 1)),
     "coordinates on after a move": (
-        DEPOSED_GROUPS, Mistake("commits stay", MovingCoordinators, "leads_no_more", lambda coordinators, index: None, 7),
+        DEPOSED_GROUPS, Mistake("commits stay", Coordinators, "leads_no_more", lambda coordinators, index: None, 7),
     ),
     "gives all brokers the same producer ids": (PLAIN, Mistake("ids once", ProducerIdBlocks, "taken", take_the_first_block)),
     "knows no transactions after a move": (
-        COPYING, Mistake("nothing hangs", MovingCoordinators, "_loaded_slowly", load_nothing, 3),
+        COPYING, Mistake("nothing hangs", Coordinators, "_loaded_slowly", load_nothing, 3),
     ),
-    "knows no commits after a move": (GROUPS, Mistake("commits stay", MovingCoordinators, "_loaded_slowly", load_nothing, 3)),
+    "knows no commits after a move": (GROUPS, Mistake("commits stay", Coordinators, "_loaded_slowly", load_nothing, 3)),
     "takes refused markers for written": (
         DEPOSED_COPYING, Mistake("only what is committed", TransactionMarkers, "_settled", take_refused_markers_for_written, 130),
     ),

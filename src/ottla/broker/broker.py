@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from ottla.broker.controller.controller import Controller
 from ottla.broker.controller.leaving import HandOver
-from ottla.broker.coordination.additions import Additions
+from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.markers import MarkerAppender
 from ottla.broker.coordination.moves import CoordinatorMoves
-from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.coordination.registry_offsets import OwnEntries, RegistryOffsets
-from ottla.broker.coordination.remote_additions import RemoteAdditions
 from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
@@ -247,20 +244,18 @@ class BrokerMachine:
         )
 
     def _coordinate(self, assignors: tuple[Assignor, ...] | None, cluster: ClusterPorts | None) -> None:
-        """Groups and transactions: by coordinators of a lone broker, or by those that come and go with leadership."""
-        coordinators: type[Coordinators[Any]] = Coordinators if cluster is None else MovingCoordinators
+        """Wire what groups and transactions need; their coordinators come and go with the leadership of partitions."""
         self.asker = BrokerAsker(self.channels, self.settings_in_force)
         self.by_name = self._by_name(cluster)
         self.producer_ids = self._producer_ids(cluster)
-        self.groups = self._groups(assignors, coordinators)
+        self.groups = self._groups(assignors)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
         everywhere = TransactionMarkers(self.markers, self.image, self.scheduler, self.asker, self.node_id)
-        self.transactions = self._transactions(coordinators, everywhere)
+        self.transactions = self._transactions(everywhere, is_alone=cluster is None)
         by_id = self.transactions.coordinators
         self.moves = CoordinatorMoves((self.groups.coordinators, by_id))
-        self.additions = Additions(by_id, self.transactions.endings)
-        if cluster is not None:
-            self.additions = RemoteAdditions(by_id, self.transactions.endings, self.asker, self.node_id)
+        endings = self.transactions.endings
+        self.additions = PartitionAdditions(by_id, endings, self.asker, self.node_id, is_alone=cluster is None)
 
     def _by_name(self, cluster: ClusterPorts | None) -> TopicsByName:
         if cluster is None:
@@ -276,7 +271,7 @@ class BrokerMachine:
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.broker_epoch
 
-    def _groups(self, assignors: tuple[Assignor, ...] | None, coordinators: type[Coordinators[GroupMachine]]) -> GroupCoordinators:
+    def _groups(self, assignors: tuple[Assignor, ...] | None) -> GroupCoordinators:
         return GroupCoordinators(
             self.image,
             self.by_name.begin,
@@ -288,12 +283,9 @@ class BrokerMachine:
             assignors,
             self.rights,
             forgotten=self.deletions.settle,
-            coordinators=coordinators,
         )
 
-    def _transactions(
-        self, coordinators: type[Coordinators[TransactionMachine]], markers: TransactionMarkers
-    ) -> TransactionCoordinators:
+    def _transactions(self, markers: TransactionMarkers, *, is_alone: bool) -> TransactionCoordinators:
         return TransactionCoordinators(
             self.image,
             self.by_name.begin,
@@ -304,7 +296,7 @@ class BrokerMachine:
             self.features,
             self.producer_ids.next,
             markers,
-            coordinators,
+            is_alone=is_alone,
         )
 
     def _logins(self, proofs: Proofs) -> Logins:
@@ -377,7 +369,7 @@ class BrokerMachine:
             RegistryOffsets: self._registry_offsets(cluster),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerAppender: self.markers,
-            Additions: self.additions,
+            PartitionAdditions: self.additions,
             TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),
             Endings: self.transactions.endings,
             PartitionDescriber: self._describer,
@@ -416,7 +408,7 @@ class BrokerMachine:
         else:
             self.replication.manager.load(now, clean=clean)
         self.groups.load(now, self.deletions.names)
-        self.transactions.load(now)
+        self.transactions.load()
         self.deletions.settle()
         self.cleaner.start(now)
         self.tokens.keep_house(self.scheduler, now)

@@ -1,16 +1,21 @@
-"""In a cluster a coordinator is where its partition's leader is: it comes when its records were read, and goes with that role."""
+"""A coordinator is where its partition's leader is: it comes when its records were read, and goes with that role."""
 
 from __future__ import annotations
 
-from ottla.broker.coordination.coordinators import CoordinatorKind
+from collections.abc import Sequence
+
+import pytest
+
+from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators
 from ottla.broker.coordination.moves import CoordinatorMoves
-from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.partitions.partition import Partition, Role
+from ottla.cluster.decision import Decision
 from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.machine import KeyAndValue
 from ottla.coord.runtime.reading import RecordReader
-from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NONE, NOT_COORDINATOR
+from ottla.ports import Now
+from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, NONE, NOT_COORDINATOR
 from tests.support.counters import TOPIC, Add, Counted, Counters, Look, WaitFor, decode, refused
 from tests.support.machine import Machine
 
@@ -26,9 +31,15 @@ class Moving:
     def __init__(self) -> None:
         self.machine = Machine(num_partitions=3)
         broker = self.machine.broker
-        create = broker.topics.create_by_default
-        self.counters = MovingCoordinators(KIND, broker.image, create, broker.partitions, broker.scheduler, broker.changes)
+        self.counters = Coordinators(KIND, broker.image, self._create, broker.partitions, broker.scheduler, broker.changes)
         self.moves = CoordinatorMoves([self.counters])
+
+    def _create(self, names: Sequence[str], now: Now) -> Sequence[Decision]:
+        """Create the topic on this broker, which leads none of its partitions yet."""
+        decisions = self.machine.broker.topics.create_by_default(names, now)
+        for partition in self.machine.broker.partitions:
+            partition.role = Role.FOLLOWER
+        return decisions
 
     def partition(self, name: str) -> Partition:
         found = self.machine.broker.partitions.get(TOPIC, partition_of(name, 3))
@@ -53,7 +64,7 @@ class Moving:
 
     def fill(self, name: str, last: int) -> None:
         """Append so many records that they are read in several slices."""
-        shard = self.counters.of(self.partition(name), self.machine.clock.now())
+        shard = self.counters.of(self.partition(name))
         assert shard is not None
         for _ in range(40):
             records: list[KeyAndValue] = [(name.encode(), b"%d" % last)] * 500
@@ -62,7 +73,7 @@ class Moving:
     def ask(self, body: Add | Look | WaitFor) -> list[Counted]:
         """What is answered, as soon as it is."""
         answers: list[Counted] = []
-        shard = self.counters.of(self.partition(body.name), self.machine.clock.now())
+        shard = self.counters.of(self.partition(body.name))
         if shard is None:
             return [Counted(-1, self.counters._absence(partition_of(body.name, 3)))]
         shard.ask(body, answers.append, self.machine.clock.now())
@@ -72,7 +83,6 @@ class Moving:
 
 def moving_with_a_leader() -> Moving:
     moving = Moving()
-    assert moving.counters.ensure(moving.machine.clock.now()) == COORDINATOR_NOT_AVAILABLE
     assert moving.counters.ensure(moving.machine.clock.now()) == NONE
     moving.lead("a")
     moving.load()
@@ -86,6 +96,22 @@ def test_a_coordinator_comes_with_the_leadership_of_its_partition() -> None:
     moving.lead("a")
     moving.load()
     assert moving.ask(Add("a", 1)) == [Counted(1)]
+
+
+def test_clients_come_again_while_the_controller_creates_the_topic(caplog: pytest.LogCaptureFixture) -> None:
+    moving = Moving()
+    moving.counters._create = lambda names, now: [Decision(name, LEADER_NOT_AVAILABLE) for name in names]
+    assert moving.counters.ensure(moving.machine.clock.now()) == COORDINATOR_NOT_AVAILABLE
+    assert not caplog.records
+
+
+def test_one_that_leads_is_loaded_when_it_is_asked_though_its_loading_failed_before() -> None:
+    moving = moving_with_a_leader()
+    moving.ask(Add("a", 3))
+    shard = moving.counters.of(moving.partition("a"))
+    assert shard is not None
+    shard.unload()
+    assert moving.ask(Look("a")) == [Counted(3)]
 
 
 def test_it_goes_at_once_and_refuses_whoever_waits() -> None:
@@ -119,7 +145,7 @@ def test_it_is_read_in_slices_while_others_are_told_that_it_is_on_its_way() -> N
 def test_what_is_appended_while_it_is_read_counts_too() -> None:
     moving = moving_with_a_leader()
     moving.fill("a", 500)
-    shard = moving.counters.of(moving.partition("a"), moving.machine.clock.now())
+    shard = moving.counters.of(moving.partition("a"))
     assert shard is not None
     moving.lead_no_more("a")
     moving.lead("a")
@@ -163,7 +189,7 @@ def test_timers_of_one_that_is_gone_do_nothing() -> None:
 
 def test_what_it_knew_is_freed_in_slices() -> None:
     moving = moving_with_a_leader()
-    shard = moving.counters.of(moving.partition("a"), moving.machine.clock.now())
+    shard = moving.counters.of(moving.partition("a"))
     assert shard is not None
     values = shard.machine.values
     values.update({str(number): number for number in range(10_000)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.broker.coordination.remote_additions import RemoteAdditions
+from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.interbroker.asking import UNSPOKEN
 from ottla.broker.scheduler import Scheduler
 from ottla.coord.transactions.inputs import Added, AddPartitions
@@ -33,9 +33,9 @@ class Neighbours:
         self.spoken = spoken
         self.scheduler = Scheduler(SimClock())
         self.sent: list[tuple[int, AddPartitionsToTxnRequest, Callable[[Any], None]]] = []
-        self.additions = RemoteAdditions(self, None, self, 1)  # type: ignore[arg-type]  # it stands for both
+        self.additions = PartitionAdditions(self, None, self, 1, is_alone=False)  # type: ignore[arg-type]  # it stands for both
 
-    def node_of(self, key: str, here: int) -> int:
+    def node_of(self, key: str) -> int:
         return int(key[0])
 
     def version(self, request: object) -> int:

@@ -99,8 +99,8 @@ def failing_over(slow: Machine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     absent, asked = list[int](), itertools.count()
     find = Coordinators._find
 
-    def found(self: Any, index: int, now: Now) -> Any:
-        return None if next(asked) in absent else find(self, index, now)
+    def found(self: Any, index: int) -> Any:
+        return None if next(asked) in absent else find(self, index)
 
     monkeypatch.setattr(Coordinators, "_find", found)
     return absent

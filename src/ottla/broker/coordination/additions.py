@@ -1,48 +1,178 @@
-"""What partitions ask the coordinator of a transaction: to become part of it, or whether they are (KIP-890).
+"""Asks the coordinator of a transaction, here or on another broker, to add or verify partitions that this broker leads (KIP-890).
 
-Knows the coordinators of a lone broker, which are its own.
+Knows which broker coordinates a transactional id, and what an answer of another broker means.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from itertools import groupby
+from typing import Final
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
+from ottla.broker.interbroker.asking import UNSPOKEN, BrokerAsker
 from ottla.broker.serving.request import Request
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.coord.transactions.transaction import TopicPartition
-from ottla.ports import Now, Steps
+from ottla.coord.transactions.transaction import Partitions, TopicPartition
+from ottla.ports import Done, Steps
+from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from ottla.wire.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_TXN_STATE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    TRANSACTION_ABORTABLE,
+    UNSUPPORTED_VERSION,
+)
 from ottla.wire.schema import Message
 
+LANE: Final = "transactions"
+AT_ONCE: Final = 200
+"""Transactions that one request asks about."""
+ABSENT: Final = frozenset((INVALID_TXN_STATE, TRANSACTION_ABORTABLE))
 
-class Additions:
-    """Of a lone broker, whose coordinators are its own."""
+Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 
-    def __init__(self, coordinators: Coordinators[TransactionMachine], endings: Endings) -> None:
+
+class Question:
+    """A question under way to another broker: `added` is the answer."""
+
+    __slots__ = ("added", "done", "wanted")
+
+    def __init__(self, wanted: AddPartitions) -> None:
+        self.wanted = wanted
+        self.added: Added | None = None
+        self.done: Done
+
+
+class PartitionAdditions:
+    """Additions of partitions to transactions, and questions whether a transaction has them.
+
+    One request to each other broker is under way at a time, and questions that come meanwhile go with the next.
+    """
+
+    in_produce: Final = dict.fromkeys(
+        (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR), NOT_ENOUGH_REPLICAS
+    )
+    """The errors that Produce has instead of those that only clients of coordinators know."""
+
+    def __init__(
+        self,
+        coordinators: Coordinators[TransactionMachine],
+        endings: Endings,
+        asker: BrokerAsker,
+        node_id: int,
+        *,
+        is_alone: bool,
+    ) -> None:
+        """`is_alone`: all partitions of the cluster are on this broker, on one disk."""
+        self.leaves_early = is_alone
+        """Whether an addition may be told before it is stable: records in the same disk's logs show it to the next start."""
         self._coordinators = coordinators
         self._endings = endings
-
-    leaves_early = True
-    """Whether an addition may be told before it is stable: whoever asks sees to it, on the same disk."""
-    in_produce: Mapping[int, int] = MappingProxyType({})
-    """What else Produce tells of errors that only clients of coordinators know."""
+        self._asker = asker
+        self._node_id = node_id
+        self._waiting: dict[int, deque[Question]] = {}
+        self._under_way: set[int] = set()
 
     def asked(self, wanted: AddPartitions, request: Request[Message]) -> Steps[Added]:
-        """What the coordinator says. It decides about an addition when the end of the transaction before is over."""
-        return self._coordinators.asked(wanted.transactional_id, wanted, request)
+        """Return the coordinator's answer. It decides about an addition when the end of the transaction before is over."""
+        node_id = self._coordinators.node_of(wanted.transactional_id)
+        if node_id == self._node_id:
+            return (yield from self._coordinators.asked(wanted.transactional_id, wanted, request))
+        if node_id < 0:
+            return Added(COORDINATOR_NOT_AVAILABLE)
+        if self._asker.version(AddPartitionsToTxnRequest) == UNSPOKEN:  # brokers of that time verify nothing, and add nothing
+            return Added(NONE if wanted.verify_only else UNSUPPORTED_VERSION)
+        question = Question(wanted)
+        yield partial(self._ask, node_id, question)
+        assert question.added is not None, "that is what was waited for"
+        return question.added
 
     def passed(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
         """Wait for the end of the transaction before."""
         return self._endings.passed(transactional_id, request)
 
-    def may_lack(self, transactional_id: str, producer: tuple[int, int], place: TopicPartition, now: Now) -> bool:
-        """Whether a partition where a producer's transaction is open may be no part of it, as a power cut leaves it."""
-        machine = self._coordinators.machine_of(transactional_id, now)
+    def may_lack(self, transactional_id: str, producer: tuple[int, int], place: TopicPartition) -> bool:
+        """Return whether a partition where a producer's transaction is open may be no part of it, as a power cut leaves it.
+
+        It never is where additions are on all replicas of the coordinator before any record is written.
+        """
+        if not self.leaves_early:
+            return False
+        machine = self._coordinators.machine_of(transactional_id)
         return machine is None or machine.lacks(transactional_id, *producer, place)
 
-    def when_kept(self, transactional_id: str, now: Now, told: Callable[[int], None]) -> None:
+    def when_kept(self, transactional_id: str, told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once what left early is stable, or is known never to be."""
-        self._coordinators.when_durable(transactional_id, now, told)
+        self._coordinators.when_durable(transactional_id, told)
+
+    def _ask(self, node_id: int, question: Question, done: Done) -> None:
+        question.done = done
+        self._waiting.setdefault(node_id, deque()).append(question)
+        if node_id not in self._under_way:
+            self._send(node_id)
+
+    def _send(self, node_id: int) -> None:
+        """Ask about all that wait for this broker, each transactional id once."""
+        asked: dict[str, Question] = {}
+        left: deque[Question] = deque()
+        for question in self._waiting.pop(node_id):
+            is_next = len(asked) < AT_ONCE and question.wanted.transactional_id not in asked
+            if is_next:
+                asked[question.wanted.transactional_id] = question
+            else:
+                left.append(question)
+        if left:
+            self._waiting[node_id] = left
+        self._under_way.add(node_id)
+        message = AddPartitionsToTxnRequest(transactions=[_transaction(question.wanted) for question in asked.values()])
+        self._asker.ask(node_id, message, partial(self._answered, node_id, list(asked.values())), lane=LANE)
+
+    def _answered(self, node_id: int, asked: list[Question], response: AddPartitionsToTxnResponse | None) -> None:
+        self._under_way.discard(node_id)
+        if node_id in self._waiting:
+            self._send(node_id)
+        results = {} if response is None else {one.transactional_id: one for one in response.results_by_transaction}
+        for question in asked:
+            if response is None:
+                question.added = Added(COORDINATOR_NOT_AVAILABLE)
+            elif response.error_code:
+                refused = response.error_code == CLUSTER_AUTHORIZATION_FAILED
+                question.added = Added(INVALID_TXN_STATE if refused else response.error_code)
+            else:
+                question.added = _added(question.wanted, results.get(question.wanted.transactional_id))
+            question.done(None)
+
+
+def _transaction(wanted: AddPartitions) -> Transaction:
+    return Transaction(
+        transactional_id=wanted.transactional_id,
+        producer_id=wanted.producer_id,
+        producer_epoch=wanted.producer_epoch,
+        verify_only=wanted.verify_only,
+        topics=[
+            Topic(name=name, partitions=[index for _, index in some])
+            for name, some in groupby(sorted(wanted.partitions), key=lambda place: place[0])
+        ],
+    )
+
+
+def _added(wanted: AddPartitions, result: AddPartitionsToTxnResponse.AddPartitionsToTxnResult | None) -> Added:
+    """The answer of another broker as its coordinator meant it."""
+    codes: dict[TopicPartition, int] = {
+        (topic.name, part.partition_index): part.partition_error_code
+        for topic in (() if result is None else result.topic_results)
+        for part in topic.results_by_partition
+    }
+    error_code = next((code for code in codes.values() if code and code not in ABSENT), NONE)
+    absent: Partitions = frozenset(place for place in wanted.partitions if codes.get(place, INVALID_TXN_STATE))
+    return Added(error_code, absent)

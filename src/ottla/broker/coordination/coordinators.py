@@ -1,17 +1,17 @@
-"""The coordinators of one kind, each on one partition of its internal topic: found by key, loaded, asked, settled.
+"""The coordinators of one kind, each on one partition of its internal topic: they come and go with its leadership.
 
-Joins the shards of `ottla.coord.runtime` to the broker's partitions. Knows no kind of coordinator and no log format.
+Joins the shards of `ottla.coord.runtime` to the broker's partitions. Knows no kind of coordinator and no log format. Records are
+read in slices, so that a large partition holds up no request.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Never, TypeVar
+from typing import Final, Generic, Never, TypeVar
 
-from ottla.broker.coordination.replay import CHUNK_BYTES
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -19,7 +19,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Peer, Ready, Request
 from ottla.cluster.decision import Decision
-from ottla.cluster.image import ClusterImage
+from ottla.cluster.image import NO_LEADER, ClusterImage
 from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.machine import KeyAndValue, Shown, WrittenBy, everything
 from ottla.coord.runtime.shard import M, Refuse, Shard
@@ -27,9 +27,11 @@ from ottla.ports import Done, Now, Steps, StorageFailed
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import read_header
 from ottla.wire.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
     KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
     NONE,
     NOT_COORDINATOR,
     NOT_LEADER_OR_FOLLOWER,
@@ -41,6 +43,9 @@ from ottla.wire.schema import Message
 log = logging.getLogger("ottla.broker")
 
 A = TypeVar("A")
+
+APPLIED_AT_ONCE: Final = 50
+"""So many records are applied between two pauses."""
 
 
 CreateTopics = Callable[[Sequence[str], Now], Sequence[Decision]]
@@ -128,13 +133,11 @@ class CoordinatorKind(Generic[M]):
 
 
 class Coordinators(Generic[M]):
-    """The coordinators of one kind that this broker has: those of a lone broker, all of them, each loaded when it is first needed.
+    """The coordinators of one kind on the partitions that this broker leads: each from when its records are read.
 
+    A coordinator's state is on all in-sync replicas before a reply shows it, so the next leader's coordinator has it too.
     `create(names, now)` creates topics with the settings of internal ones.
     """
-
-    chunk_bytes = CHUNK_BYTES
-    """How much of a log is read, and made records of, in one step."""
 
     def __init__(
         self,
@@ -152,6 +155,8 @@ class Coordinators(Generic[M]):
         self._scheduler = scheduler
         self._changes = changes
         self._held: dict[int, tuple[Partition, Shard[M]]] = {}
+        self._loading: dict[int, Hashable] = {}
+        """The jobs that read partitions whose coordinators are not loaded yet, by index."""
         self.gathering: dict[Shard[M], None] = {}
         """Those that have something for `settle` to append."""
 
@@ -172,8 +177,8 @@ class Coordinators(Generic[M]):
 
     @property
     def indexes(self) -> Collection[int]:
-        """The partitions on which this broker has a coordinator, or has one as soon as it is needed or loaded."""
-        return range(self.count)
+        """The partitions on which this broker has a coordinator, or has one as soon as it is loaded."""
+        return self._held.keys() | self._loading.keys()
 
     def weight(self) -> int:
         """What those that are loaded take of memory that is bounded, in bytes."""
@@ -182,39 +187,52 @@ class Coordinators(Generic[M]):
             weight += shard.machine.weight
         return weight
 
-    def load(self, now: Now) -> Iterator[tuple[int, Shard[M]]]:
-        """Every coordinator by its partition, loaded if it is new. Those whose partition can't be used are left out."""
+    def present(self) -> Iterator[tuple[int, Shard[M]]]:
+        """Yield (partition, coordinator) of all that are loaded."""
         for index in range(self.count):
-            shard = self._find(index, now)
+            shard = self._find(index)
             if shard is not None:
                 yield index, shard
 
-    def of(self, partition: Partition, now: Now) -> Shard[M] | None:
-        """The coordinator on this partition of the topic; None if that can't be used."""
-        return self._find(partition.index, now)
+    def load_at_once(self) -> None:
+        """Load the coordinators of all partitions that this broker leads: at start-up, when no request waits."""
+        for index in range(self.count):
+            partition = self._partitions.get(self.topic, index)
+            if partition is not None and index not in self._held and not partition.leader_error():
+                self._stop_loading(index)
+                try:
+                    for _ in self._loaded_slowly(partition):
+                        pass
+                except StorageFailed as failure:
+                    self._failed(partition, failure)
+
+    def of(self, partition: Partition) -> Shard[M] | None:
+        """Return the coordinator on this partition of the topic; None if it is not loaded or the partition can't be used."""
+        return self._find(partition.index)
 
     def unload(self) -> None:
-        """End all of them: whoever waits for one looks for another."""
-        held, self._held = self._held, {}
-        for _, shard in held.values():
-            shard.unload()
+        """End all of them, and refuse all replies that they owe with NOT_COORDINATOR."""
+        for index in list(self.indexes):
+            self._drop(index)
 
     def ensure(self, now: Now) -> int:
-        """Make the topic if it is not there. The answer is an error code."""
+        """Create the topic if it does not exist. Return COORDINATOR_NOT_AVAILABLE unless it is there now."""
         if self.count:
             return NONE
         (decision,) = self._create([self.topic], now)
-        if decision.error_code and not self.count:
+        for _ in self.present():  # their loading begins
+            pass
+        if self.count:
+            return NONE
+        if decision.error_code != LEADER_NOT_AVAILABLE:  # with which it is on its way
             why = decision.message or error_name(decision.error_code)
             log.error("%s cannot be made, and has no coordinator before it is: %s", self.topic, why, extra={"cause": self.topic})
-        for _ in self.load(now):  # so that the first who asks does not wait for all of them
-            pass
-        return decision.error_code
+        return COORDINATOR_NOT_AVAILABLE
 
-    def machine_of(self, key: str, now: Now) -> M | None:
-        """The machine that decides about `key`, to be looked at; None if it has no coordinator here."""
+    def machine_of(self, key: str) -> M | None:
+        """Return the machine that decides about `key`, to be read only; None if it has no coordinator here."""
         count = self.count
-        shard = self._find(partition_of(key, count), now) if count else None
+        shard = self._find(partition_of(key, count)) if count else None
         return None if shard is None else shard.machine
 
     def ask_one(
@@ -236,10 +254,10 @@ class Coordinators(Generic[M]):
         """What the coordinator of `key` answers, in the midst of a job."""
         return _waited(partial(self._ask, key, body, request))
 
-    def when_durable(self, key: str, now: Now, told: Callable[[int], None]) -> None:
+    def when_durable(self, key: str, told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once all that the coordinator of `key` has decided so far is durable, or never will be."""
         count = self.count
-        shard = self._find(partition_of(key, count), now) if count else None
+        shard = self._find(partition_of(key, count)) if count else None
         if shard is None:
             told(NOT_COORDINATOR)
         else:
@@ -263,7 +281,7 @@ class Coordinators(Generic[M]):
         def combine(answers: list[A]) -> Ready:
             return finish(answers[0])
 
-        for _, shard in self.load(request.now):
+        for _, shard in self.present():
             yield _combined(self._changes, (partial(self._ask_shard, shard, body, request),), combine)
 
     def settle(self, now: Now) -> None:
@@ -274,7 +292,7 @@ class Coordinators(Generic[M]):
     def _ask(self, key: str, body: object, request: Request[Message], answer: Callable[[Never], None]) -> None:
         topic = self._image.topics.get(self._kind.topic)
         index = -1 if topic is None else partition_of(key, len(topic.partitions))
-        shard = None if topic is None else self._find(index, request.now)
+        shard = None if topic is None else self._find(index)
         if shard is None:
             answer(self._kind.refuse(body, self._absence(index)))  # type: ignore[arg-type]  # a request's refusal is a reply to it
         else:
@@ -287,39 +305,81 @@ class Coordinators(Generic[M]):
         if shard.gathered:
             self.gathering[shard] = None
 
-    def _find(self, index: int, now: Now) -> Shard[M] | None:
-        """The coordinator of a partition, loaded if it is new; None if its partition can't be used."""
-        partition = self._partitions.get(self._kind.topic, index)
+    def _find(self, index: int) -> Shard[M] | None:
+        """Return the coordinator of a partition; None if this broker does not lead it, or reads its records now."""
         held = self._held.get(index)
-        if held is not None:
-            if held[0] is partition and held[1].is_loaded and not partition.leader_error():
-                return held[1]
-            del self._held[index]
-            held[1].unload()
-        return None if partition is None or partition.leader_error() else self._load(partition, now)
+        if held is not None and held[1].is_present:
+            return held[1]
+        partition = self._partitions.get(self._kind.topic, index)
+        if partition is None or index in self._loading or partition.leader_error():
+            return None
+        self.leads(partition)  # it could not be read before, or lost what it had decided with a failed append
+        held = self._held.get(index)
+        return None if held is None else held[1]
 
-    def node_of(self, key: str, here: int) -> int:
-        """The broker that coordinates `key`, negative if none does now. All coordinators of a lone broker are `here`."""
-        return here
+    def node_of(self, key: str) -> int:
+        """Return the broker that coordinates `key`, `NO_LEADER` if there is none now."""
+        topic = self._image.topics.get(self.topic)
+        return NO_LEADER if topic is None else topic.partitions[partition_of(key, len(topic.partitions))].leader
 
     @property
     def loading_error(self) -> int:
-        """COORDINATOR_LOAD_IN_PROGRESS if some of this broker's are not loaded yet. Those of a lone broker always are."""
-        return NONE
+        """COORDINATOR_LOAD_IN_PROGRESS if some of this broker's are not loaded yet, or NONE."""
+        return COORDINATOR_LOAD_IN_PROGRESS if self._loading else NONE
 
     def _absence(self, index: int) -> int:
-        """Why there is no coordinator on this partition, as an error code."""
-        return NOT_COORDINATOR
+        """Return why there is no coordinator on this partition, as an error code."""
+        return COORDINATOR_LOAD_IN_PROGRESS if index in self._loading else NOT_COORDINATOR
 
-    def _load(self, partition: Partition, now: Now) -> Shard[M] | None:
+    def leads(self, partition: Partition) -> None:
+        """Load the coordinator of a partition that this broker leads: from now on, or still, in a new epoch."""
+        index = partition.index
+        held = self._held.get(index)
+        if index in self._loading or (held is not None and held[0] is partition and held[1].is_loaded):
+            return
+        self._drop(index)
+        name = self._loading[index] = ("load", self.topic, index, object())
+        failed = partial(self._failed, partition)
+        self._scheduler.begin(name, self._loaded_slowly(partition), failed=failed, urgent=True)
+
+    def leads_no_more(self, index: int) -> None:
+        """End the coordinator of a partition that this broker does not lead: clients look for the next one."""
+        if self._drop(index):
+            log.info("%s-%d: its coordinator has left this broker", self.topic, index)
+        self._kind.left(index)
+
+    def _drop(self, index: int) -> bool:
+        """End a coordinator, or its loading. Return whether it was loaded."""
+        self._stop_loading(index)
+        held = self._held.pop(index, None)
+        if held is None:
+            return False
+        held[1].unload()
+        self._scheduler.begin(held[1], held[1].machine.dissolve())
+        return True
+
+    def _stop_loading(self, index: int) -> None:
+        name = self._loading.pop(index, None)
+        if name is not None:
+            self._scheduler.drop(name)
+
+    def _loaded_slowly(self, partition: Partition) -> Steps[None]:
+        """Bring a coordinator to where the log leaves it, with what is appended meanwhile: transaction markers."""
+        yield None
         shard = self._new_shard(partition)
-        try:
-            shard.load(self._kind.read(partition), now)
-        except StorageFailed as failure:
-            self._is_unreadable(partition, failure)
-            return None
-        self._hold(partition, shard, now)
-        return shard
+        for count, record in enumerate(self._kind.read(partition), 1):
+            shard.machine.apply(record)
+            if not count % APPLIED_AT_ONCE:
+                yield None
+        self._loading.pop(partition.index, None)
+        now = self._scheduler.now()
+        shard.load((), now)
+        self._held[partition.index] = partition, shard
+        self._kind.loaded(shard, partition.index, now)
+
+    def _failed(self, partition: Partition, failure: Exception) -> None:
+        self._loading.pop(partition.index, None)
+        log.error("%s can't be read, so it has no coordinator: %s", partition, failure)
 
     def _new_shard(self, partition: Partition) -> Shard[M]:
         kind, own = self._kind, PartitionLog(partition)
@@ -328,14 +388,15 @@ class Coordinators(Generic[M]):
             kind.carry_out(shard, partition, order)
 
         machine = kind.new_machine()
-        return Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up, carry_out)
+        shard = Shard(str(partition), machine, own, self._scheduler, self._changes, kind.refuse, kind.catch_up, carry_out)
+        if kind.patience_ms is not None:
+            shard.patience_ms = partial(_patience_ms, partition, kind.patience_ms)
+        return shard
 
-    def _hold(self, partition: Partition, shard: Shard[M], now: Now) -> None:
-        self._held[partition.index] = partition, shard
-        self._kind.loaded(shard, partition.index, now)
 
-    def _is_unreadable(self, partition: Partition, failure: Exception) -> None:
-        log.error("%s can't be read, so it has no coordinator: %s", partition, failure)
+def _patience_ms(partition: Partition, patience_ms: Callable[[], int]) -> int | None:
+    """Return how long replies wait for other replicas, if the partition has any."""
+    return None if partition.replicas is None else patience_ms()
 
 
 def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:

@@ -13,7 +13,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Done, Now, Steps
+from ottla.ports import Done, Steps
 from ottla.wire.schema import Message
 
 
@@ -28,10 +28,10 @@ class Endings:
 
     def passed(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
         """Wait until no markers of this id are being written, or it has taken too long: its coordinator will say so then."""
-        if not self._is_ending(transactional_id, request.now):
+        if not self._is_ending(transactional_id):
             return
         until_ms = self._scheduler.now().mono_ms + self._settings.value.add_partitions_to_txn_retry_backoff_max_ms
-        while self._is_ending(transactional_id, now := self._scheduler.now()) and now.mono_ms < until_ms:
+        while self._is_ending(transactional_id) and self._scheduler.now().mono_ms < until_ms:
             yield partial(self._wait, transactional_id, until_ms)
         request.now = self._scheduler.now()
 
@@ -43,8 +43,8 @@ class Endings:
             for done in waiting:
                 done(None)
 
-    def _is_ending(self, transactional_id: str, now: Now) -> bool:
-        machine = self._coordinators.machine_of(transactional_id, now)
+    def _is_ending(self, transactional_id: str) -> bool:
+        machine = self._coordinators.machine_of(transactional_id)
         return machine is not None and machine.is_ending(transactional_id)
 
     def _wait(self, transactional_id: str, until_ms: int, done: Done) -> None:

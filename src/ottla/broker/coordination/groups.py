@@ -42,7 +42,7 @@ class GroupCoordinators:
     """The coordinators of groups (`coordinators`), and what they are told.
 
     `assignors` are those that the settings name, or None for built-in ones. `forgotten` is called when no offset is left that was
-    committed for some deleted topics. `coordinators` are those of a lone broker, or of one in a cluster.
+    committed for some deleted topics.
     """
 
     def __init__(
@@ -57,12 +57,11 @@ class GroupCoordinators:
         assignors: tuple[Assignor, ...] | None,
         rights: Rights,
         forgotten: Callable[[], None],
-        coordinators: type[Coordinators[GroupMachine]],
     ) -> None:
         kind = CoordinatorKind(
             OFFSETS_TOPIC,
             self._new_machine,
-            partial(_read, chunk_bytes=coordinators.chunk_bytes),
+            _read,
             refused,
             self._tell_topics,
             self._loaded,
@@ -70,7 +69,7 @@ class GroupCoordinators:
             shown_to=None if rights.is_open else rights.shown_to,
             patience_ms=lambda: settings.value.offsets_commit_timeout_ms,
         )
-        self.coordinators = coordinators(kind, image, create, partitions, scheduler, changes)
+        self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
         self._image = image
         self._topics = GroupTopics(image)
         self._settings = settings
@@ -88,8 +87,7 @@ class GroupCoordinators:
 
     def load(self, now: Now, deleted: Iterable[str]) -> None:
         """Replay every partition of `__consumer_offsets`, and go on forgetting what was committed for `deleted` topics."""
-        for _ in self.coordinators.load(now):
-            pass
+        self.coordinators.load_at_once()
         self.topics_deleted(deleted, now)
 
     def topics_changed(self, names: Collection[str]) -> None:
@@ -107,12 +105,12 @@ class GroupCoordinators:
         for index in self.coordinators.indexes:
             self._forgetting.setdefault(index, set()).update(gone)
         self._tell_topics(now)
-        for index, shard in self.coordinators.load(now):
+        for index, shard in self.coordinators.present():
             self._forget(shard, index, gone, now)
 
     def transaction_ended(self, partition: Partition, producer_id: int, committed: bool, now: Now) -> None:
         """A marker was written into a partition of `__consumer_offsets`: what the producer committed there counts, or is void."""
-        shard = self.coordinators.of(partition, now)
+        shard = self.coordinators.of(partition)
         if shard is not None:
             shard.tell(TransactionEnded(producer_id, committed), now)
 
@@ -202,5 +200,5 @@ class GroupCoordinators:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _read(partition: Partition, chunk_bytes: int) -> Iterable[Replayed]:
-    return stored_records(partition, OffsetReader(), chunk_bytes)
+def _read(partition: Partition) -> Iterable[Replayed]:
+    return stored_records(partition, OffsetReader())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ottla.broker.coordination.additions import Additions
+from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
@@ -77,7 +77,7 @@ def still_admitted(partition: Partition, producer_id: int, producer_epoch: int, 
 class TransactionGuard:
     """Asks a producer's coordinator before the first records of a transaction go into a partition."""
 
-    def __init__(self, additions: Additions, settings: SettingsInForce) -> None:
+    def __init__(self, additions: PartitionAdditions, settings: SettingsInForce) -> None:
         self._additions = additions
         self._settings = settings
 
@@ -148,14 +148,14 @@ class TransactionGuard:
         if request.version < ADDS_FROM:
             return False
         producer, place = (header.producer_id, header.producer_epoch), (partition.topic, partition.index)
-        return self._additions.may_lack(request.body.transactional_id or "", producer, place, request.now)
+        return self._additions.may_lack(request.body.transactional_id or "", producer, place)
 
     def when_kept(self, request: Request[ProduceRequest], told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once the partitions that were added are durable as part of the transaction, or never will be.
 
         Records may be durable before: a coordinator that starts finds them (`coord.transactions.unfinished`).
         """
-        self._additions.when_kept(request.body.transactional_id or "", request.now, told)
+        self._additions.when_kept(request.body.transactional_id or "", told)
 
     def _told(self, error_code: int, version: int) -> int:
         """The code as this version of Produce knows it."""

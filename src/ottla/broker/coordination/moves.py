@@ -1,4 +1,4 @@
-"""Tells coordinators which partitions of their topics this broker leads. Knows the names of internal topics."""
+"""Routes changes of leadership to the coordinators of the partition's topic. Knows the names of internal topics."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from ottla.broker.coordination.coordinators import Coordinators
-from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.partitions.partition import Partition
 
 
 class CoordinatorMoves:
-    """Hears of each change of leadership in a cluster, at once: a coordinator must not outlive it."""
+    """Is called at once for each change of leadership: a coordinator must not outlive it."""
 
     def __init__(self, coordinators: Iterable[Coordinators[Any]]) -> None:
-        self._by_topic = {each.topic: each for each in coordinators if isinstance(each, MovingCoordinators)}
+        self._by_topic = {each.topic: each for each in coordinators}
 
     def leads(self, partition: Partition) -> None:
         """This broker leads a partition whose log is open: from now on, or still, in a new epoch."""

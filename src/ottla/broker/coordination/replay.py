@@ -29,7 +29,8 @@ from ottla.records.kernel import KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE
 
 log = logging.getLogger("ottla.broker")
 
-CHUNK_BYTES: Final = 1 << 20
+CHUNK_BYTES: Final = 64 * 1024
+"""How much of a log is read, and made records of, in one step."""
 NAMED: Final = 10
 """So many records that can't be read are named, for each partition; of more there is only the number."""
 

@@ -11,7 +11,6 @@ from functools import partial
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
 from ottla.broker.coordination.endings import Endings
-from ottla.broker.coordination.moving import MovingCoordinators
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.failures import Changes
@@ -49,12 +48,14 @@ class TransactionCoordinators:
         features: Features,
         new_producer_id: Callable[[], int | None],
         markers: TransactionMarkers,
-        coordinators: type[Coordinators[TransactionMachine]],
+        *,
+        is_alone: bool,
     ) -> None:
+        """`is_alone`: all partitions of the cluster are on this broker, on one disk."""
         kind = CoordinatorKind(
             TRANSACTIONS_TOPIC, self._new_machine, self._read, refused, loaded=self._loaded, carry_out=self._carry_out
         )
-        self.coordinators = coordinators(kind, image, create, partitions, scheduler, changes)
+        self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
         self.endings = Endings(self.coordinators, scheduler, settings)
         self._scheduler = scheduler
         self._settings = settings
@@ -62,16 +63,16 @@ class TransactionCoordinators:
         self._new_producer_id = new_producer_id
         self._markers = markers
         self._partitions = partitions
+        self._is_alone = is_alone
         self._opened: Opened | None = None
+        self._has_begun = False
         settings.told.append(self._settings_changed)
         features.told.append(self._settings_changed)
 
-    def load(self, now: Now) -> None:
+    def load(self) -> None:
         """Replay every partition of `__transaction_state`, and go on with what is open or was about to end."""
-        self._opened = self._open_in_partitions()
-        for _ in self.coordinators.load(now):
-            pass
-        self._opened = None
+        self.coordinators.load_at_once()
+        self._opened, self._has_begun = None, True
 
     def _open_in_partitions(self) -> Opened:
         """Where transactions are open, by producer id and epoch."""
@@ -86,15 +87,17 @@ class TransactionCoordinators:
         return opened
 
     def _read(self, partition: Partition) -> Iterator[Stored]:
-        """The stored records, then the states of ids whose transactions are open where these do not say so.
+        """Yield the stored records, then the states of ids whose transactions are open in partitions that these do not contain.
 
-        In a cluster they always do: what is added to a transaction is on all in-sync replicas before any record of it is written.
+        With other brokers they always do: partitions are added on all in-sync replicas before any record is written to them.
         """
-        stored = stored_records(partition, TransactionReader(), self.coordinators.chunk_bytes)
-        if isinstance(self.coordinators, MovingCoordinators):
+        stored = stored_records(partition, TransactionReader())
+        if not self._is_alone:
             yield from stored
             return
-        opened = self._open_in_partitions() if self._opened is None else self._opened
+        if self._opened is None or self._has_begun:
+            self._opened = self._open_in_partitions()
+        opened = self._opened
         latest: dict[str, Stored] = {}
         for record in stored:
             yield record

@@ -111,7 +111,7 @@ def find_coordinator(
         if error_code:
             found.append(Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=sentence))
         else:
-            found.append(_coordinator(key, kinds[body.key_type].node_of(key, identity.node_id), addresses, request.peer))
+            found.append(_coordinator(key, kinds[body.key_type].node_of(key), addresses, request.peer))
     if not is_one:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
@@ -242,7 +242,7 @@ def _heard_slowly(
 ) -> Steps[Reply]:
     body = request.body
     names = yield from TopicNames.slowly(body.subscribed_topic_names or [])
-    machine = groups.machine_of(body.group_id, request.now)
+    machine = groups.machine_of(body.group_id)
     if machine is not None:
         yield from machine.consumers.prepare(body.group_id, body.member_id, names)
     body.subscribed_topic_names = names  # type: ignore[assignment]  # the coordinator needs no list, but names without order
@@ -414,7 +414,7 @@ def _some(wanted: list[str], groups: Coordinators[GroupMachine], now: Now) -> It
     names: list[str] = []
     weight = 0
     for name in wanted:
-        machine = groups.machine_of(name, now)
+        machine = groups.machine_of(name)
         weight += 0 if machine is None else machine.weight_of(name)
         names.append(name)
         if weight >= DESCRIBED_BYTES:

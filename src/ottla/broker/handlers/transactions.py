@@ -297,7 +297,7 @@ def _listed(
     found.error_code = found.error_code or coordinators.loading_error
     if found.error_code:
         return found
-    for _, shard in coordinators.load(request.now):
+    for _, shard in coordinators.present():
         part: ListSome | None = ListSome(request.body)
         while part is not None:
             listed: ListedSome = yield from coordinators.asked_of(shard, part, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.broker.coordination.additions import Additions
+from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.guard import ASKED, still_admitted
 from ottla.broker.partitions.partition import Partition
@@ -56,7 +56,7 @@ def txn_offset_commit(
     request: Request[TxnOffsetCommitRequest],
     cluster: ClusterImage,
     groups: Coordinators[GroupMachine],
-    additions: Additions,
+    additions: PartitionAdditions,
     partitions: Partitions,
     settings: SettingsInForce,
     purgatory: Purgatory,
@@ -69,7 +69,7 @@ def _steps(
     request: Request[TxnOffsetCommitRequest],
     cluster: ClusterImage,
     groups: Coordinators[GroupMachine],
-    additions: Additions,
+    additions: PartitionAdditions,
     partitions: Partitions,
     settings: SettingsInForce,
 ) -> Steps[Reply]:
@@ -100,7 +100,7 @@ def _steps(
 def _admitted(
     request: Request[TxnOffsetCommitRequest],
     partition: Partition,
-    additions: Additions,
+    additions: PartitionAdditions,
 ) -> Steps[int]:
     """Whether the group's partition is part of the transaction, and has not got its end while the coordinator was asked."""
     body, adds = request.body, request.version >= ADDS_FROM

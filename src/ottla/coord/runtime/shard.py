@@ -135,8 +135,8 @@ class Shard(Generic[M]):
         self._owed: dict[int, tuple[object, Callable[[Never], None]]] = {}
         self.gathered: list[Outcome[object]] = []
         """Outcomes that `settle` has yet to append."""
-        self.patience_ms: Callable[[], int] | None = None
-        """Returns how long replies wait for their records to be durable; None sets no limit. After it the decision still stands."""
+        self.patience_ms: Callable[[], int | None] | None = None
+        """Returns how long replies wait for other replicas; None sets no limit. After it the decision still stands."""
         self._waits: dict[int, tuple[int, Sequence[Reply]]] = {}
         """The deadlines of waiting replies, in order; each has a number of its own."""
         self._is_timed = False
@@ -257,16 +257,16 @@ class Shard(Generic[M]):
             self._release(replies, bool(stored), NONE)
         elif replies:
             release = partial(self._release, replies, bool(stored))
-            self.log.when_durable(release if self.patience_ms is None else self._in_time(replies, release, now))
+            patience_ms = None if self.patience_ms is None else self.patience_ms()
+            self.log.when_durable(release if patience_ms is None else self._in_time(replies, release, now.mono_ms + patience_ms))
         orders = [order for outcome in outcomes for order in outcome.orders]
         if orders:
             self.log.when_durable(partial(self._have_carried_out, orders))
         return NONE
 
-    def _in_time(self, replies: Sequence[Reply], release: Callable[[int], None], now: Now) -> Callable[[int], None]:
+    def _in_time(self, replies: Sequence[Reply], release: Callable[[int], None], until_ms: int) -> Callable[[int], None]:
         """Return `release` with a deadline: replies that it does not release in time are refused."""
-        assert self.patience_ms is not None, "others wait without an end"
-        number, until_ms = next(self._tokens), now.mono_ms + self.patience_ms()
+        number = next(self._tokens)
         self._waits[number] = until_ms, replies
         if not self._is_timed:
             self._is_timed = True
