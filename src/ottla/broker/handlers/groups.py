@@ -382,11 +382,12 @@ def _described_slowly(
 
 def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
     """Yield responses that hold a group with some of its members each."""
+    size_of = _SIZE_OF[type(group)]
     members: list[Any] = []
     size = 0
     for member in group.members:
         members.append(member)
-        size += _size_of(member)
+        size += size_of(member)
         if size >= PIECE_BYTES:
             yield response(groups=[_with_members(group, members)])
             members, size = [], 0
@@ -394,13 +395,22 @@ def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
         yield response(groups=[_with_members(group, members)])
 
 
-def _size_of(member: Any) -> int:
+def _size_of_classic(member: DescribeGroupsResponse.DescribedGroupMember) -> int:
     """Return about how many bytes a member takes, by which the time to describe it is bounded."""
-    if isinstance(member, DescribeGroupsResponse.DescribedGroupMember):
-        return MEMBER_BYTES + len(member.member_metadata) + len(member.member_assignment)
+    return MEMBER_BYTES + len(member.member_metadata) + len(member.member_assignment)
+
+
+def _size_of_consumer(member: ConsumerGroupDescribeResponse.Member) -> int:
+    """Return about how many bytes a member of a consumer group takes."""
     held = (*member.assignment.topic_partitions, *member.target_assignment.topic_partitions)
     partitions = sum(len(topic.partitions) for topic in held)
     return MEMBER_BYTES + 100 * (len(held) + len(member.subscribed_topic_names)) + 40 * partitions
+
+
+_SIZE_OF: dict[type, Callable[[Any], int]] = {
+    DescribeGroupsResponse.DescribedGroup: _size_of_classic,
+    ConsumerGroupDescribeResponse.DescribedGroup: _size_of_consumer,
+}
 
 
 def _with_members(group: Any, members: list[Any]) -> Any:
