@@ -213,11 +213,16 @@ def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
         return
     transactions = decision.transactions
     fates = yield from _fates(transactions)
-    still_open = tuple(each for each, fate in zip(transactions, fates, strict=True) if fate is Fate.OPEN)
+    still_open = _open(transactions, fates)
     if set(fates) <= {Fate.OPEN, Fate.COMMITTED}:
-        yield from _committed(work, still_open)
-        yield NoteFinished(decision._replace(is_finished=True))
-        return
+        is_committed = not still_open or all((yield EndHanded(still_open, committed=True)))
+        if not is_committed:
+            # Another process, or their timeouts, may have ended the transactions that refused to end.
+            fates = yield from _fates(transactions)
+            still_open = _open(transactions, fates)
+        if is_committed or set(fates) == {Fate.COMMITTED}:
+            yield NoteFinished(decision._replace(is_finished=True))
+            return
     if still_open and set(fates) == {Fate.OPEN, Fate.ABORTED}:
         # No record of it was ever visible: after an abort of the rest, too, the batch can be written again.
         yield EndHanded(still_open, committed=False)
@@ -229,6 +234,11 @@ def _finished(work: Work, decision: BatchDecision, clock: Clock) -> Steps[None]:
         f"Batch {work.batch_id} of {work.name} was decided, but not committed before the timeout of its transactions: "
         "nothing of it is visible. Restart the query or the job to write it again."
     )
+
+
+def _open(transactions: Sequence[Handed], fates: Sequence[Fate]) -> tuple[Handed, ...]:
+    """Return the transactions that are open by their fates."""
+    return tuple(each for each, fate in zip(transactions, fates, strict=True) if fate is Fate.OPEN)
 
 
 def _committed(work: Work, transactions: tuple[Handed, ...]) -> Steps[None]:

@@ -34,7 +34,10 @@ def leave(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     member = group.members[body.member_id]
     draft.answer(ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=body.member_epoch))
     if body.member_epoch == STATIC_LEAVING_EPOCH:
-        away = replace(member, epoch=STATIC_LEAVING_EPOCH, assigned=_as_of_epoch_0(member.assigned), revoking={})
+        # It has revoked all that it had to: a deadline for that no longer applies.
+        state = MemberState.STABLE if member.state is MemberState.UNREVOKED_PARTITIONS else member.state
+        held = _as_of_epoch_0(member.assigned)
+        away = replace(member, epoch=STATIC_LEAVING_EPOCH, state=state, assigned=held, revoking={})
         draft.store(current_record(group.group_id, away))
     else:
         fence(draft, [member], "left")
