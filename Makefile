@@ -154,6 +154,7 @@ docs: .venv/ready
 	$(BIN)/python -m tools.settings_page > docs/settings.md
 	$(BIN)/python -m tools.groups_page
 	$(BIN)/python -m tools.keywords
+	$(BIN)/python -m tools.machines_page
 	$(BIN)/python -m tools.blocking
 
 format: .venv/ready

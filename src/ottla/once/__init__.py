@@ -11,4 +11,14 @@ Why it is safe:
 - Decisions are written under a transactional id of their own, so that the newest committer fences all earlier ones.
 - A task reads the decision after its transaction is open, and a committer lists open transactions after its decision: one of
   them sees the other, and no transaction stays open for ever.
+
+The states of a batch, by its decision, and what becomes of its transactions. A batch is written when it is `decided`, whatever
+happens afterwards; one that is `void` is to be written again. From `torn` only a person gets on: rows are lost.
+
+| state | event | next state |
+|---|---|---|
+| undecided, void | all open | decided |
+| decided | all committed | finished |
+| decided | all aborted | void |
+| decided | all forgotten, some ended otherwise | torn |
 """

@@ -1,6 +1,13 @@
 """The controller of a cluster, on each of its brokers: candidate as long as it is registered, at work once it is elected.
 
 Watches become events; each event is seen to by the rooms of the term at hand, and by nobody where there is none.
+
+| state | event | next state |
+|---|---|---|
+| Absent | registered | Candidate |
+| Candidate | elected | Active |
+| Active | resigned | Candidate |
+| Candidate, Active | session over | Absent |
 """
 
 from __future__ import annotations

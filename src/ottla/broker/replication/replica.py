@@ -1,6 +1,19 @@
 """A partition that other brokers replicate, too: it leads or follows as the controller says.
 
-Knows its log and the machines of `ottla.cluster.replication`; knows no controller, no request and no connection.
+Knows its log and the machines of `ottla.cluster.replication`; knows no controller, no request and no connection. A replica that is
+`Resting` leads by the controller's word, while its broker's session with the registry may be over. One that could not be opened is
+`Offline` until it is; one whose sync failed, until the broker restarts.
+
+| state | event | next state |
+|---|---|---|
+| Idle, Leading, Resting | follow | Following |
+| Idle, Following, Resting | lead | Leading |
+| Idle, Following | lead without a session | Resting |
+| Leading | rest | Resting |
+| Resting | resume | Leading |
+| Following, Leading, Resting | stop | Idle |
+| Idle, Following, Leading, Resting | go offline | Offline |
+| Offline | opened | Idle |
 """
 
 from __future__ import annotations

@@ -3,7 +3,21 @@
 `next` returns one step at a time; the other methods take its result. Connections are unknown here; steps such as `Revoke` leave
 committing and fetching to the driver.
 
-    OUT ──join──> (leader: PLANNING ──share out──>) SYNC ──sync──> ADOPT ──revoke, assign──> STABLE ──rebalance──> OUT
+OUT has to join, PLANNING to assign partitions as the group's leader, SYNC to ask for its own, ADOPT to revoke and to take them;
+STABLE reads them and sends heartbeats.
+
+| state | event | next state |
+|---|---|---|
+| OUT | joined | SYNC |
+| OUT | joined as leader | PLANNING |
+| PLANNING | shared out | SYNC |
+| SYNC | synced | ADOPT |
+| ADOPT | assigned | STABLE |
+| STABLE | rejoin | OUT |
+| SYNC, STABLE | rebalance, member gone | OUT |
+| SYNC | connection broken | OUT |
+| STABLE, ADOPT | commit fenced | OUT |
+| PLANNING, SYNC, ADOPT, STABLE | step failed, leave | OUT |
 """
 
 from __future__ import annotations

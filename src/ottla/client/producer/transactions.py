@@ -3,6 +3,25 @@
 The user begins and ends transactions; the sender checks here whether batches may be sent. Under transaction.version 2 the first
 records add a partition to the transaction, and every end gives the producer another epoch (KIP-890). Under older versions
 AddPartitionsToTxn comes first, and only a gap in the sequence numbers needs another epoch (KIP-360). Brokers are unknown here.
+
+COMMIT_ASKED is COMMITTING after the coordinator was asked: an abort comes too late then. MUST_ABORT has a `failure` that an abort
+ends, FAILED one that nothing ends but closing the producer.
+
+| state | event | next state |
+|---|---|---|
+| UNINITIALIZED | initialized | READY |
+| UNINITIALIZED | id refused, fenced | FAILED |
+| READY | begin | IN_TRANSACTION |
+| IN_TRANSACTION | commit | COMMITTING |
+| IN_TRANSACTION | handed over | READY |
+| IN_TRANSACTION, COMMITTING | record refused | MUST_ABORT |
+| COMMITTING | end asked | COMMIT_ASKED |
+| COMMIT_ASKED | end done | READY |
+| COMMIT_ASKED | end refused | MUST_ABORT |
+| IN_TRANSACTION, COMMITTING, MUST_ABORT | abort | ABORTING |
+| ABORTING | end done | READY |
+| ABORTING | end refused | FAILED |
+| IN_TRANSACTION, COMMITTING, COMMIT_ASKED, MUST_ABORT, ABORTING | fenced | FAILED |
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """The state machine of a classic group as tables: states, transitions, and the answers of each state.
 
-Groups and messages are unknown here. A pair that is not in `NEXT` is a bug.
+Groups and messages are unknown here. A pair that is not in `NEXT` is a bug. Events are the records and volatile events of a group;
+a coordinator that reads its log back has GroupStored alone.
+
+| state | event | next state |
+|---|---|---|
+| Empty, CompletingRebalance, Stable | RebalanceBegun | PreparingRebalance |
+| PreparingRebalance | JoinCompleted | CompletingRebalance |
+| PreparingRebalance, Stable | GroupStored | Empty |
+| CompletingRebalance, Empty | GroupStored | Stable |
 """
 
 from __future__ import annotations

@@ -1,6 +1,19 @@
 """The state of one consumer group (KIP-848), its answers as a `Group` (`ottla.coord.groups`), and `apply`, which alone changes it.
 
-Requests to its members and decisions are elsewhere.
+Requests to its members and decisions are elsewhere. The state follows from epochs and members, and its events are records: those
+of one decision are applied one after the other, so that some states here are never seen from outside.
+
+| state | event | next state |
+|---|---|---|
+| Empty | MemberStored | Assigning |
+| Empty | MemberStored | Reconciling |
+| Empty | MemberStored | Stable |
+| Stable | MemberStored, CurrentStored, CurrentForgotten | Reconciling |
+| Stable, Reconciling | EpochStored | Assigning |
+| Reconciling | TargetEpochForgotten | Assigning |
+| Assigning | TargetEpochStored | Reconciling |
+| Reconciling | TargetEpochStored, CurrentStored, MemberForgotten | Stable |
+| Assigning, Reconciling | MemberForgotten | Empty |
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """The state machine of a consumer group's member as tables: its states, and the obstacles to its target (KIP-848).
 
-Groups and messages are unknown here.
+Groups and messages are unknown here. A member must revoke partitions that are not in its target, then wait for those that others
+still have. UNKNOWN was stored by a newer coordinator.
+
+| state | event | next state |
+|---|---|---|
+| STABLE, UNRELEASED_PARTITIONS, UNKNOWN | must revoke | UNREVOKED_PARTITIONS |
+| STABLE, UNREVOKED_PARTITIONS, UNKNOWN | must wait | UNRELEASED_PARTITIONS |
+| UNREVOKED_PARTITIONS, UNRELEASED_PARTITIONS, UNKNOWN | nothing | STABLE |
 """
 
 from __future__ import annotations

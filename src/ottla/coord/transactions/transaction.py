@@ -1,6 +1,21 @@
 """One transactional id: its producer, and its open transaction. Values, and the changes that they allow.
 
 Requests and error codes are unknown here. A change returns the next value; nothing changes in place.
+
+Dead and PrepareEpochFence are states of Kafka's records that no transaction has here. The abort of a transaction that is not open
+comes from a client that does not know whether brokers have begun it (KIP-890).
+
+| state | event | next state |
+|---|---|---|
+| [*] | InitProducerId | Empty |
+| Empty, CompleteCommit, CompleteAbort | AddPartitionsToTxn | Ongoing |
+| Ongoing | EndTxn (commit) | PrepareCommit |
+| Ongoing | EndTxn (abort), InitProducerId, transaction timeout | PrepareAbort |
+| Empty, CompleteCommit, CompleteAbort | EndTxn (abort) | PrepareAbort |
+| PrepareCommit | markers written | CompleteCommit |
+| PrepareAbort | markers written | CompleteAbort |
+| CompleteCommit, CompleteAbort | InitProducerId | Empty |
+| Empty, CompleteCommit, CompleteAbort | id expired | [*] |
 """
 
 from __future__ import annotations
