@@ -1,9 +1,10 @@
-# make demo | test | check | bench | fuzz | docs: each sets up .venv by itself the first time.
+# make demo | quick | test | full | check | bench | fuzz | docs: each sets up .venv by itself the first time.
+# Tests of one kind, long ones and all: make test-java | test-spark | test-cluster | test-interop | test-sim | test-slow | test-full
 # Longer than a test run: make fuzz-live | sim | bitrot | soak | siege | torture | torture-groups | torture-transactions | torture-pipelines |
 # torture-cluster | torture-07 | torture-spark | suites | asan;
 # of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas | bench-connections | bench-cluster | bench-07
-.PHONY: fuzz-live races sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-07 torture-spark suites asan
-.PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections bench-cluster bench-07 demo test check bench fuzz docs format clean
+.PHONY: quick full fuzz-live races sim bitrot soak siege torture torture-groups torture-transactions torture-pipelines torture-cluster torture-07 torture-spark suites asan
+.PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-connections bench-cluster bench-07 demo test check bench fuzz docs format lint clean
 # Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
 unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
@@ -21,14 +22,29 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/python -m examples.flights
 
+# Under three minutes on two cores: what every change should pass before anything else is tried.
+quick: lint
+	$(BIN)/python -m tools.run_tests quick
+
+# Under fifteen minutes: everything that is claimed, with one test of each kind that needs Java, ZooKeeper or Spark.
 test: .venv/ready
 	$(BIN)/python -m tools.run_tests
 
-check: .venv/ready
+# All tests: more than half an hour. SHARE=3/8 runs a share of those that `make test` leaves out, SHARE=today the one whose day it is;
+# with FULL_SECONDS=600 no test begins that does not end by then.
+full: .venv/ready
+	$(BIN)/python -m tools.run_tests full $(if $(SHARE),--share $(SHARE)) $(if $(FULL_SECONDS),--seconds $(FULL_SECONDS))
+
+test-%: .venv/ready
+	$(BIN)/python -m tools.run_tests full -m "$*"
+
+lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check: lint
 	$(BIN)/python -m pytest -q -p no:randomly tests/tree
 
 bench: .venv/ready

@@ -13,6 +13,7 @@ import pytest
 
 from bench.apache_kafka import VERSION
 from ottla.net.startup.log_output import Limiter
+from tests.support import shares
 from tests.support.peers import Peer, start_peer
 from tests.support.watched import Watch, unexpected
 
@@ -26,7 +27,7 @@ watch.install()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--peer", default="ottla", choices=["ottla", "apache-kafka"], help="the broker that interop tests run against")
-    parser.addoption("--kafka-release", help="the Apache Kafka that shares a cluster with Ottla; has long tests of that run, too")
+    parser.addoption("--kafka-release", help="the Apache Kafka that shares a cluster with Ottla")
     parser.addoption(
         "--tools", default=VERSION, choices=[VERSION, "3.9.1"], help="the release of Apache Kafka's tools that tests run"
     )
@@ -36,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run Kafka Streams, Connect and MirrorMaker on clusters whose brokers are killed: minutes",
     )
     parser.addoption("--rewrite-scenarios", action="store_true", help="write plays as they end, instead of comparing")
+    parser.addoption("--share", type=shares.parse, help="3/8: the third of eight shares of the tests marked `full`, and no others")
+    parser.addoption("--until", type=float, help="a time as of time.time: no test begins that would take longer")
 
 
 def pytest_collection_finish() -> None:
@@ -44,12 +47,39 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+MARKS: dict[str, list[pytest.MarkDecorator]] = {
+    "tests/cluster/": [pytest.mark.cluster],
+    "tests/interop/": [pytest.mark.interop],
+    "tests/sim/": [pytest.mark.sim, pytest.mark.expects_errors(".")],  # a life has faults of its own, and judges what came of them
+    "tests/spark/": [
+        pytest.mark.spark,
+        pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+    ],
+}
+"""What marks all tests of a folder."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if "tests/interop" in item.path.as_posix():
-            item.add_marker("interop")
-        if "tests/sim" in item.path.as_posix():  # a life has faults of its own, and judges for itself what came of them
-            item.add_marker(pytest.mark.expects_errors("."))
+        for mark in next((marks for folder, marks in MARKS.items() if item.nodeid.startswith(folder)), ()):
+            item.add_marker(mark)
+    if share := config.getoption("--share"):
+        items[:], others = shares.chosen(items, share)
+        config.hook.pytest_deselected(items=others)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    shares.skip_without_time(item, item.config.getoption("--until"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if share := config.getoption("--share"):
+        skipped = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
+        left_out = sum(shares.OUT_OF_TIME in reason for reason in skipped)
+        ran = len(skipped) - left_out + sum(len(terminalreporter.stats.get(kind, ())) for kind in ("passed", "failed", "error"))
+        terminalreporter.write_line(shares.said(share, ran, left_out), bold=True)
 
 
 @pytest.fixture(autouse=True)

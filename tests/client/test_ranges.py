@@ -114,6 +114,7 @@ def test_the_pieces_of_a_partition_together_fetch_little_more_than_it_holds(brok
     assert sum(cut) < whole * 1.25
 
 
+@pytest.mark.full(seconds=10)
 def test_answers_larger_than_every_buffer_arrive_unharmed_while_earlier_ones_are_still_held(broker: Peer, topic: str) -> None:
     rows = [b"%07d" % number * 500 for number in range(40)]
 

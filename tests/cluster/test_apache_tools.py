@@ -121,6 +121,7 @@ def fill(cluster: Cluster, topic: str, count: int, size: int = 100) -> None:
                 producer.send(topic, b"x" * size, key=b"%d" % number, partition=index)
 
 
+@pytest.mark.full(seconds=30)
 def test_topics_tell_what_ails_them_while_a_broker_is_down_and_leaders_are_elected_when_it_is_back(
     cluster: Cluster, tool: Tool
 ) -> None:
@@ -154,6 +155,7 @@ def test_topics_tell_what_ails_them_while_a_broker_is_down_and_leaders_are_elect
     assert "needy" not in tool("topics", "--list").split()
 
 
+@pytest.mark.full(seconds=12)
 def test_a_replica_out_of_sync_is_elected_only_where_that_is_asked_for(cluster: Cluster, tool: Tool) -> None:
     tool("topics", "--create --topic risky --replica-assignment 1:2")
     cluster.wait_in_sync("risky", timeout_s=PATIENCE_S)
@@ -170,6 +172,7 @@ def test_a_replica_out_of_sync_is_elected_only_where_that_is_asked_for(cluster: 
     assert rows(tool("topics", "--describe --topic risky"), "risky") == [(0, "2", "1,2", ["2"])]
 
 
+@pytest.mark.full(seconds=15)
 def test_partitions_move_throttled_are_taken_back_and_move_again(cluster: Cluster, tool: Tool, plan: Plan) -> None:
     tool("topics", "--create --topic moving --replica-assignment 1:2,1:2")
     cluster.wait_in_sync("moving", timeout_s=PATIENCE_S)
@@ -300,6 +303,7 @@ def are_alike(told: str) -> bool:
     return len(sizes) == 3 and all(len(found) == 3 and len(set(found)) == 1 for found in sizes.values())
 
 
+@pytest.mark.full(seconds=12)
 def test_replicas_that_are_compared_do_not_differ(cluster: Cluster, tool: Tool, toolbox: Toolbox) -> None:
     tool("topics", "--create --topic alike --replica-assignment 1:2:3,2:3:1")
     cluster.wait_in_sync("alike", timeout_s=PATIENCE_S)
@@ -317,6 +321,7 @@ def test_replicas_that_are_compared_do_not_differ(cluster: Cluster, tool: Tool, 
 # Tools that go to ZooKeeper
 
 
+@pytest.mark.full(seconds=15)
 def test_tools_of_2_8_change_topics_and_settings_in_zookeeper_itself(
     cluster: Cluster, old_toolbox: Toolbox, tool: Tool, plan: Plan
 ) -> None:

@@ -1,6 +1,6 @@
 """Ottla and Apache Kafka in one cluster over ZooKeeper: what either of them decides, writes or is told, the other goes by.
 
-`--kafka-release=2.8.2` puts that release beside Ottla instead of 3.9.1; with any given, the long ones of these tests run, too.
+`--kafka-release=2.8.2` puts that release beside Ottla instead of 3.9.1; `make full` runs the long ones of these tests, too.
 """
 
 from __future__ import annotations
@@ -48,12 +48,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
         yield pair
 
 
-@pytest.fixture
-def takes_long(pytestconfig: pytest.Config) -> None:
-    if not pytestconfig.getoption("--kafka-release"):
-        pytest.skip("takes long: make torture-cluster, or --kafka-release=3.9.1")
-
-
 def settings(pair: Pair, **others: Any) -> dict[str, Any]:
     return {"bootstrap.servers": pair.cluster.address, "reconnect.backoff.max.ms": 200, "log_level": 0, **others}
 
@@ -70,7 +64,7 @@ def error_of(response: Any) -> int:
     return int(part.error_code)
 
 
-@pytest.mark.usefixtures("takes_long")
+@pytest.mark.full(seconds=20)
 @pytest.mark.parametrize("controller", SIDES)
 def test_what_the_controller_of_either_side_does_is_done_on_both(pair: Pair, controller: int) -> None:
     pair.control(controller)
@@ -128,13 +122,12 @@ def committed(consumer: Consumer, place: TopicPartition) -> int:
                 raise
 
 
-@pytest.mark.parametrize("groups_at", SIDES)
-@pytest.mark.parametrize("ends_at", SIDES)
-def test_transactions_are_whole_whoever_coordinates_them_and_their_group(
-    pair: Pair, ends_at: int, groups_at: int, request: pytest.FixtureRequest
-) -> None:
-    if ends_at == groups_at:
-        request.getfixturevalue("takes_long")
+ACROSS = [(ends_at, groups_at) for ends_at in SIDES for groups_at in SIDES if ends_at != groups_at]
+ALIKE = [pytest.param(side, side, marks=pytest.mark.full(seconds=20)) for side in SIDES]
+
+
+@pytest.mark.parametrize(("ends_at", "groups_at"), [*ACROSS, *ALIKE])
+def test_transactions_are_whole_whoever_coordinates_them_and_their_group(pair: Pair, ends_at: int, groups_at: int) -> None:
     topic = f"whole-{ends_at}-{groups_at}"
     pair.create(topic, [OTTLA, KAFKA], [KAFKA, OTTLA])
     group = pair.name_at(groups_at, OFFSETS_TOPIC, topic)
@@ -308,7 +301,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(pair: Pair, leader: int) 
         consumer.close()
 
 
-@pytest.mark.usefixtures("takes_long")
+@pytest.mark.full(seconds=20)
 def test_coordinators_change_sides_with_what_they_hold(pair: Pair) -> None:
     topic, group = "handed", "handed"
     pair.create(topic, [OTTLA, KAFKA])
@@ -334,7 +327,7 @@ def test_coordinators_change_sides_with_what_they_hold(pair: Pair) -> None:
             pair.lead(internal, KAFKA, 1)
 
 
-@pytest.mark.usefixtures("takes_long")
+@pytest.mark.full(seconds=20)
 @pytest.mark.parametrize("side", SIDES)
 def test_a_leader_that_stood_still_is_fenced_and_has_what_its_successor_took(pair: Pair, side: int) -> None:
     topic, other = f"still-{side}", OTHER[side]
@@ -355,7 +348,7 @@ def test_a_leader_that_stood_still_is_fenced_and_has_what_its_successor_took(pai
     assert pair.cluster.controller() == other
 
 
-@pytest.mark.usefixtures("takes_long")
+@pytest.mark.full(seconds=20)
 @pytest.mark.parametrize("side", SIDES)
 def test_a_controller_and_leader_that_is_killed_is_replaced_by_the_other_side_and_joins_again(pair: Pair, side: int) -> None:
     topic, other = f"killed-{side}", OTHER[side]

@@ -20,6 +20,7 @@ from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import read_header
 from ottla.sim import invariants
 from tests.support.java import run
+from tests.support.kinds import one_of_each
 from tests.support.peers import Peer, start_peer
 from tests.support.waiting import eventually
 
@@ -65,7 +66,7 @@ class Kept(NamedTuple):
         return [found for found in check.check_partition(disk, f"{name}-0") if found.kind in check.FAULTS]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["stopped", "killed"])
+@pytest.fixture(scope="module", params=one_of_each([True, False], seconds=15), ids=["stopped", "killed"])
 def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     home = tmp_path_factory.mktemp("kept")
     settings: dict[str, object] = {LOG_FILE_BYTES: 1 << 20, "log.cleaner.backoff.ms": 100}

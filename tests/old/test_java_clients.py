@@ -9,6 +9,7 @@ import pytest
 from tests.old.conftest import TODAY, ManyReleases
 from tests.old.java_clients import CLIENTS, SCALA, JavaClients, java_clients
 from tests.old.today import COUNT, consume_today, find_coordinator_today, produce_today, written
+from tests.support.kinds import one_of_each
 
 pytestmark = pytest.mark.java
 Unique = Callable[[str], str]
@@ -16,7 +17,7 @@ CODECS = ("none", "gzip", "snappy", "lz4")
 SINCE_0_9 = [release for release in CLIENTS if release not in SCALA]
 
 
-@pytest.fixture(scope="module", params=CLIENTS)
+@pytest.fixture(scope="module", params=one_of_each(CLIENTS, "2.8.2", seconds=6))
 def clients(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, JavaClients]:
     return request.param, java_clients(request.param, tmp_path_factory.mktemp("classes"))
 

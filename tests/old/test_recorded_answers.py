@@ -9,12 +9,13 @@ import pytest
 
 from tests.old.conversations import answers
 from tests.old.record import recorded
+from tests.support.kinds import one_of_each
 from tests.support.old_kafka import RELEASES, started
 
 pytestmark = pytest.mark.java
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", one_of_each(RELEASES, "0.9.0", seconds=15))
 def test_an_old_broker_answers_as_was_written_down(release: str, tmp_path: Path) -> None:
     with started(release, tmp_path) as broker:
         heard = answers(broker.address)

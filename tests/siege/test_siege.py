@@ -20,6 +20,7 @@ from tests.siege.looks import forget_peak, peak_mb, read_numbers
 from tests.siege.report import Row, page
 from tests.siege.run import Attackers, create_topics
 from tests.support.frames import Raw
+from tests.support.kinds import one_of_each
 
 SECONDS = 2.0
 HARMLESS = (
@@ -51,7 +52,7 @@ def camp(tmp_path: Path) -> Iterator[Camp]:
 
 @pytest.mark.slow
 @pytest.mark.interop
-@pytest.mark.parametrize("name", HARMLESS)
+@pytest.mark.parametrize("name", one_of_each(HARMLESS, "half-frames", seconds=7))
 def test_a_broker_under_attack_serves_others_and_is_itself_again(camp: Camp, name: str) -> None:
     figures = camp.attack(all_attacks()[name], SECONDS)
     assert not figures.trouble
@@ -68,7 +69,7 @@ def test_a_broker_under_attack_serves_others_and_is_itself_again(camp: Camp, nam
 
 @pytest.mark.slow
 @pytest.mark.interop
-@pytest.mark.parametrize("name", ["metadata-of-few-pipelined", "metadata-that-creates-topics"])
+@pytest.mark.parametrize("name", one_of_each(["metadata-that-creates-topics", "metadata-of-few-pipelined"], seconds=7))
 def test_a_broker_under_attack_stops_when_it_is_told_to(tmp_path: Path, name: str) -> None:
     attack = all_attacks()[name]
     with BrokerProcess(tmp_path / "data") as broker:
@@ -82,6 +83,7 @@ def test_a_broker_under_attack_stops_when_it_is_told_to(tmp_path: Path, name: st
             attackers.end()
 
 
+@pytest.mark.full(seconds=15)
 @pytest.mark.slow
 @pytest.mark.interop
 def test_attacks_on_memory_take_no_more_together_than_is_promised(tmp_path: Path) -> None:

@@ -24,12 +24,13 @@ from ottla.sim.disk import SimDisk
 from tests.sim import brokers
 from tests.sim.lives import broker_life
 from tests.sim.seeds import Violation
+from tests.support.kinds import one_of_each
 
 MOST_SEEDS = 200
 LEAVE = Log._leave
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", one_of_each(range(8), 0, 1, seconds=12))
 def test_what_must_be_true_of_a_broker_is_true_for_weeks(seed: int) -> None:
     lived = brokers.live(seed)  # raises what was violated
     assert lived.acknowledged
@@ -119,7 +120,7 @@ def live_all(seeds: Iterable[int] = range(MOST_SEEDS)) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", one_of_each(MISTAKES, "answers before the sync", "syncs what retention deleted", seconds=10))
 def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, owner, attribute, wrong = MISTAKES[mistake]
     monkeypatch.setattr(owner, attribute, wrong)
@@ -128,7 +129,7 @@ def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("mistake", SUFFERED)
+@pytest.mark.parametrize("mistake", one_of_each(SUFFERED, "takes a damaged registry for an older one", seconds=12))
 def test_a_mistake_that_only_a_suffering_disk_shows_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, owner, attribute, wrong = SUFFERED[mistake]
     monkeypatch.setattr(owner, attribute, wrong)

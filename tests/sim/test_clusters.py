@@ -13,13 +13,14 @@ from ottla.sim.world import World
 from tests.sim import clusters
 from tests.sim.lives import cluster_life
 from tests.sim.seeds import Violation
+from tests.support.kinds import one_of_each
 
 SEEDS = range(6)
 MENDED = (33580, 36458)
 """Seeds in which clusters once did not heal."""
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", one_of_each(SEEDS, 0, 1, 2, seconds=6))
 def test_what_must_be_true_of_clusters_is_true_whatever_happens(seed: int) -> None:
     lived = clusters.live(seed)  # raises what was violated
     assert lived.seed == seed
@@ -41,6 +42,7 @@ def test_a_seed_is_lived_the_same_way_every_time() -> None:
     assert clusters.live(2) == clusters.live(2)
 
 
+@pytest.mark.full(seconds=8)
 def test_the_command_lives_a_seed_the_same_way_in_every_process() -> None:
     told = {
         subprocess.run(

@@ -8,12 +8,13 @@ from ottla.sim.world import World
 from tests.sim import transactions
 from tests.sim.lives import transaction_life
 from tests.sim.seeds import Violation
+from tests.support.kinds import one_of_each
 
 SHARES = 4
 SEEDS_PER_SHARE = 2
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", one_of_each(range(SHARES), 0, 1, seconds=6))
 def test_what_must_be_true_of_transactions_is_true_whatever_happens(share: int) -> None:
     for seed in range(share * SEEDS_PER_SHARE, (share + 1) * SEEDS_PER_SHARE):
         lived = transactions.live(seed)  # raises what was violated
@@ -28,7 +29,7 @@ def test_these_seeds_meet_every_kind_of_trouble() -> None:
     assert {"classic", "both"} <= {plan.members for plan in plans if plan.by_group}
 
 
-@pytest.mark.parametrize("seed", [47, 1059])
+@pytest.mark.parametrize("seed", one_of_each([47, 1059], seconds=4))
 def test_a_seed_that_was_not_well_once_is_well(seed: int) -> None:
     """47: offsets were stored behind the end of their transaction, which nothing ended any more.
 

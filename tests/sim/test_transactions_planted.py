@@ -30,6 +30,7 @@ from ottla.sim.clock import EPOCH_MS
 from ottla.wire.api.init_producer_id import InitProducerIdRequest
 from ottla.wire.errors import NONE, PRODUCER_FENCED
 from tests.sim import transactions
+from tests.support.kinds import one_of_each
 from tests.support.planted import Mistake, found
 
 MOST_SEEDS = 40
@@ -171,7 +172,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", one_of_each(MISTAKES, "answers before the sync", "commits what is aborted", seconds=15))
 def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, owner, attribute, wrong, first = MISTAKES[mistake]
     monkeypatch.setattr(owner, attribute, wrong)

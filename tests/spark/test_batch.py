@@ -197,6 +197,7 @@ def test_rows_that_do_not_fit_are_told(spark: Any, topics: Topics, query: str, o
         save(spark.sql(query), topics, **options)
 
 
+@pytest.mark.full(seconds=12)
 def test_filters_narrow_what_is_planned_and_change_no_row(spark: Any, topics: Topics, load: Load) -> None:
     topic = topics.make()
     topics.produce(topic, number(40, timestamp=1_357_034_400_000))

@@ -37,6 +37,7 @@ spark.stop()
 """
 
 
+@pytest.mark.full(seconds=40)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_standalone_cluster_behind_spark_connect_reads_and_writes_with_ottla_packed(topics: Topics, tmp_path: Path) -> None:

@@ -209,6 +209,7 @@ def test_brokers_that_tell_nothing_of_transactions_are_refused_before_anything_i
     assert sink.seen() == []
 
 
+@pytest.mark.full(seconds=30)
 @in_one_phase
 def test_a_topic_that_is_deleted_in_mid_run_stops_the_query_within_its_timeout(sink: OnceSink) -> None:
     options = write_options({**sink.given, "kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "2000"})

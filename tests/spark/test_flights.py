@@ -81,6 +81,7 @@ def test_the_example_agrees_with_the_csv_files(tmp_path: Path) -> None:
     assert list(tmp_path.glob("ottla-flights-*")) == []
 
 
+@pytest.mark.full(seconds=20)
 @pytest.mark.slow
 @pytest.mark.timeout(150)
 @pytest.mark.parametrize("line", ["Broker at", "2 confluent-kafka"], ids=["while loading", "while Spark runs"])

@@ -29,6 +29,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ottla.spark.options import read_options, write_options
 from ottla.spark.source import OttlaDataSource
 from ottla.spark.streams.stored import from_json
+from tests.support.kinds import one_of_each
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-spark-kafka.md"
 HERE = {"works", "better", "no effect", "refused"}
@@ -425,11 +426,16 @@ def ground(spark: Any, topics: Topics, tmp_path: Path, caplog: pytest.LogCapture
     return Ground(spark, topics, topic, tmp_path, caplog)
 
 
+EACH = list(dict.fromkeys(CHECKS.values()))
+SHORT = [check for check in EACH if check not in (writing, checkpoints)]
+"""Those take very much longer than the others."""
+
+
 def test_every_row_of_the_page_is_run() -> None:
     assert set(ROWS) ^ CHECKS.keys() == set()
     assert len(CELLS) == len(ROWS) + 2 * TOLD.count("|---|\n")
 
 
-@pytest.mark.parametrize("check", dict.fromkeys(CHECKS.values()), ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", one_of_each(EACH, *SHORT, seconds=25), ids=lambda check: check.__name__)
 def test_a_row_of_the_page_is_as_it_says(ground: Ground, check: Check) -> None:
     check(ground)

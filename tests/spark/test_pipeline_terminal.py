@@ -62,6 +62,7 @@ def on_terminal(words: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], Ter
         os.close(ours)
 
 
+@pytest.mark.full(seconds=40)
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_pipeline_shows_one_changing_line_on_a_terminal_and_signals_end_it_well(topics: Topics, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ spark.stop()
 """
 
 
+@pytest.mark.full(seconds=40)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_session_runs_on_a_cluster_in_small_and_leaves_its_classes(

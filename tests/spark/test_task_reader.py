@@ -143,6 +143,7 @@ def is_compacted(broker: BrokerProcess, topic: str) -> bool:
     return file.exists() and f"{topic} 0 {newest}" in [line.strip() for line in file.read_text().splitlines()]
 
 
+@pytest.mark.full(seconds=40)
 def test_the_gaps_of_compaction_are_no_loss_wherever_a_range_is_cut(compacting: BrokerProcess) -> None:
     topics = Topics(compacting.address, lambda stem: stem)
     settings = {"cleanup.policy": "compact", "internal.segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01"}

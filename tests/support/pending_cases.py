@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,14 +92,14 @@ def is_retried(answer: list[Any]) -> bool:
 
 
 class Waits(Exception):
-    """There is no answer yet; `promise` is what it will be."""
+    """There is no answer yet; `delayed` is the reply that will come."""
 
     def __init__(self, delayed: DelayedReply) -> None:
         super().__init__()
         self.delayed = delayed
 
 
-class PendingTransactions(HeldTransactions):
+class PendingTransactions(HeldTransactions, ABC):
     """Asks a broker that can make nothing durable for a while."""
 
     def answers(self, cases: list[Case], run: str, *, is_late: bool = False) -> dict[str, list[Any]]:
@@ -135,21 +136,21 @@ class PendingTransactions(HeldTransactions):
             assert time.monotonic() < end_s, "the markers are written"
             self.rest()
 
+    @abstractmethod
     def hold(self) -> None:
         """Let nothing become durable from now on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def release(self) -> None:
         """Let all become durable."""
-        raise NotImplementedError
 
+    @abstractmethod
     def send(self, name: str, body: Message, version: int) -> None:
         """Send a request, and wait for no answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answered(self, name: str) -> None:
         """Wait for the answer to what was sent about an id."""
-        raise NotImplementedError
 
     def met_now(self, case: Case, name: str, known: Producer) -> Any:
         """Return what is answered at once, or what is waited for."""

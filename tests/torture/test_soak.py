@@ -200,6 +200,7 @@ def test_javas_clients_take_part() -> None:
         pytest.skip(f"the soak goes without Java's clients here: {missing}")
 
 
+@pytest.mark.full(seconds=150)
 @pytest.mark.interop
 @pytest.mark.slow
 @pytest.mark.timeout(MINUTES * 60 + 480)

@@ -194,6 +194,7 @@ def java_login(path: Path, authority: Path, mechanism: str) -> str:
     return str(path)
 
 
+@pytest.mark.full(seconds=40)
 @pytest.mark.java
 def test_kafkas_own_tools_set_credentials_and_log_in_over_tls(users: Users, unique: Callable[[str], str], tmp_path: Path) -> None:
     where, topic = ("--bootstrap-server", users.encrypted), unique("java")

@@ -14,10 +14,9 @@ Rewrite = Callable[[bytes], bytes]
 """Reads what we wrote and writes it again, in a codec that we had no hand in."""
 
 
-def kio(cls: type[Message], version: int) -> Rewrite | None:
-    """kio's codec; None where it does not know the message in that version."""
+def place_in_kio(cls: type[Message], version: int) -> str | None:
+    """Return where kio has the message in that version, as module:attribute, without importing it; None if it has none."""
     from kio.schema.index import schema_name_map
-    from kio.serial import entity_reader, entity_writer
     from kio.static.constants import EntityType
 
     name = re.sub("(Request|Response)$", "", cls.__name__)
@@ -31,8 +30,17 @@ def kio(cls: type[Message], version: int) -> Rewrite | None:
     if not entities:
         return None
     kinds = {"Request": EntityType.request, "Response": EntityType.response}
-    path = entities.get(kinds.get(cls.__name__.removeprefix(name), EntityType.data))
-    module, _, attribute = str(path).partition(":")
+    return entities.get(kinds.get(cls.__name__.removeprefix(name), EntityType.data))
+
+
+def kio(cls: type[Message], version: int) -> Rewrite | None:
+    """kio's codec; None where it does not know the message in that version."""
+    from kio.serial import entity_reader, entity_writer
+
+    place = place_in_kio(cls, version)
+    if place is None:
+        return None
+    module, _, attribute = place.partition(":")
     entity = getattr(importlib.import_module(module), attribute)
     read, write = entity_reader(entity), entity_writer(entity)
 
