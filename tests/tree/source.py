@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,8 +80,14 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[Function]:
         yield from _functions(child, name)
 
 
-@lru_cache
+@cache
 def sources(*folders: str) -> list[Source]:
     """Every Python file below the folders (all of the project's, unless given), in order of path."""
     found = (path for folder in folders or FOLDERS for path in (ROOT / folder).rglob("*.py"))
-    return [Source(path) for path in sorted(found) if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)]
+    return [read(path) for path in sorted(found) if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)]
+
+
+@cache
+def read(path: Path) -> Source:
+    """Return a file that is read and parsed once, however many tests ask for its folder."""
+    return Source(path)

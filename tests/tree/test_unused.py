@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -146,6 +147,7 @@ def is_public(one: Defined, public: set[str]) -> bool:
     return one.name.startswith("__") or ((one.owner.rstrip(".") or one.name) in public and not one.name.startswith("_"))
 
 
+@cache
 def project() -> tuple[list[Defined], list[Defined]]:
     """(what nobody uses, what only tests, benchmarks and examples use)"""
     files = {source.path: source.tree for source in sources("src") if not source.is_declaration}

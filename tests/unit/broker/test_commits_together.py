@@ -199,6 +199,7 @@ def lived(life: list[tuple[tuple[str, str, int, int, int], bool]], *, together: 
     return done, [committed(machine, group) for group in GROUPS]
 
 
+@pytest.mark.slow
 @given(lives)
 def test_bundled_or_one_by_one_the_answers_and_the_offsets_are_the_same(life: Any) -> None:
     assert lived(life, together=True) == lived(life, together=False)

@@ -118,6 +118,7 @@ def test_a_coordinator_that_moves_within_a_large_fetch_of_offsets_fails_all_of_i
     assert (answer.error_code, answer.topics) == (NOT_COORDINATOR, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [[0], [2], [4], [1, 3], [0, 1, 2, 3, 4]])
 def test_a_coordinator_that_moves_within_a_large_fetch_of_offsets_fails_its_group(
     slow: Machine, failing_over: list[int], lost: list[int]
@@ -357,6 +358,7 @@ def test_very_many_replies_that_wait_on_one_key_are_retried_in_their_order_a_sli
     assert told == list(range(100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [0, 3, 10, 30])
 def test_topics_that_were_created_for_a_client_that_has_gone_have_their_leaders(slow: Machine, turns: int) -> None:
     topics = [{"name": f"new-{number}", "num_partitions": 2, "replication_factor": 1} for number in range(100)]

@@ -336,6 +336,7 @@ def test_broken_frames_of_kafka_07_say_where(decode: Any) -> None:
     assert "messages: at byte 0: the CRC-32 of the payload is wrong." in decode("--release", "0.7", damaged.hex()).err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", API)
 def test_mutated_frames_are_always_shown(key: int) -> None:
     rng = random.Random(key)

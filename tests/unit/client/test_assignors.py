@@ -40,6 +40,7 @@ def wanted_partitions(members: dict[str, list[str]], counts: dict[str, int]) -> 
     return sorted(TopicPartition(topic, index) for topic in topics for index in range(counts[topic]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(subscriptions, counts_of)
 def test_every_partition_goes_to_one_member_that_wants_it(name: str, members: dict[str, list[str]], counts: dict[str, int]) -> None:

@@ -278,6 +278,7 @@ def test_ids_are_listed_some_at_a_time() -> None:
     assert listing(coordinator, state_filters=["Ongoing"]) == ([], NONE, 4)
 
 
+@pytest.mark.slow
 def test_a_pattern_that_is_dear_to_match_costs_no_step_more_than_its_share() -> None:
     coordinator = Coordinator()
     for number in range(300):

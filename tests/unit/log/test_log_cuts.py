@@ -157,6 +157,7 @@ def wanted(name: str) -> tuple[object, ...]:
     return (1000, 1000, [], [], {}, {}, []) if name == "anew" else state_after(ENDS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CUTS)
 def test_a_cut_that_the_disk_refuses_at_any_operation_is_made_when_it_is_tried_again(name: str) -> None:
     refused = 0
@@ -263,6 +264,7 @@ def records(log: Log) -> list[Record]:
     return invariants.stored_records(log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [3, 17, 40])
 @pytest.mark.parametrize("offset", [0, 5, 17, 35])
 def test_a_compaction_that_began_before_a_cut_brings_nothing_back(offset: int, keys: int) -> None:

@@ -135,6 +135,7 @@ def test_what_this_process_wrote_needs_no_check() -> None:
     assert [segment.unproven for segment in log.segments] == [None] * len(log.segments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", range(4))
 @pytest.mark.parametrize("at", range(8))
 def test_a_wrong_entry_of_an_offset_index_loses_nothing(entry: int, at: int) -> None:

@@ -164,6 +164,7 @@ NUMBERS = st.sampled_from([-1, 0, 1, NOW, -(2**63), 2**63 - 1, 2**62]) | st.inte
 RANDOM_RECORDS = st.binary(max_size=80) | st.lists(st.sampled_from([0, 1, 2, 8, 14, 0x7F, 0x80, 0xFF]), max_size=60).map(bytes)
 
 
+@pytest.mark.slow
 @given(data=RANDOM_RECORDS, rows=ROWS, sound=st.booleans(), base=NUMBERS, earliest=NUMBERS, latest=NUMBERS, keyed=st.booleans())
 def test_both_runs_judge_alike(
     kernels: SimpleNamespace, data: bytes, rows: Rows, sound: bool, base: int, earliest: int, latest: int, keyed: bool
@@ -201,6 +202,7 @@ def test_ranges_outside_the_buffer_are_an_error(kernels: SimpleNamespace) -> Non
         kernels.kernel.walk_on(b"1", array("q", bytes(8 * WALK_STATES)), bytearray(9), 1, 0, 0, 0, False)
 
 
+@pytest.mark.slow
 @given(
     data=RANDOM_RECORDS,
     rows=ROWS,

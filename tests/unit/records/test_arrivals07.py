@@ -78,6 +78,7 @@ def values_of(run: Run07) -> list[bytes]:
     return [record.value or b"" for record in open_batches(bytes(run.batch), check_crcs=True).records()]
 
 
+@pytest.mark.slow
 @given(parts=PARTS, codec=st.sampled_from([None, *range(5)]), torn=st.integers(0, 20))
 def test_readers_of_any_time_get_what_was_sent(parts: list[tuple[int, list[bytes]]], codec: int | None, torn: int) -> None:
     view = made(parts)
@@ -354,6 +355,7 @@ def numbered(batches: list[bytearray], base_offset: int = 5) -> bytes:
     return b"".join(batches)
 
 
+@pytest.mark.slow
 @given(
     parts=st.lists(ROWS, min_size=1, max_size=5), magic=st.sampled_from([0, 1]), room=st.integers(0, 400), torn=st.integers(0, 70)
 )

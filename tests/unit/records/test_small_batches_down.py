@@ -55,6 +55,7 @@ def logs(draw: st.DrawFn) -> tuple[bytes, int]:
     return bytes(out), offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("magic", [0, 1])
 @given(log=logs(), skipped=st.integers(0, 20), torn=st.integers(0, 80))
 def test_together_they_become_what_each_becomes(magic: int, log: tuple[bytes, int], skipped: int, torn: int) -> None:

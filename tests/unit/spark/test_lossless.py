@@ -48,6 +48,7 @@ def through(name: str, kind: Any, values: list[Any], delimiter: str = ",") -> li
     return [row and row["a"] for row in codecs.decoder_of("value", chosen, whole).decode(encoded).values.to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["json", "csv", "avro"])
 @pytest.mark.parametrize("kind", TYPES)
 @settings(deadline=None, max_examples=30)

@@ -13,6 +13,7 @@ from ottla.records import kernel
 from ottla.spark.packing import pack
 
 
+@pytest.mark.slow
 def test_the_archive_alone_is_enough_for_a_python_without_ottla(tmp_path: Path) -> None:
     with tarfile.open(pack(tmp_path / "ottla.tar.gz")) as archive:
         names = archive.getnames()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -285,6 +286,7 @@ SETTINGS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(STEPS, SETTINGS)
 def test_consumer_groups_keep_their_invariants(taken: list[Step], group_settings: GroupSettings) -> None:
@@ -303,6 +305,7 @@ def check_nobody_waits(world: World) -> None:
     assert set(world.stage.timers) <= {ExpiryKey()}
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 @example([])

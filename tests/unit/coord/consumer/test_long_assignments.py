@@ -94,6 +94,7 @@ class Crowd:
         self.calls.append(calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("assignor", "topics"), [("uniform", 1), ("uniform", 4), ("range", 1)])
 def test_no_step_looks_at_all_of_a_large_group(assignor: str, topics: int) -> None:
     crowd = Crowd(assignor, topics)
