@@ -133,11 +133,11 @@ class GroupMachine:
         """Let the group's own kind decide a request or a key that is due if the group serves it, else the kind that has the API."""
         what, group_id = type(target), getattr(target, "group_id", None)
         kind = self._homes[what]
-        group = None if group_id is None else self.context.find(group_id)
-        if group is not None:
-            own = self._by_type[group.group_type]
-            if own is not kind and what in own.decisions and group.serves(what):
-                kind = own
+        if group_id not in kind.groups:
+            group = None if group_id is None else self.context.find(group_id)
+            if group is not None and group.serves(what):
+                own = self._by_type[group.group_type]
+                kind = own if what in own.decisions else kind
         return kind.decisions[what](kind, asked, now)
 
     def apply(self, record: GroupRecord) -> None:
@@ -218,8 +218,9 @@ class GroupMachine:
             return Outcome(replies=(Reply(asked.token, offsets.commit_refused(body, error_code)),))
         records, response = offsets.commit(body, now.wall_ms, self.context.settings.offset_metadata_max_bytes)
         timeout_ms = group.session_restarted_by_commit(body.member_id)
-        key = SessionKey(body.group_id, body.member_id)
-        timers = () if timeout_ms is None else (Timer(key, now.mono_ms + timeout_ms),)
+        timers: tuple[Timer, ...] = ()
+        if timeout_ms is not None:
+            timers = (Timer(SessionKey(body.group_id, body.member_id), now.mono_ms + timeout_ms),)
         return Outcome(tuple(records), (Reply(asked.token, response),), timers)
 
     def _commit_in_transaction(self, asked: Asked[TxnOffsetCommitRequest], now: Now) -> GroupOutcome:

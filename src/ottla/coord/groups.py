@@ -151,9 +151,8 @@ class Context:
     def find(self, group_id: str) -> Group | None:
         """Return the group with this id, whatever its kind."""
         for groups in self.tables:
-            group = groups.get(group_id)
-            if group is not None:
-                return group
+            if group_id in groups:
+                return groups[group_id]
         return None
 
 
