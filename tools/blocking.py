@@ -1,7 +1,7 @@
 """Writes the blocking clients from the asynchronous ones: `python -m tools.blocking`. A test holds the files against it.
 
 Methods keep their signatures and docstrings, and run the asynchronous ones on the background thread. Bodies that run on the
-caller's thread (`MIRRORED`) are taken over without `await`. `net/client/blocking.py` has what only blocking clients have.
+caller's thread (`MIRRORED`) are taken over without `await`. `net/client/blocking_base.py` has what only blocking clients have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ottla.net.client import blocking
+from ottla.net.client import blocking_base
 
 FOLDER = Path(__file__).parents[1] / "src/ottla/net/client"
 KINDS = {"producer": "BlockingProducer", "consumer": "BlockingClient[AsyncConsumer]", "admin": "BlockingClient[AsyncAdmin]"}
@@ -44,16 +44,20 @@ FIX = ["check", "--fix-only", "--select"]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def place(kind: str) -> Path:
+    return FOLDER / kind / f"{kind}.py"
+
+
 def page(kind: str) -> str:
     """Return the module of a blocking client, formatted."""
-    text = (FOLDER / f"async_{kind}.py").read_text()
+    text = (FOLDER / kind / f"async_{kind}.py").read_text()
     tree = ast.parse(text)
     (client,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == f"Async{kind.title()}")
     base = KINDS[kind].partition("[")[0]
     imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    imports += [f"from ottla.net.client.async_{kind} import {client.name}, {OF_THE_MODULE.get(kind, '')}".rstrip(", ")]
-    imports += [f"from ottla.net.client.blocking import {base}"]
-    own = vars(getattr(blocking, base)).keys() - {"__init__"}
+    imports += [f"from ottla.net.client.{kind}.async_{kind} import {client.name}, {OF_THE_MODULE.get(kind, '')}".rstrip(", ")]
+    imports += [f"from ottla.net.client.blocking_base import {base}"]
+    own = vars(getattr(blocking_base, base)).keys() - {"__init__"}
     lines = text.splitlines()
     methods = [_method(lines, node, kind) for node in client.body if isinstance(node, Function) and node.name not in own]
     only_typed = [ast.unparse(node) for node in tree.body if isinstance(node, ast.If)]
@@ -125,11 +129,11 @@ def _reworded(text: str) -> str:
 
 def _formatted(text: str, kind: str) -> str:
     for command in ([*FIX, "F401"], [*FIX, "I"], ["format"]):
-        ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", str(FOLDER / f"{kind}.py"), "-"]
+        ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", str(place(kind)), "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
     return text
 
 
 if __name__ == "__main__":
     for kind in KINDS:
-        (FOLDER / f"{kind}.py").write_text(page(kind))
+        place(kind).write_text(page(kind))

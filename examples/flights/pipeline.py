@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ottla.pipelines.running import follow
+from ottla.pipelines.query_runner import follow
 from ottla.spark.session import local
 
 ROWS_PER_BATCH = 90_000

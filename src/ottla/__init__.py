@@ -49,14 +49,14 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from ottla.errors import KafkaError, SettingError
-    from ottla.net.client.admin import Admin
-    from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
-    from ottla.net.client.async_consumer import AsyncConsumer
-    from ottla.net.client.async_producer import AsyncProducer
-    from ottla.net.client.consumer import Consumer
-    from ottla.net.client.delivery import Delivery
-    from ottla.net.client.producer import Producer
-    from ottla.net.process.embedded import Broker
+    from ottla.net.client.admin.admin import Admin
+    from ottla.net.client.admin.async_admin import AsyncAdmin, ClusterDescription
+    from ottla.net.client.consumer.async_consumer import AsyncConsumer
+    from ottla.net.client.consumer.consumer import Consumer
+    from ottla.net.client.producer.async_producer import AsyncProducer
+    from ottla.net.client.producer.delivery import Delivery
+    from ottla.net.client.producer.producer import Producer
+    from ottla.net.process.embedded_broker import Broker
     from ottla.net.server.exception_boundary import BrokerFailed
     from ottla.net.server.listeners import CannotListen
     from ottla.net.startup.data_directory import DataDirectoryError
@@ -136,16 +136,16 @@ _HOMES = {
     "ottla.client.types": "ConsumerGroupMetadata ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata "
     "TopicPartition",
     "ottla.errors": "KafkaError SettingError",
-    "ottla.net.client.admin": "Admin",
-    "ottla.net.client.async_admin": "AsyncAdmin ClusterDescription",
-    "ottla.net.client.async_consumer": "AsyncConsumer",
-    "ottla.net.client.async_producer": "AsyncProducer",
-    "ottla.net.client.consumer": "Consumer",
-    "ottla.net.client.delivery": "Delivery",
-    "ottla.net.client.producer": "Producer",
+    "ottla.net.client.admin.admin": "Admin",
+    "ottla.net.client.admin.async_admin": "AsyncAdmin ClusterDescription",
+    "ottla.net.client.consumer.async_consumer": "AsyncConsumer",
+    "ottla.net.client.producer.async_producer": "AsyncProducer",
+    "ottla.net.client.consumer.consumer": "Consumer",
+    "ottla.net.client.producer.delivery": "Delivery",
+    "ottla.net.client.producer.producer": "Producer",
     "ottla.net.startup.data_directory": "DataDirectoryError",
     "ottla.net.server.exception_boundary": "BrokerFailed",
-    "ottla.net.process.embedded": "Broker",
+    "ottla.net.process.embedded_broker": "Broker",
     "ottla.net.server.listeners": "CannotListen",
 }
 """Where each name is defined; the imports above are the same for type checkers."""

@@ -15,8 +15,8 @@ import pytest
 
 import ottla
 from ottla.client.settings.clients import ConsumerSettings, ProducerSettings
-from ottla.net.client.batch_producer import BatchProducer
-from ottla.net.client.range_reader import RangeReader
+from ottla.net.client.consumer.range_reader import RangeReader
+from ottla.net.client.producer.batch_producer import BatchProducer
 from ottla.records.batches.columns import build, open_batches
 from ottla.spark.brokers import Brokers
 from tests.support.peers import Peer
@@ -206,7 +206,7 @@ def test_reading_starts_no_thread_and_can_be_left_in_the_middle(broker: Peer, to
 
 def test_what_a_task_writes_through_leaves_no_thread_behind_even_if_it_fails(broker: Peer, topic: str) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[arrow]'")
-    sending = importlib.import_module("ottla.spark.sending")
+    sending = importlib.import_module("ottla.spark.row_sender")
 
     def task(value: bytes, fails: int) -> None:
         producer = sending.TaskProducer.start(ProducerSettings(bootstrap_servers=broker.address))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.testing.wiring import REGISTRY
+from ottla.testing.port_forwarding import REGISTRY
 from tests.support.namespaces import Namespaces, why_not
 
 PATIENCE_S = 60

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from ottla.testing.wiring import REGISTRY, UNKNOWN, Wiring, speaker
+from ottla.testing.port_forwarding import REGISTRY, UNKNOWN, Wiring, speaker
 from tests.support.frames import API_VERSIONS, METADATA, request
 
 PATIENCE_S = 60

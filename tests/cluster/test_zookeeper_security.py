@@ -21,7 +21,7 @@ from ottla.testing import BrokerProcess
 from tests.support.zookeeper import ZooKeeper, started
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
-from ottla.net.zookeeper.opening import access_by
+from ottla.net.zookeeper.registry_factory import access_by
 from tests.support.sessions import RegistryUser
 
 trustme = pytest.importorskip("trustme", reason="trustme is absent: pip install 'ottla[testing]'")

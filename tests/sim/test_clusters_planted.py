@@ -22,11 +22,11 @@ from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
 from ottla.cluster import layout
-from ottla.cluster.controller import elections
-from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
-from ottla.cluster.replication.assigned import Assigned, IsrChange
-from ottla.cluster.replication.leader import LeaderState
-from ottla.cluster.replication.truncation import Cut, EpochEnd
+from ottla.cluster.controller_rules import elections
+from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.cluster.replicas.leader import LeaderState
+from ottla.cluster.replicas.partition_state import Assigned, IsrChange
+from ottla.cluster.replicas.truncation import Cut, EpochEnd
 from ottla.ports import Change, CommitSteps, Now, Steps
 from ottla.sim.links import LinkWeather
 from ottla.wire.errors import NONE

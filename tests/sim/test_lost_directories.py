@@ -11,8 +11,8 @@ import pytest
 
 from ottla.broker.serving.request import Peer
 from ottla.cluster import layout
-from ottla.cluster.controller import entries
-from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
+from ottla.cluster.controller_rules import entries
+from ottla.cluster.controller_rules.context import LeaderAndIsr, ReplicaAssignment
 from ottla.ports import Change
 from ottla.records.batches.builder import build
 from ottla.sim.cluster_host import ClusterHost

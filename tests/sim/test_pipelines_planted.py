@@ -9,7 +9,7 @@ import pytest
 
 from ottla.coord.runtime.machine import Outcome
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.once import committing, writing
+from ottla.once import committer, writer
 from ottla.once.decisions import BatchDecision
 from ottla.once.fates import Fate
 from ottla.once.steps import BeginId, Decide, EndHanded, NoteFinished
@@ -21,7 +21,7 @@ from tests.sim.seeds import Violation
 MOST_SEEDS = 400
 
 CARRY_OUT = SimPipelineProcess._carry_out
-TAKEN = writing._taken
+TAKEN = writer._taken
 
 
 def forget_to_keep_it(process: SimPipelineProcess, work: Any, step: Any, told: Any) -> None:
@@ -64,7 +64,7 @@ def abort_what_was_decided(work: Any, handed: Any, clock: Any, *, recorded: bool
     yield EndHanded(tuple(handed), committed=False)
 
 
-def use_ids_again_at_once(work: Any, ids: writing.OwnIds) -> Iterator[Any]:
+def use_ids_again_at_once(work: Any, ids: writer.OwnIds) -> Iterator[Any]:
     ids.handed = {name: (-1, handed) for name, (_, handed) in ids.handed.items()}
     return TAKEN(work, ids)
 
@@ -104,14 +104,14 @@ MISTAKES = {
     "commits before the decision is kept": PlantedMistake(
         "nothing twice", SimPipelineProcess, "_carry_out", commit_before_it_is_kept
     ),
-    "does not finish what was decided": PlantedMistake("nothing lost", committing, "_finished", end_nothing_of_before),
-    "takes any transaction for open": PlantedMistake("is torn", committing, "fate_of", any_is_open, 1600),
+    "does not finish what was decided": PlantedMistake("nothing lost", committer, "_finished", end_nothing_of_before),
+    "takes any transaction for open": PlantedMistake("is torn", committer, "fate_of", any_is_open, 1600),
     "writes a decided batch again": PlantedMistake("nothing twice", BatchDecision, "covers", covers_nothing),
     "takes a void batch for written": PlantedMistake("nothing lost", BatchDecision, "covers", covers_too_much, 70),
-    "uses an id again in the same batch": PlantedMistake("done in time", writing, "_taken", use_ids_again_at_once, 7600),
+    "uses an id again in the same batch": PlantedMistake("done in time", writer, "_taken", use_ids_again_at_once, 7600),
     "uses an epoch again": PlantedMistake("nothing twice", SimPipelineProcess, "_carry_out", keep_the_epoch, 230),
-    "clears nothing away": PlantedMistake("nothing hangs", committing, "_cleared", clear_nothing, 5),
-    "does not look whether a batch is decided": PlantedMistake("nobody waits for a timeout", writing, "_is_decided", look_nowhere),
+    "clears nothing away": PlantedMistake("nothing hangs", committer, "_cleared", clear_nothing, 5),
+    "does not look whether a batch is decided": PlantedMistake("nobody waits for a timeout", writer, "_is_decided", look_nowhere),
     "forgets at a start which markers are due": PlantedMistake("nothing hangs", TransactionMachine, "recall", recall_nothing, 181),
     "prepares nothing": PlantedMistake("nothing prepared is torn", SimPipelineProcess, "_prepare", keep_the_timeouts, 18_400),
     "aborts what was decided": PlantedMistake(

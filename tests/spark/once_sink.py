@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from ottla.once.names import Work, prefix_of
-from ottla.once.writing import TaskResult
-from ottla.spark.exactly_once.carrying import OnceCluster
+from ottla.once.writer import TaskResult
 from ottla.spark.exactly_once.commits import OnceCommitter
+from ottla.spark.exactly_once.step_runner import OnceCluster
 from ottla.spark.exactly_once.tasks import OnceWriter
 from ottla.spark.options import WriteOptions, write_options
 from tests.spark.conftest import Topics

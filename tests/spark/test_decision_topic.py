@@ -13,7 +13,7 @@ from ottla import NewTopic  # noqa: E402  # as above
 from ottla.client.types import TopicPartition  # noqa: E402  # as above
 from ottla.spark.errors import OptionError  # noqa: E402  # as above
 from ottla.spark.exactly_once import commits  # noqa: E402  # as above
-from ottla.spark.exactly_once.carrying import OnceCluster  # noqa: E402  # as above
+from ottla.spark.exactly_once.step_runner import OnceCluster  # noqa: E402  # as above
 from ottla.spark.options import write_options  # noqa: E402  # as above
 from ottla.testing import Cluster  # noqa: E402  # as above
 from tests.spark.once_sink import OnceSink, handed, rows, write  # noqa: E402  # as above

@@ -19,8 +19,8 @@ from tests.support.recorder import Recorder
 
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 
+from ottla.spark.batch_reader import BatchReader
 from ottla.spark.options import read_options  # only where there is PySpark
-from ottla.spark.reading import BatchReader
 from ottla.spark.schema import source_schema
 
 FETCH = (1).to_bytes(2, "big")

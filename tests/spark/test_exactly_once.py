@@ -13,9 +13,9 @@ pa = pytest.importorskip("pyarrow")
 
 from ottla import Admin  # noqa: E402  # what needs pyarrow comes after the look for it
 from ottla.client.errors import KafkaError, NotSupported  # noqa: E402  # as above
-from ottla.once.committing import NotCommitted, Overtaken, SetBack  # noqa: E402  # as above
+from ottla.once.committer import NotCommitted, Overtaken, SetBack  # noqa: E402  # as above
 from ottla.once.steps import ENDLESS_MS  # noqa: E402  # as above
-from ottla.once.writing import TaskResult  # noqa: E402  # as above
+from ottla.once.writer import TaskResult  # noqa: E402  # as above
 from ottla.spark.errors import OptionError  # noqa: E402  # as above
 from ottla.spark.options import write_options  # noqa: E402  # as above
 from tests.spark.conftest import Topics  # noqa: E402  # as above

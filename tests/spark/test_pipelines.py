@@ -17,8 +17,8 @@ from ottla.pipelines.archive import ArchivePipeline
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.mirror import MirrorPipeline
 from ottla.pipelines.progress import PipelineStep
+from ottla.pipelines.query_runner import Pipeline
 from ottla.pipelines.replay import ReplayPipeline
-from ottla.pipelines.running import Pipeline
 from ottla.pipelines.sql import SqlPipeline
 from ottla.pipelines.tables import tables
 from tests.spark.conftest import Topics

@@ -13,9 +13,9 @@ from confluent_kafka import Producer, TopicPartition
 from bench.apache_kafka import free_port
 from ottla.spark.errors import DataLoss, OptionError
 from ottla.spark.options import read_options
-from ottla.spark.planning import PartitionOffsets
+from ottla.spark.read_plan import PartitionOffsets
 from ottla.spark.schema import source_schema
-from ottla.spark.streams.stored import StoredOffsets
+from ottla.spark.streams.stream_position import StoredOffsets
 from tests.spark.conftest import Topics
 from tests.support.peers import start_peer
 from tests.support.recorder import Recorder

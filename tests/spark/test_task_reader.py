@@ -14,7 +14,7 @@ from confluent_kafka import Producer, TopicPartition
 from ottla.client.settings.clients import ProducerSettings
 from ottla.client.types import TopicPartition as Where
 from ottla.log.checkpoints import CLEANED_OFFSETS
-from ottla.net.client.batch_producer import BatchProducer
+from ottla.net.client.producer.batch_producer import BatchProducer
 from ottla.records.batches.columns import build
 from ottla.records.compression import codecs
 from ottla.testing import BrokerProcess
@@ -25,10 +25,10 @@ pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spa
 
 import pyarrow as pa  # only where there is PySpark
 
+from ottla.spark.batch_reader import BatchReader
 from ottla.spark.errors import DataLoss, UnreadableBatch
 from ottla.spark.options import ReadOptions, read_options
-from ottla.spark.planning import Range
-from ottla.spark.reading import BatchReader
+from ottla.spark.read_plan import Range
 from ottla.spark.rows import rows_of
 from ottla.spark.schema import source_schema
 

@@ -14,8 +14,8 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.request import Answer, Peer
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster import layout
-from ottla.cluster.controller import entries
-from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
+from ottla.cluster.controller_rules import entries
+from ottla.cluster.controller_rules.context import LeaderAndIsr, ReplicaAssignment
 from ottla.cluster.features import NEWEST
 from ottla.cluster.image import ClusterImage
 from ottla.ports import NEW, Buffer, Change, Now, StorageFailed

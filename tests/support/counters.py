@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer
-from ottla.coord.runtime.reading import UnreadableRecord
+from ottla.coord.runtime.record_reader import UnreadableRecord
 from ottla.ports import Now
 
 TOPIC = "__counters"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final, Self
 
-from ottla.testing.wiring import REGISTRY
+from ottla.testing.port_forwarding import REGISTRY
 
 NOBODYS_CARD: Final = "02:00:00:00:00:00"
 CLONE_NEWNET: Final = 0x40000000

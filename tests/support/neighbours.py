@@ -17,7 +17,7 @@ from ottla.broker.serving.request import Close
 from ottla.broker.serving.routes import Route
 from ottla.broker.settings import Listener
 from ottla.cluster import layout
-from ottla.cluster.replication.assigned import Assigned
+from ottla.cluster.replicas.partition_state import Assigned
 from ottla.log.log import LogConfig
 from ottla.ports import BrokerLink, Buffer, ClusterPorts, Now
 from ottla.sim.ensemble import SimEnsemble

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ottla.net.process import embedded
+from ottla.net.process import embedded_broker
 from ottla.testing import BrokerProcess
 
 HOUSEKEEPING = {
@@ -65,19 +65,19 @@ class Watch:
 
     def install(self) -> None:
         """Have every broker that this process starts from now on keep house, and be watched."""
-        serving, own = BrokerProcess.__init__, embedded.Broker.__init__
+        serving, own = BrokerProcess.__init__, embedded_broker.Broker.__init__
         watch = self
 
         def serve(self: BrokerProcess, data_dir: Path | str, settings: Mapping[str, Any] | None = None, **others: Any) -> None:
             serving(self, data_dir, served(settings), **others)
             watch.add(self)
 
-        def embed(self: embedded.Broker, data_dir: str | None = None, **settings: Any) -> None:
+        def embed(self: embedded_broker.Broker, data_dir: str | None = None, **settings: Any) -> None:
             housekeeping = {name.replace(".", "_"): value for name, value in HOUSEKEEPING.items()}
             own(self, data_dir, **{**housekeeping, **settings})
 
         BrokerProcess.__init__ = serve  # type: ignore[method-assign]  # takes the same, settings by position or by name
-        embedded.Broker.__init__ = embed  # type: ignore[method-assign]  # takes the same, settings by name
+        embedded_broker.Broker.__init__ = embed  # type: ignore[method-assign]  # takes the same, settings by name
 
     def errors(self) -> Iterator[str]:
         """The entries that speak of errors or show a traceback, each once."""

@@ -19,7 +19,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from ottla.testing.cluster import Cluster, NotYet
-from ottla.testing.wiring import REGISTRY
+from ottla.testing.port_forwarding import REGISTRY
 from tests.support.disks import fill_to_the_last_block
 from tests.torture.kills import TOPIC
 

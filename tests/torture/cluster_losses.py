@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ottla.testing import DidNotStart
 from ottla.testing.cluster import Cluster
-from ottla.testing.wiring import REGISTRY
+from ottla.testing.port_forwarding import REGISTRY
 from tests.torture.cluster_faults import (
     ANSWER_S,
     Fault,

@@ -28,7 +28,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.apache_kafka import free_port
 from ottla.client.admin.topics import ConfigResource
-from ottla.net.client.admin import Admin
+from ottla.net.client.admin.admin import Admin
 from ottla.records.compression.codecs import GZIP, SNAPPY
 from ottla.records.kafka07 import message_set, messages, whole_bytes
 from ottla.testing.process import BrokerProcess

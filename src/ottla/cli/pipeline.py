@@ -14,7 +14,7 @@ from ottla.cli.exits import MISUSED, fail
 from ottla.cli.tables import as_lines, table
 
 if TYPE_CHECKING:
-    from ottla.pipelines.running import Pipeline
+    from ottla.pipelines.query_runner import Pipeline
 
 MOST_SECONDS = 1_000_000
 """The longest pause between batches, eleven days."""

@@ -13,7 +13,7 @@ from ottla.cli.tables import as_lines
 from ottla.errors import KafkaError
 from ottla.pipelines.errors import JavaFailed, PipelineError, sentence_of
 from ottla.pipelines.progress import PipelineStep
-from ottla.pipelines.running import Pipeline, session
+from ottla.pipelines.query_runner import Pipeline, session
 from ottla.spark.java import NoJava
 
 

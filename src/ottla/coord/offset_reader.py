@@ -25,7 +25,7 @@ from ottla.coord.records import (
     TransactionEnded,
     decode_record,
 )
-from ottla.coord.runtime.reading import RecordReader, RecordRows
+from ottla.coord.runtime.record_reader import RecordReader, RecordRows
 
 PARTITION_BYTES: Final = 4
 GAP_BYTES: Final = 1

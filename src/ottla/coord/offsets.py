@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.pending import PendingOffsets
+from ottla.coord.pending_offsets import PendingOffsets
 from ottla.coord.records import NO_TIMESTAMP, NO_TOPIC_ID, OffsetCommitted, OffsetForgotten, OffsetPending, TransactionEnded
 from ottla.coord.runtime.machine import dissolved
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse

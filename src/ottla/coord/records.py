@@ -11,7 +11,7 @@ from struct import Struct
 from typing import NamedTuple, Never
 
 from ottla.coord.consumer import records as consumer
-from ottla.coord.runtime.reading import UnreadableRecord
+from ottla.coord.runtime.record_reader import UnreadableRecord
 from ottla.wire import Malformed, decode, encode
 from ottla.wire.data.group_metadata import GroupMetadataKey, GroupMetadataValue
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue

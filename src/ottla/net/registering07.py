@@ -58,7 +58,7 @@ def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> Sha
     where = next(where for where in addresses if where.release.dialect is Dialect.FIRST)
     _, host, port = advertised(where, broker.settings, "clients")
     with kazoo_needed(CONNECT):
-        from ottla.net.zookeeper.opening import sought
+        from ottla.net.zookeeper.registry_factory import sought
     registry = sought(connect, broker.settings.zookeeper_session_timeout_ms, posts)
     registration = Registration07(registry, broker.image, broker.settings_in_force, broker.scheduler, broker.node_id)
     server.completed(partial(registration.begin, host, port))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ottla.pipelines.columns import BY
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.lakes import MISSING, check_jars, check_table, exists
-from ottla.pipelines.running import Tell, follow, locked
+from ottla.pipelines.query_runner import Tell, follow, locked
 from ottla.pipelines.state import PipelineState
 
 if TYPE_CHECKING:

@@ -21,17 +21,17 @@ from ottla.client.errors import BrokerError, OffsetOutOfRange
 from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.errors import KafkaError
-from ottla.net.client.admin import Admin
-from ottla.pipelines.counting import offset_after, rows_between
+from ottla.net.client.admin.admin import Admin
 from ottla.pipelines.errors import PipelineError
-from ottla.pipelines.running import Tell, follow, locked
+from ottla.pipelines.query_runner import Tell, follow, locked
+from ottla.pipelines.record_counts import offset_after, rows_between
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.syncs import OffsetSync, OffsetSyncs
 from ottla.pipelines.topics import make_missing
 from ottla.spark.brokers import Brokers
 from ottla.spark.kafka_options import secured
-from ottla.spark.planning import PartitionOffsets
-from ottla.spark.streams.stored import Position, from_json
+from ottla.spark.read_plan import PartitionOffsets
+from ottla.spark.streams.stream_position import Position, from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

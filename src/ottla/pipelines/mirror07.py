@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange, ProducerFenced, TransactionAbortable
 from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, TopicPartition
-from ottla.net.client.admin import Admin
-from ottla.net.client.consumer import Consumer
-from ottla.net.client.producer import Producer
+from ottla.net.client.admin.admin import Admin
+from ottla.net.client.consumer.consumer import Consumer
+from ottla.net.client.producer.producer import Producer
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.places07 import Places, named
 from ottla.pipelines.topics import make_missing

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ottla.spark.formats.counted import MISFITS
+from ottla.spark.formats.misfit_counts import MISFITS
 from ottla.spark.streams.progress import offsets_behind_latest
 
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.net.client.admin import Admin
+from ottla.net.client.admin.admin import Admin
 from ottla.pipelines.columns import archive_schema
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.lakes import MISSING, check_jars, rows_in
 from ottla.pipelines.plans import OffsetRange, Span, as_json, from_json, partition_counts, parts_of
 from ottla.pipelines.progress import PipelineStep
-from ottla.pipelines.running import Tell, locked
+from ottla.pipelines.query_runner import Tell, locked
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.topics import make_missing
 from ottla.spark.kafka_options import secured

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ottla.net.client.admin import Admin
+from ottla.net.client.admin.admin import Admin
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.query_names import SHOWN, QueryNames
-from ottla.pipelines.running import Tell, follow_all, locked
+from ottla.pipelines.query_runner import Tell, follow_all, locked
 from ottla.pipelines.state import PipelineState, default_directory
 from ottla.pipelines.statements import CreateTable, ForSpark, InsertInto, ShowRows, Statement, statements_of, words_of
 from ottla.spark.exactly_once.batches import write_once
 from ottla.spark.formats.choice import CORRUPT
-from ottla.spark.formats.counted import count_misfits
+from ottla.spark.formats.misfit_counts import count_misfits
 from ottla.spark.kafka_options import secured, security_of
 
 if TYPE_CHECKING:

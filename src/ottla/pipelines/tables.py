@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import TopicPartition
-from ottla.net.client.admin import Admin
-from ottla.net.client.range_reader import RangeReader
+from ottla.net.client.admin.admin import Admin
+from ottla.net.client.consumer.range_reader import RangeReader
 from ottla.spark.brokers import Brokers
 from ottla.spark.errors import OptionError
 from ottla.spark.formats.choice import Format

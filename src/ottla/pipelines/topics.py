@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ottla.client.admin.topics import NewTopic
-from ottla.net.client.admin import Admin
+from ottla.net.client.admin.admin import Admin
 from ottla.pipelines.errors import PipelineError
 
 

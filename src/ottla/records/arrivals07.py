@@ -24,12 +24,12 @@ from ottla.records.batches.header import (
     read_header,
 )
 from ottla.records.batches.verification import MOST_OPENED_BYTES
+from ottla.records.compilation_warning import say_once
 from ottla.records.compression import codecs
 from ottla.records.compression.codecs import CodecFailed
 from ottla.records.kafka07 import CODEC_MASK, CRC, MOST_NESTED, SIZE
 from ottla.records.message_sets.legacy import BadMessage
 from ottla.records.rendered07 import Kind07
-from ottla.records.uncompiled import say_once
 from ottla.wire.kafka07 import INVALID_MESSAGE
 
 PIECE_BYTES: Final = 512 * 1024

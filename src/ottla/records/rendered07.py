@@ -13,10 +13,10 @@ from zlib import crc32
 
 from ottla.records import kernel_07
 from ottla.records.batches.header import HEADER_BYTES, BadBatch, BatchHeader
+from ottla.records.compilation_warning import say_once
 from ottla.records.compression import codecs
 from ottla.records.compression.limits import room_slowly
 from ottla.records.kafka07 import CRC, SIZE
-from ottla.records.uncompiled import say_once
 
 PIECE_RECORDS: Final = 65_536
 """The records measured between two pauses."""

@@ -9,7 +9,7 @@ never a broker's insides.
 from __future__ import annotations
 
 from ottla.spark.exactly_once.batches import write_once
-from ottla.spark.formats.counted import count_misfits
+from ottla.spark.formats.misfit_counts import count_misfits
 from ottla.spark.threads import activate
 
 __all__ = ["activate", "count_misfits", "write_once"]

@@ -21,7 +21,7 @@ from ottla.net.client.leaders import ask_leaders
 from ottla.spark.errors import OptionError
 from ottla.spark.kafka_options import spelled
 from ottla.spark.options import TopicSelection, named_topics
-from ottla.spark.planning import PartitionOffsets, names
+from ottla.spark.read_plan import PartitionOffsets, names
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 from ottla.wire.api.offset_fetch import OffsetFetchResponse
 

@@ -19,7 +19,7 @@ from ottla.log.names import PARTITION_METADATA
 from ottla.net.disk.read_only_files import SeenFiles
 from ottla.ports import StorageFailed
 from ottla.spark.brokers import Brokers
-from ottla.spark.planning import Range
+from ottla.spark.read_plan import Range
 
 META = "meta.properties"
 NO_TOPIC_ID = bytes(16)

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 )
 
 from ottla.client.types import TopicPartition
-from ottla.spark.planning import Range
+from ottla.spark.read_plan import Range
 
 FirstAt = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
 """The first offset of each partition at or after a time in ms, None where there is none, as `planning.Lookup.at_times` tells."""

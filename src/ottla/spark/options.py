@@ -21,7 +21,7 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats import choice
 from ottla.spark.formats.choice import BYTES, Formats
 from ottla.spark.kafka_options import SECURED, consumer_settings, is_kafka_option, producer_settings
-from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, Bound, Everywhere
+from ottla.spark.read_plan import EARLIEST, LATEST, AtGroup, AtOffsets, Bound, Everywhere
 
 logger = logging.getLogger("ottla.spark")
 

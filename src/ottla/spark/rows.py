@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from ottla.client.errors import OffsetOutOfRange, UnknownTopic
 from ottla.client.types import TopicPartition
-from ottla.net.client.range_reader import RangeReader
+from ottla.net.client.consumer.range_reader import RangeReader
 from ottla.ports import StorageFailed
 from ottla.records.batches.arrow import to_arrow
 from ottla.records.batches.bounded_runs import openable
@@ -22,15 +22,15 @@ from ottla.records.batches.header import BadBatch, batches
 from ottla.records.compression.codecs import CodecFailed
 from ottla.spark.brokers import Brokers
 from ottla.spark.direct import StoredBatches
-from ottla.spark.opened import unreadable
-from ottla.spark.planning import Range, accept_losses, lost, names
+from ottla.spark.read_plan import Range, accept_losses, lost, names
+from ottla.spark.unreadable_batches import unreadable
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ottla.client.settings.clients import ConsumerSettings
-    from ottla.spark.formats.malformed import Put
-    from ottla.spark.formats.typed import TypedRows
+    from ottla.spark.formats.misfits import Put
+    from ottla.spark.formats.typed_rows import TypedRows
     from ottla.spark.options import ReadOptions
 
 logger = logging.getLogger("ottla.spark")
@@ -60,7 +60,7 @@ def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[p
 
 
 def _typed(options: ReadOptions, schema: pa.Schema, work: Range) -> TypedRows:
-    from ottla.spark.formats.typed import TypedRows  # what reads bytes needs none of the formats
+    from ottla.spark.formats.typed_rows import TypedRows  # what reads bytes needs none of the formats
 
     return TypedRows(options.formats, schema, f"{work.topic}-{work.partition}", _dead_letters(options))
 
@@ -70,7 +70,7 @@ def _dead_letters(options: ReadOptions) -> Put | None:
     if options.dead_letters is None:
         return None
     from ottla.spark.options import WriteOptions
-    from ottla.spark.sending import write_rows
+    from ottla.spark.row_sender import write_rows
 
     writing = WriteOptions(options.dead_letters, options.formats.dead_letter_topic)
     return lambda letters: write_rows(writing, [letters])

@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 
 from ottla.spark.errors import OptionError
 from ottla.spark.formats.choice import BYTES, CORRUPT, Formats
-from ottla.spark.formats.holds import check_type
+from ottla.spark.formats.type_support import check_type
 
 logger = logging.getLogger("ottla.spark")
 

@@ -13,16 +13,16 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ottla.spark.batch_reader import BatchReader, FilteringReader
+from ottla.spark.error_display import telling
 from ottla.spark.errors import OptionError
 from ottla.spark.filters import are_pushed
 from ottla.spark.options import ReadOptions, WriteOptions, check_either_way, read_options, shape_asked_for, write_options
-from ottla.spark.reading import BatchReader, FilteringReader
 from ottla.spark.schema import check_read_schema, check_write_schema, source_schema
 from ottla.spark.streams.reader import StreamReader
 from ottla.spark.streams.refused_reader import RefusedStreamReader
-from ottla.spark.telling import telling
 from ottla.spark.workers import set_modules_aside
-from ottla.spark.writing import BatchWriter, StreamWriter
+from ottla.spark.writers import BatchWriter, StreamWriter
 
 Options = TypeVar("Options", ReadOptions, WriteOptions)
 
@@ -43,7 +43,7 @@ class OttlaDataSource(DataSource):
     Rows read have key, value (BINARY), topic, partition, offset, timestamp, timestampType, and headers with `includeHeaders`;
     `.schema("key STRING, value STRING")` reads fewer columns, and text as text; `valueFormat` and `keyFormat` read and write typed
     columns, see `ottla.spark.formats`. Rows written have value and may have key,
-    headers, topic, partition, and with `includeTimestamp` timestamp. The sink writes exactly once: see `ottla.spark.writing`.
+    headers, topic, partition, and with `includeTimestamp` timestamp. The sink writes exactly once: see `ottla.spark.writers`.
     `kafka.group.id` and `groupIdPrefix` name the client in the brokers' logs; `groupId` is where a stream shows how far it is.
     """
 

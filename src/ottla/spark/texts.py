@@ -10,7 +10,7 @@ from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
 from ottla.spark.formats.choice import CORRUPT
 from ottla.spark.java_patterns import NotJava, translate
-from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtTimes, Bound, Everywhere
+from ottla.spark.read_plan import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtTimes, Bound, Everywhere
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 

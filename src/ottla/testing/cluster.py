@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeVar
 
+from ottla.testing.port_forwarding import LOCALHOST, REGISTRY, Ways, Wiring
 from ottla.testing.process import BrokerProcess
-from ottla.testing.wiring import LOCALHOST, REGISTRY, Ways, Wiring
 
 if TYPE_CHECKING:
     from ottla import Admin

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bench.apache_kafka import free_port
-from ottla.net.client.admin import Admin
+from ottla.net.client.admin.admin import Admin
 from ottla.testing import BrokerProcess
 from tests.old.kafka07 import today
 from tests.old.kafka07.clients import BROD_IN_GROUPS, SAMSA, Client

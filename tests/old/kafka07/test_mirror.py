@@ -16,7 +16,7 @@ import pytest
 from bench.apache_kafka import free_port
 from ottla import Consumer, Producer
 from ottla.client.types import ConsumerGroupMetadata, TopicPartition
-from ottla.net.client.admin import Admin
+from ottla.net.client.admin.admin import Admin
 from ottla.records.compression.codecs import GZIP, SNAPPY
 from ottla.records.kafka07 import message_set
 from ottla.testing import BrokerProcess

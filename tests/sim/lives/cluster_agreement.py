@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.client.types import TopicPartition
 from ottla.cluster.layout import CONTROLLER, CONTROLLER_EPOCH, broker_path
-from ottla.cluster.told import LEADER_DURING_DELETE
+from ottla.cluster.metadata_updates import LEADER_DURING_DELETE
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.ensemble import SimEnsemble
 from tests.sim.seeds import Violation

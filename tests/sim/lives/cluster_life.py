@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ottla.broker.partitions.partition import Partition
 from ottla.client.types import TopicPartition
-from ottla.cluster.controller import entries
+from ottla.cluster.controller_rules import entries
 from ottla.ports import Change
 from ottla.sim.cluster_host import PROTOCOL, ClusterHost
 from ottla.sim.ensemble import SimEnsemble

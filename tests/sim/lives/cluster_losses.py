@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ottla.broker.replication.replica import Replica
 from ottla.cluster import layout
-from ottla.cluster.replication.leader import LeaderState
+from ottla.cluster.replicas.leader import LeaderState
 from ottla.ports import Change
 from ottla.sim.cluster_host import ClusterHost
 from ottla.sim.ensemble import SimEnsemble

@@ -15,10 +15,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from ottla.client.errors import KafkaError
-from ottla.once.committing import CommitOutcome, Torn, aborting, committing
+from ottla.once.committer import CommitOutcome, Torn, aborting, committing
 from ottla.once.decisions import BatchDecision, Handed
 from ottla.once.names import Work
-from ottla.once.writing import OwnIds, TaskResult, writing
+from ottla.once.writer import OwnIds, TaskResult, writing
 from ottla.sim.world import World
 from tests.sim.lives.pipeline_brokers import DECISIONS, PipelineBrokers, Place, Row
 from tests.sim.lives.pipeline_process import SimPipelineProcess

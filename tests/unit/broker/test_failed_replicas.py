@@ -6,7 +6,7 @@ from json import loads
 
 import pytest
 
-from ottla.cluster.controller.entries import LOG_DIR_EVENTS
+from ottla.cluster.controller_rules.entries import LOG_DIR_EVENTS
 from ottla.ports import StorageFailed
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
 from tests.support.cluster_machine import ClusterMachine, role

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.cluster.image import NO_TOPIC_ID
-from ottla.cluster.told import LEADER_DURING_DELETE
+from ottla.cluster.metadata_updates import LEADER_DURING_DELETE
 from ottla.wire.errors import NONE, STALE_CONTROLLER_EPOCH
 from tests.support.cluster_machine import TOPIC_ID, ClusterMachine, role, told
 

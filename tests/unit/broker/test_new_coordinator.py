@@ -11,7 +11,7 @@ from ottla.broker.releases import TODAY
 from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Close, Ready, Request
 from ottla.coord.partitioning import partition_of
-from ottla.coord.runtime.reading import RecordReader
+from ottla.coord.runtime.record_reader import RecordReader
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.apis import API
 from ottla.wire.errors import NONE, NOT_COORDINATOR

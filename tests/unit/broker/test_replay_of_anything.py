@@ -13,7 +13,7 @@ from ottla.broker.coordination.replay import Replay
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offset_reader import OffsetReader, Replayed
 from ottla.coord.records import OffsetCommitted, OffsetPending, TransactionEnded, decode_record
-from ottla.coord.runtime.reading import UnreadableRecord
+from ottla.coord.runtime.record_reader import UnreadableRecord
 from ottla.coord.settings import GroupSettings
 from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.records.batches.builder import build

@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ottla.cluster.replication.assigned import Assigned
-from ottla.cluster.replication.followers import REFUSED_MS
-from ottla.cluster.replication.leader import LeaderState, LeaderTerms
+from ottla.cluster.replicas.follower_progress import REFUSED_MS
+from ottla.cluster.replicas.leader import LeaderState, LeaderTerms
+from ottla.cluster.replicas.partition_state import Assigned
 
 LAG_MS = 1000
 

@@ -22,7 +22,7 @@ from ottla.coord.records import (
     decode_record,
     encode_record,
 )
-from ottla.coord.runtime.reading import RecordRows, UnreadableRecord
+from ottla.coord.runtime.record_reader import RecordRows, UnreadableRecord
 from ottla.coord.settings import GroupSettings
 from ottla.wire import encode
 from ottla.wire.data.offset_commit import OffsetCommitKey, OffsetCommitValue

@@ -21,7 +21,7 @@ from ottla.coord.records import (
     decode_record,
     encode_record,
 )
-from ottla.coord.runtime.reading import UnreadableRecord
+from ottla.coord.runtime.record_reader import UnreadableRecord
 from tests.support.coordinator_records import is_stored
 
 NAMES = st.text(st.characters(codec="utf-8"), max_size=20)

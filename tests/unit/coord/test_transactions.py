@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.coord.runtime.machine import Asked, Due, Outcome
-from ottla.coord.runtime.reading import RecordRows, UnreadableRecord
+from ottla.coord.runtime.record_reader import RecordRows, UnreadableRecord
 from ottla.coord.transactions import records
+from ottla.coord.transactions.descriptions import MOST_LISTED, without_ids
 from ottla.coord.transactions.inputs import (
     Added,
     AddPartitions,
@@ -26,11 +27,10 @@ from ottla.coord.transactions.inputs import (
     TransactionSettings,
     WriteMarkers,
 )
-from ottla.coord.transactions.look import MOST_LISTED, without_ids
 from ottla.coord.transactions.machine import MOST_AT_ONCE, TransactionMachine
 from ottla.coord.transactions.records import TransactionReader, decode_record, encode_record
 from ottla.coord.transactions.transaction import LAST_EPOCH, PREPARED, Forgotten, Status, Stored, Transaction, weight_of
-from ottla.coord.transactions.unfinished import with_opened
+from ottla.coord.transactions.unfinished_transactions import with_opened
 from ottla.ports import Now
 from ottla.wire import Unencodable
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

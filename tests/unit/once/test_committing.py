@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.client.types import TopicPartition
-from ottla.once.committing import CommitOutcome, NotCommitted, Torn, committing, giving_up
+from ottla.once.committer import CommitOutcome, NotCommitted, Torn, committing, giving_up
 from ottla.once.decisions import BatchDecision, BatchVerdict, Handed
 from ottla.once.fates import LAST_EPOCH, Fate, fate_of
 from ottla.once.names import Work, prefix_of, run_prefix_of

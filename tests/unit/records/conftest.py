@@ -13,9 +13,9 @@ from hypothesis import settings
 
 from ottla.records import arrivals07, kernel, rendered07
 from ottla.records.batches import arrow, builder, columns, verification
+from ottla.records.compilation_warning import say_once
 from ottla.records.compression import decompression
 from ottla.records.message_sets import conversion, legacy
-from ottla.records.uncompiled import say_once
 
 settings.register_profile("records", deadline=None)  # a first call imports, and machines are shared
 settings.load_profile("records")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.serving.request import Peer
-from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
-from ottla.cluster.controller.entries import LOG_DIR_EVENTS, state, topic_value
+from ottla.cluster.controller_rules.context import LeaderAndIsr, ReplicaAssignment
+from ottla.cluster.controller_rules.entries import LOG_DIR_EVENTS, state, topic_value
 from ottla.ports import Change, StorageFailed
 from ottla.sim.cluster_host import PORT, ClusterHost
 from ottla.sim.ensemble import SimEnsemble

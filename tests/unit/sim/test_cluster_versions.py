@@ -10,8 +10,8 @@ import pytest
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.interbroker.versions import ProtocolVersion
-from ottla.cluster.controller.context import ReplicaAssignment
-from ottla.cluster.controller.entries import state, topic_value
+from ottla.cluster.controller_rules.context import ReplicaAssignment
+from ottla.cluster.controller_rules.entries import state, topic_value
 from ottla.ports import Change
 from ottla.sim.cluster_host import PORT, ClusterHost
 from ottla.sim.ensemble import SimEnsemble

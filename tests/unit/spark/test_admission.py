@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ottla.client.types import TopicPartition
 from ottla.spark.options import ReadOptions, read_options
-from ottla.spark.planning import PartitionOffsets
+from ottla.spark.read_plan import PartitionOffsets
 from ottla.spark.streams.admission import admitted, enough, is_limited, limited, within_bytes
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (  # only where there is PySpark
 
 from ottla.client.types import TopicPartition as Where
 from ottla.spark.filters import are_pushed, narrowing_of
-from ottla.spark.planning import Range
+from ottla.spark.read_plan import Range
 
 WHOLES = [Range("a", 0, 0, 100), Range("a", 1, 50, 80), Range("b", 0, 10, 20)]
 TIME_MS = 1_357_034_400_123

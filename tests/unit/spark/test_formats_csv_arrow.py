@@ -17,7 +17,7 @@ pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spa
 csv_values = importlib.import_module("ottla.spark.formats.csv_values")
 arrow_values = importlib.import_module("ottla.spark.formats.arrow_values")
 codecs = importlib.import_module("ottla.spark.formats.codecs")
-typed = importlib.import_module("ottla.spark.formats.typed")
+typed = importlib.import_module("ottla.spark.formats.typed_rows")
 
 FLIGHT = pa.struct([("carrier", pa.string()), ("delay", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
 AT = datetime(2013, 1, 1, 10, tzinfo=UTC)

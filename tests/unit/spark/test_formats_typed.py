@@ -13,7 +13,7 @@ from ottla.spark.formats.choice import DROP, FAIL, PERMISSIVE, Format, Formats
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
-TypedRows: Any = importlib.import_module("ottla.spark.formats.typed").TypedRows
+TypedRows: Any = importlib.import_module("ottla.spark.formats.typed_rows").TypedRows
 
 VALUE = pa.struct([("delay", pa.int32())])
 JSON = Format("json")

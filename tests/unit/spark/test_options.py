@@ -10,7 +10,7 @@ import pytest
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
 from ottla.spark.options import DEFAULT_COLUMNS, ReadOptions, TopicSelection, check_either_way, read_options, write_options
-from ottla.spark.planning import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtTimes, Everywhere
+from ottla.spark.read_plan import EARLIEST, LATEST, AtGroup, AtOffsets, AtTime, AtTimes, Everywhere
 
 SERVERS = {"kafka.bootstrap.servers": "127.0.0.1:9092"}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
-from ottla.spark.planning import (
+from ottla.spark.read_plan import (
     EARLIEST,
     LATEST,
     AtGroup,

@@ -14,7 +14,7 @@ from ottla.spark.options import write_options
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
-sending = importlib.import_module("ottla.spark.sending")
+sending = importlib.import_module("ottla.spark.row_sender")
 
 
 def batch(values: list[str], **columns: object) -> object:

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from ottla.client.errors import TimedOut
+from ottla.spark.error_display import telling
 from ottla.spark.errors import DataLoss, OptionError
-from ottla.spark.streams.stored import from_json
-from ottla.spark.telling import telling
+from ottla.spark.streams.stream_position import from_json
 
 HIDES = "SPARK_HIDE_TRACEBACK"
 

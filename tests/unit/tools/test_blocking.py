@@ -7,13 +7,13 @@ import inspect
 import pytest
 
 import ottla
-from tools.blocking import FOLDER, KINDS, page
+from tools.blocking import KINDS, page, place
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocking_clients_are_written_from_the_asynchronous_ones(kind: str) -> None:
     pytest.importorskip("ruff", reason="ruff is absent: pip install ruff")
-    assert (FOLDER / f"{kind}.py").read_text() == page(kind), "run make docs"
+    assert place(kind).read_text() == page(kind), "run make docs"
 
 
 @pytest.mark.parametrize("kind", [ottla.Producer, ottla.Consumer, ottla.Admin])

@@ -11,7 +11,7 @@ import pytest
 
 from ottla.coord.classic.states import State
 from ottla.coord.consumer.assign import Assignor, Subscriber, TopicShape
-from ottla.coord.consumer.assign.checked import Checked
+from ottla.coord.consumer.assign.checked_assignor import Checked
 from ottla.coord.consumer.states import GroupState, MemberState
 from ottla.coord.patterns import MOST_CHARACTERS, MOST_CLASSES
 from tests.support.assignments import topic_id

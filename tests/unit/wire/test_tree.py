@@ -11,7 +11,7 @@ from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.inspection.tree import ARRAY, LEAF, ValueNode, tree_of
 from ottla.wire.inspection.walk import leaves
 from ottla.wire.schema import Message
-from ottla.wire.stored import CONSUMER_OFFSETS, INSIDE, SHARE_GROUP_STATE, TRANSACTION_STATE, others, record_types
+from ottla.wire.stored_messages import CONSUMER_OFFSETS, INSIDE, SHARE_GROUP_STATE, TRANSACTION_STATE, others, record_types
 from tests.fuzz.mutations import mutations
 from tests.unit.wire.values import EVERY, STORED, sample
 

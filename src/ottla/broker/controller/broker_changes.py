@@ -11,9 +11,9 @@ from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.pieces import chosen, each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.cluster import layout
-from ottla.cluster.controller import elections, entries
-from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, LiveBroker, TopicPartition
-from ottla.cluster.controller.entries import LOG_DIR_EVENTS, failed_broker
+from ottla.cluster.controller_rules import elections, entries
+from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, LiveBroker, TopicPartition
+from ottla.cluster.controller_rules.entries import LOG_DIR_EVENTS, failed_broker
 from ottla.ports import Change, Steps
 from ottla.wire.api.leader_and_isr import LeaderAndIsrResponse
 from ottla.wire.errors import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE, STALE_BROKER_EPOCH

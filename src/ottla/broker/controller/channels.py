@@ -16,8 +16,8 @@ from ottla.broker.interbroker.channels import Channels
 from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
-from ottla.cluster.controller.context import AT_ONCE
-from ottla.cluster.controller.requests import ControlRequest
+from ottla.cluster.controller_rules.context import AT_ONCE
+from ottla.cluster.controller_rules.requests import ControlRequest
 from ottla.ports import Now, Part, Steps
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest

@@ -33,9 +33,9 @@ from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster import features, layout
-from ottla.cluster.controller.context import LiveBroker, ReplicaAssignment, TopicPartition
-from ottla.cluster.controller.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
-from ottla.cluster.controller.requests import ControlRequest
+from ottla.cluster.controller_rules.context import LiveBroker, ReplicaAssignment, TopicPartition
+from ottla.cluster.controller_rules.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
+from ottla.cluster.controller_rules.requests import ControlRequest
 from ottla.cluster.features import Feature
 from ottla.ports import NEW, Change, Now, SharedRegistry, Steps
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse

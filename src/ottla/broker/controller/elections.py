@@ -9,9 +9,9 @@ from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.pieces import chosen, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
-from ottla.cluster.controller import elections, reassignments
-from ottla.cluster.controller.context import TopicPartition
-from ottla.cluster.controller.reassignments import PREFERRED_ELECTIONS, Fault
+from ottla.cluster.controller_rules import elections, reassignments
+from ottla.cluster.controller_rules.context import TopicPartition
+from ottla.cluster.controller_rules.reassignments import PREFERRED_ELECTIONS, Fault
 from ottla.ports import Change, Steps
 from ottla.wire.errors import (
     ELECTION_NOT_NEEDED,

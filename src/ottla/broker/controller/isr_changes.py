@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 
 from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.term import ControllerTerm
-from ottla.cluster.controller.alter_partition import asked, fault, lives
-from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
-from ottla.cluster.controller.entries import ISR_CHANGES, changed_isrs
+from ottla.cluster.controller_rules.alter_partition import asked, fault, lives
+from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.cluster.controller_rules.entries import ISR_CHANGES, changed_isrs
 from ottla.ports import Steps
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.errors import INVALID_UPDATE_VERSION, NONE, STALE_BROKER_EPOCH, UNKNOWN_TOPIC_ID

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from ottla.cluster.controller.context import AT_ONCE
+from ottla.cluster.controller_rules.context import AT_ONCE
 from ottla.ports import Steps
 
 T = TypeVar("T")

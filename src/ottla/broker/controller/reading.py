@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from ottla.broker.controller.patience import RegistryPatience
 from ottla.cluster import features, layout
-from ottla.cluster.controller import entries
-from ottla.cluster.controller.context import LeaderAndIsr, LiveBroker, TopicPartition
+from ottla.cluster.controller_rules import entries
+from ottla.cluster.controller_rules.context import LeaderAndIsr, LiveBroker, TopicPartition
 from ottla.ports import Entry, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")

@@ -15,10 +15,10 @@ from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.cluster import layout
-from ottla.cluster.controller import reassignments
-from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
-from ottla.cluster.controller.entries import topic_value
-from ottla.cluster.controller.reassignments import REASSIGNMENTS, Fault
+from ottla.cluster.controller_rules import reassignments
+from ottla.cluster.controller_rules.context import ReplicaAssignment, TopicPartition
+from ottla.cluster.controller_rules.entries import topic_value
+from ottla.cluster.controller_rules.reassignments import REASSIGNMENTS, Fault
 from ottla.ports import Change, Steps
 from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 

@@ -16,8 +16,8 @@ from ottla.broker.controller.pieces import in_pieces
 from ottla.broker.controller.reading import ControllerReader
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.cluster import layout
-from ottla.cluster.controller import entries
-from ottla.cluster.controller.context import ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.cluster.controller_rules import entries
+from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.ports import NEW, Change, Condition, RegistryAway, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")

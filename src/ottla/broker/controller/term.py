@@ -17,9 +17,9 @@ from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.versions import ProtocolVersion
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.cluster.controller.context import ControllerContext
-from ottla.cluster.controller.deletions import TopicDeletions
-from ottla.cluster.controller.requests import ControlRequest, ControlRequests, ControlVersions
+from ottla.cluster.controller_rules.context import ControllerContext
+from ottla.cluster.controller_rules.deletions import TopicDeletions
+from ottla.cluster.controller_rules.requests import ControlRequest, ControlRequests, ControlVersions
 from ottla.ports import Change, SharedRegistry, Steps
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest

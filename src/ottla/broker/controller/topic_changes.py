@@ -16,9 +16,9 @@ from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.versions import Switch
 from ottla.broker.repeats import Repeats
 from ottla.cluster import layout
-from ottla.cluster.controller.context import ReplicaAssignment, TopicPartition
-from ottla.cluster.controller.entries import DELETIONS, TopicEntry, topic_value
-from ottla.cluster.controller.requests import ControlRequest
+from ottla.cluster.controller_rules.context import ReplicaAssignment, TopicPartition
+from ottla.cluster.controller_rules.entries import DELETIONS, TopicEntry, topic_value
+from ottla.cluster.controller_rules.requests import ControlRequest
 from ottla.ports import Change, Steps
 from ottla.wire.api.stop_replica import StopReplicaResponse
 from ottla.wire.errors import NONE

@@ -153,7 +153,7 @@ class TransactionGuard:
     def when_kept(self, request: Request[ProduceRequest], told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once the partitions that were added are durable as part of the transaction, or never will be.
 
-        Records may be durable before: a coordinator that starts finds them (`coord.transactions.unfinished`).
+        Records may be durable before: a coordinator that starts finds them (`coord.transactions.unfinished_transactions`).
         """
         self._additions.when_kept(request.body.transactional_id or "", told)
 

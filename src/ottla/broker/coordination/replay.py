@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final, Generic
 
 from ottla.broker.partitions.partition import Partition
-from ottla.coord.runtime.reading import Record, RecordReader, RecordRows, UnreadableRecord
+from ottla.coord.runtime.record_reader import Record, RecordReader, RecordRows, UnreadableRecord
 from ottla.log.errors import Damaged
 from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.records.batches.columns import EMPTY, Columns, Run, open_batches

@@ -28,7 +28,7 @@ from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.records import TransactionReader
 from ottla.coord.transactions.refusal import refused
 from ottla.coord.transactions.transaction import NO_PARTITIONS, Forgotten, Stored
-from ottla.coord.transactions.unfinished import Opened, with_opened
+from ottla.coord.transactions.unfinished_transactions import Opened, with_opened
 from ottla.ports import Now
 
 log = logging.getLogger("ottla.broker")

@@ -26,7 +26,7 @@ from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, too_large
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.replication.truncation import EpochEnd
+from ottla.cluster.replicas.truncation import EpochEnd
 from ottla.log.errors import Damaged
 from ottla.log.slice_reader import FirstPart
 from ottla.ports import Now, Steps, StorageFailed

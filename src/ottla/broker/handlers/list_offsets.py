@@ -15,7 +15,7 @@ from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import BY_PARTITION
-from ottla.cluster.replication.leader import LeaderState
+from ottla.cluster.replicas.leader import LeaderState
 from ottla.log.errors import Damaged
 from ottla.log.segments.timestamps import Answer, Found, Further, Sought
 from ottla.log.segments.write_times import segment_times

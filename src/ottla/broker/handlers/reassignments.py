@@ -10,8 +10,8 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.cluster.controller.context import AT_ONCE, ControllerContext, LiveBroker, ReplicaAssignment
-from ottla.cluster.controller.reassignments import wanted
+from ottla.cluster.controller_rules.context import AT_ONCE, ControllerContext, LiveBroker, ReplicaAssignment
+from ottla.cluster.controller_rules.reassignments import wanted
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Steps
 from ottla.wire.api.alter_partition_reassignments import (

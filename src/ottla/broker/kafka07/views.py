@@ -13,7 +13,7 @@ from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.long_checks import LARGE_BYTES, Claim, LongChecks, Memory
-from ottla.cluster.replication.leader import LeaderState
+from ottla.cluster.replicas.leader import LeaderState
 from ottla.log.positions07 import Positions07, Progress07
 from ottla.log.reading07 import OpenedBatches07, Reader07
 from ottla.log.sidecar07 import Damaged07

@@ -16,7 +16,7 @@ from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.broker.membership.lost_directory import in_sync_of, leave_in_sync_sets
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
-from ottla.cluster.controller.context import LeaderAndIsr, TopicPartition
+from ottla.cluster.controller_rules.context import LeaderAndIsr, TopicPartition
 from ottla.ports import Change, Disk, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")

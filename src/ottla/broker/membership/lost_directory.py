@@ -10,8 +10,8 @@ from contextlib import suppress
 
 from ottla.broker.failures import CONFLICTS
 from ottla.cluster import layout
-from ottla.cluster.controller import entries
-from ottla.cluster.controller.context import LeaderAndIsr, TopicPartition
+from ottla.cluster.controller_rules import entries
+from ottla.cluster.controller_rules.context import LeaderAndIsr, TopicPartition
 from ottla.cluster.image import NO_LEADER
 from ottla.ports import Change, SharedRegistry, Steps
 

@@ -11,8 +11,8 @@ from enum import Enum
 from typing import Protocol
 
 from ottla.broker.failures import Changes
-from ottla.cluster.replication.follower import FollowerState
-from ottla.cluster.replication.leader import LeaderState
+from ottla.cluster.replicas.follower import FollowerState
+from ottla.cluster.replicas.leader import LeaderState
 from ottla.log.config import FOREVER, LOG_APPEND_TIME
 from ottla.log.errors import Vanished
 from ottla.log.log import Appended, Log, LogConfig

@@ -23,8 +23,8 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster import layout
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
-from ottla.cluster.replication.assigned import IsrChange
-from ottla.cluster.replication.leader import LeaderState, LeaderTerms
+from ottla.cluster.replicas.leader import LeaderState, LeaderTerms
+from ottla.cluster.replicas.partition_state import IsrChange
 from ottla.ports import Change, Now, RegistryAway, SharedRegistry, Steps
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.errors import (

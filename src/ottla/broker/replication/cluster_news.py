@@ -15,7 +15,7 @@ from ottla.broker.replication.unheard_deletions import UnheardDeletions
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import BrokerImage, ClusterImage
-from ottla.cluster.told import Noticed, ToldTopic, drop_topics, take_brokers, take_topics
+from ottla.cluster.metadata_updates import Noticed, ToldTopic, drop_topics, take_brokers, take_topics
 from ottla.ports import Now, RegistryAway, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ottla.cluster.image import NO_TOPIC_ID, BrokerImage, PartitionImage
-from ottla.cluster.replication.assigned import Assigned
-from ottla.cluster.told import ToldPartition, ToldTopic
+from ottla.cluster.metadata_updates import ToldPartition, ToldTopic
+from ottla.cluster.replicas.partition_state import Assigned
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from ottla.broker.replication.copying import Copier
 from ottla.broker.replication.followed import Followed
 from ottla.broker.replication.taking import Taking
-from ottla.cluster.replication.truncation import EpochEnd
+from ottla.cluster.replicas.truncation import EpochEnd
 from ottla.ports import Steps, StorageFailed, SyncFailed
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from ottla.wire.errors import FENCED_LEADER_EPOCH

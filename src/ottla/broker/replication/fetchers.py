@@ -20,7 +20,7 @@ from ottla.broker.replication.followed import Followed
 from ottla.broker.replication.replica import Replica
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
-from ottla.cluster.replication.follower import FollowerState
+from ottla.cluster.replicas.follower import FollowerState
 from ottla.ports import Steps
 
 log = logging.getLogger("ottla.broker")

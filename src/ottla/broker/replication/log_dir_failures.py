@@ -9,7 +9,7 @@ import logging
 
 from ottla.broker.repeats import Repeats
 from ottla.broker.scheduler import Scheduler
-from ottla.cluster.controller.entries import LOG_DIR_EVENTS, failed_broker_value
+from ottla.cluster.controller_rules.entries import LOG_DIR_EVENTS, failed_broker_value
 from ottla.ports import Change, Now, SharedRegistry, Steps
 
 log = logging.getLogger("ottla.broker")

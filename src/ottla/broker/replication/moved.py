@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.controller_words import NO_EPOCH, RoleTold, StopTold
 from ottla.cluster.image import NO_TOPIC_ID, ClusterImage, PartitionImage
-from ottla.cluster.told import TAKEN_AT_ONCE, ToldTopic, has_left
+from ottla.cluster.metadata_updates import TAKEN_AT_ONCE, ToldTopic, has_left
 from ottla.ports import Steps
 
 

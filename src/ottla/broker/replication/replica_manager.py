@@ -22,9 +22,9 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
-from ottla.cluster.replication.follower import FollowerState
-from ottla.cluster.replication.leader import LeaderState
-from ottla.cluster.told import ToldTopic
+from ottla.cluster.metadata_updates import ToldTopic
+from ottla.cluster.replicas.follower import FollowerState
+from ottla.cluster.replicas.leader import LeaderState
 from ottla.ports import Disk, Now, Steps, StorageFailed, TryAgain
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,

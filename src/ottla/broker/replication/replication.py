@@ -21,7 +21,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.replication.leader import LeaderTerms
+from ottla.cluster.replicas.leader import LeaderTerms
 from ottla.ports import Disk, Now, SharedRegistry
 
 

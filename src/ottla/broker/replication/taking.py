@@ -12,7 +12,7 @@ from ottla.broker.interbroker.versions import ProtocolVersion
 from ottla.broker.replication.copying import Copier
 from ottla.broker.replication.fetch_session import Identity
 from ottla.broker.replication.followed import Followed
-from ottla.cluster.replication.truncation import EpochEnd, cut
+from ottla.cluster.replicas.truncation import EpochEnd, cut
 from ottla.ports import Steps, StorageFailed, SyncFailed
 from ottla.records.batches.header import BadBatch
 from ottla.wire.api.fetch import FetchResponse

@@ -12,7 +12,7 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.addresses import Address, Addresses
 from ottla.broker.serving.request import Answerable, Peer, Request
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.replication.follower import FollowerState
+from ottla.cluster.replicas.follower import FollowerState
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.produce import ProduceResponse
 from ottla.wire.errors import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER

@@ -18,7 +18,7 @@ from ottla.cli.tables import Cell, as_lines, size, told
 if TYPE_CHECKING:
     from ottla.client.admin.replicas import LogDir
     from ottla.client.connection.metadata import PartitionInfo, TopicInfo
-    from ottla.net.client.admin import Admin
+    from ottla.net.client.admin.admin import Admin
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 

@@ -12,7 +12,7 @@ from ottla.cli.exits import MISUSED, fail
 from ottla.errors import KafkaError, SettingError
 
 if TYPE_CHECKING:
-    from ottla.net.client.admin import Admin
+    from ottla.net.client.admin.admin import Admin
 
 WHERE = "localhost:9092"
 PATIENCE_MS = 15_000
@@ -86,7 +86,7 @@ def asking(options: argparse.Namespace, ask: Callable[[Admin], int]) -> int:
     """Run `ask` with an admin client; return the command's exit code."""
     from ottla.client.settings.clients import AdminSettings
     from ottla.client.settings.properties import values_of
-    from ottla.net.client.admin import Admin
+    from ottla.net.client.admin.admin import Admin
 
     try:
         given = {"default_api_timeout_ms": PATIENCE_MS, **values_of(AdminSettings, client_texts(options))}

@@ -11,7 +11,7 @@ from ottla.cli.exits import MISUSED, fail
 from ottla.errors import KafkaError, SettingError
 
 if TYPE_CHECKING:
-    from ottla.net.client.admin import Admin
+    from ottla.net.client.admin.admin import Admin
     from ottla.net.offline.stopped_broker import StoppedBroker
 
     Asked = Admin | StoppedBroker

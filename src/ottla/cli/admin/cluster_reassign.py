@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.replica_plans import Moves
     from ottla.client.connection.metadata import TopicInfo
     from ottla.client.types import TopicPartition
-    from ottla.net.client.admin import Admin
+    from ottla.net.client.admin.admin import Admin
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 

@@ -11,7 +11,7 @@ from ottla.cli.tables import as_lines, duration, size
 if TYPE_CHECKING:
     from ottla.client.admin.reassignment_progress import HowFar
     from ottla.client.types import TopicPartition
-    from ottla.net.client.admin import Admin
+    from ottla.net.client.admin.admin import Admin
 
     Placed = Mapping[TopicPartition, Sequence[int]]
 

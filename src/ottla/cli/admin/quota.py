@@ -14,7 +14,7 @@ from ottla.cli.tables import as_lines, table
 
 if TYPE_CHECKING:
     from ottla.client.admin.quotas import QuotaOf
-    from ottla.net.client.admin import Admin
+    from ottla.net.client.admin.admin import Admin
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 

@@ -19,7 +19,7 @@ from ottla.wire.data.control_records import ControlRecordTypeSchema, EndTxnMarke
 from ottla.wire.faults import Malformed
 from ottla.wire.inspection.tree import ARRAY, LEAF, STRUCT, ValueNode, plain_path, tree_of
 from ottla.wire.schema import Message
-from ottla.wire.stored import INSIDE, record_types
+from ottla.wire.stored_messages import INSIDE, record_types
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """The limit, in bytes, on memory for the records of one field."""

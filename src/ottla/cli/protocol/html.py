@@ -14,7 +14,7 @@ from ottla.wire.apis import API, Api
 from ottla.wire.errors import ERRORS
 from ottla.wire.headers import RequestHeader, ResponseHeader
 from ottla.wire.schema import Message
-from ottla.wire.stored import others
+from ottla.wire.stored_messages import others
 
 GRAMMAR_COLUMNS = 118
 STYLE = """

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from ottla.cli.protocol.grammar import spec
 from ottla.wire.apis import API, Api
 from ottla.wire.schema import Message
-from ottla.wire.stored import others
+from ottla.wire.stored_messages import others
 
 
 class NoSuchName(ValueError):

@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     from ottla.broker.settings import SettingError
     from ottla.cli.exits import MISUSED, fail
     from ottla.cli.serve import given
-    from ottla.cluster.carried import NotCarried
+    from ottla.cluster.registry_copy import NotCarried
     from ottla.net.offline.registry_copy import copy, is_shared
     from ottla.net.startup.data_directory import DataDirectoryError
     from ottla.ports import RegistryDamaged, StorageFailed

@@ -30,7 +30,7 @@ from ottla.coord.classic.events import (
 )
 from ottla.coord.classic.states import NEXT, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
-from ottla.coord.consumer.embedded import PROTOCOL_TYPE
+from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE
 from ottla.coord.consumer.names import TEXT_BYTES
 from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, GroupStored, StoredMember
 from ottla.coord.transactional import names_nobody

@@ -14,7 +14,7 @@ from ottla.coord.classic.leave import MANY_MEMBERS_FROM
 from ottla.coord.classic.rebalance import join_error
 from ottla.coord.consumer.checks import room_error, static_error, unknown_member
 from ottla.coord.consumer.draft import ConsumerDraft, Refusal, member_record
-from ottla.coord.consumer.embedded import PROTOCOL_TYPE, EmbeddedSubscription, read_subscription, write_assignment
+from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE, EmbeddedSubscription, read_subscription, write_assignment
 from ottla.coord.consumer.events import RejoinAwaited, RejoinSeen
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
 from ottla.coord.consumer.heartbeat import crowd_error, lead, replace_member

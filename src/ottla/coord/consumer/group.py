@@ -25,7 +25,7 @@ from typing import ClassVar, Final, NamedTuple, Never, TypeVar
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.commits import commit_error, fetch_error
-from ottla.coord.consumer.embedded import PROTOCOL_TYPE
+from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE
 from ottla.coord.consumer.events import (
     AssignmentBegun,
     AssignmentEnded,

@@ -17,7 +17,7 @@ from ottla.coord.classic.group import apply as apply_classic
 from ottla.coord.classic.states import State
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.draft import ConsumerDraft, Refusal, current_record, member_record
-from ottla.coord.consumer.embedded import (
+from ottla.coord.consumer.embedded_protocol import (
     PROTOCOL_TYPE,
     EmbeddedSubscription,
     UnreadableAssignment,

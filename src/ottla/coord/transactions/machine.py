@@ -12,8 +12,8 @@ from sys import getsizeof
 from typing import Final, Never
 
 from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer, dissolved
-from ottla.coord.transactions import look
-from ottla.coord.transactions.ends import judge_end
+from ottla.coord.transactions import descriptions
+from ottla.coord.transactions.end_checks import judge_end
 from ottla.coord.transactions.inputs import (
     Added,
     AddPartitions,
@@ -269,10 +269,10 @@ class TransactionMachine:
         return Outcome((known.completed(now.wall_ms),))
 
     def _describe(self, asked: Asked[DescribeTransactionsRequest], now: Now) -> TransactionOutcome:
-        return _answer(asked, look.described(self.by_id, asked.body))
+        return _answer(asked, descriptions.described(self.by_id, asked.body))
 
     def _list(self, asked: Asked[ListSome], now: Now) -> TransactionOutcome:
-        return _answer(asked, look.listed(self.by_id, asked.body, now.wall_ms))
+        return _answer(asked, descriptions.listed(self.by_id, asked.body, now.wall_ms))
 
     def _due(self, asked: Asked[Due], now: Now) -> TransactionOutcome:
         key = asked.body.key

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final
 
 from ottla.coord.runtime.machine import KeyAndValue
-from ottla.coord.runtime.reading import RecordReader, RecordRows, UnreadableRecord
+from ottla.coord.runtime.record_reader import RecordReader, RecordRows, UnreadableRecord
 from ottla.coord.transactions.transaction import NO_PRODUCER_ID, Forgotten, Partitions, Status, Stored, Transaction
 from ottla.wire import Malformed, decode, encode
 from ottla.wire.data.transaction_log import TransactionLogKey, TransactionLogValue

@@ -12,7 +12,7 @@ from ottla.ports import Buffer
 from ottla.wire import Malformed, decode
 from ottla.wire.data.control_records import ControlRecordTypeSchema, EndTxnMarker
 from ottla.wire.schema import Field, Message, Struct
-from ottla.wire.stored import CONSUMER_OFFSETS, INSIDE, SHARE_GROUP_STATE, TRANSACTION_STATE, record_types
+from ottla.wire.stored_messages import CONSUMER_OFFSETS, INSIDE, SHARE_GROUP_STATE, TRANSACTION_STATE, record_types
 
 Row = dict[str, object]
 INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE)

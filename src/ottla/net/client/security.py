@@ -12,7 +12,7 @@ from typing import Self
 from ottla.client.connection.authentication import SaslExchange
 from ottla.client.errors import AuthenticationFailed, SettingError
 from ottla.client.settings.security import GSSAPI, OAUTHBEARER, SecureSettings
-from ottla.net.client.proofs import context_of, extensions_of, source_of
+from ottla.net.client.credentials import context_of, extensions_of, source_of
 from ottla.net.security.key_stores import load_key, load_trust
 from ottla.sasl.clients import client_mechanism
 from ottla.sasl.gssapi import GssapiClient

@@ -15,7 +15,7 @@ from ottla.broker.membership import place
 from ottla.broker.settings import BrokerSettings, registry_settings
 from ottla.broker.settings.broker_zookeeper import HOST_SCHEME
 from ottla.cluster import layout
-from ottla.cluster.carried import (
+from ottla.cluster.registry_copy import (
     ROOTS,
     Carried,
     NotCarried,

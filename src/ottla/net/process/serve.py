@@ -16,7 +16,7 @@ from ottla.net.server.garbage_collector import Collector
 from ottla.net.server.listeners import Listen
 from ottla.net.startup.open_files import raise_limit
 from ottla.net.startup.start import Running, start
-from ottla.records.uncompiled import say_once
+from ottla.records.compilation_warning import say_once
 from ottla.version import VERSION
 
 log = logging.getLogger("ottla.net")

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from ottla.broker.settings import SettingError
 from ottla.coord.consumer.assign import Assignor
-from ottla.coord.consumer.assign.checked import Checked
+from ottla.coord.consumer.assign.checked_assignor import Checked
 from ottla.coord.consumer.groups import BUILT_IN
 
 SETTING = "group.consumer.assignors"

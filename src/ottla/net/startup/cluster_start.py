@@ -18,7 +18,7 @@ from ottla.cluster import layout
 from ottla.net.disk.disk import RealDisk
 from ottla.net.links import BrokerLinks
 from ottla.net.server.listeners import Listen
-from ottla.net.sqlite.opening import opened_on_host
+from ottla.net.sqlite.registry_factory import opened_on_host
 from ottla.net.startup.data_directory import DataDirectory, has_registry, known_of, new_id, node_id_in
 from ottla.net.startup.loop_calls import Posts
 from ottla.net.startup.registry_steps import completed
@@ -77,7 +77,7 @@ async def open_shared(settings: BrokerSettings, posts: Posts) -> SharedRegistry:
     if settings.ottla_registry_directory:
         return await opened_on_host(settings.ottla_registry_directory, settings.zookeeper_session_timeout_ms, posts)
     with kazoo_needed("A cluster over ZooKeeper"):
-        from ottla.net.zookeeper.opening import opened
+        from ottla.net.zookeeper.registry_factory import opened
     return await opened(settings, posts)
 
 

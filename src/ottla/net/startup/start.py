@@ -1,6 +1,6 @@
 """The start and stop of one broker: data directory, registry, state machine and listeners, in order.
 
-The module uses every real port. Command line and signals belong to `net.process.serve`, threads to `net.process.embedded`.
+The module uses every real port. Command line and signals belong to `net.process.serve`, threads to `net.process.embedded_broker`.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _secured(settings: dict[str, str]) -> Callable[..., object] | None:
     if not settings:
         return None
     from ottla.broker.settings import BrokerSettings
-    from ottla.net.zookeeper.opening import access_by
+    from ottla.net.zookeeper.registry_factory import access_by
 
     access = access_by(BrokerSettings.parse(settings))
     return None if access.secure is None else access.secure().wrap_socket

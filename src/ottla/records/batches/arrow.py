@@ -26,9 +26,9 @@ from ottla.records.batches.header import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
+from ottla.records.compilation_warning import say_once
 from ottla.records.compression import codecs
 from ottla.records.kernel_common import SPAN_COLUMNS
-from ottla.records.uncompiled import say_once
 
 if TYPE_CHECKING:
     from ottla.records.batches.columns import Columns

@@ -25,8 +25,8 @@ from ottla.records.batches.header import (
     BatchHeader,
     write_crc,
 )
+from ottla.records.compilation_warning import say_once
 from ottla.records.compression import codecs
-from ottla.records.uncompiled import say_once
 
 Headers = Sequence[tuple[str, bytes | None]]
 

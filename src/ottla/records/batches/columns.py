@@ -16,11 +16,11 @@ from ottla.records import kernel, kernel_record
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import HEADER_BYTES, LOG_APPEND_TIME, BadBatch, BatchHeader, batches, crc_is_valid
 from ottla.records.batches.record import ConsumerRecord, Record, Where
+from ottla.records.compilation_warning import say_once
 from ottla.records.compression import codecs
 from ottla.records.compression.limits import zeroed
 from ottla.records.kernel_arrow import murmur2, murmur2_partitions
 from ottla.records.kernel_common import SPAN_COLUMNS
-from ottla.records.uncompiled import say_once
 
 __all__ = ["Columns", "Record", "Run", "build", "murmur2", "murmur2_partitions", "open_batches"]
 

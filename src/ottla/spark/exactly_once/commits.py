@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ottla.client.errors import KafkaError, ProducerFenced
-from ottla.net.client.async_producer import AsyncProducer
-from ottla.once.committing import CommitOutcome, aborting, committing, committing_unrecorded, giving_up
+from ottla.net.client.producer.async_producer import AsyncProducer
+from ottla.once.committer import CommitOutcome, aborting, committing, committing_unrecorded, giving_up
 from ottla.once.decisions import BatchDecision, Handed, encode
 from ottla.once.names import Work, decider_id_of
 from ottla.once.steps import Decide, NoteFinished, PrepareHanded, ReadBrokerClock, Result, Steps, TakeLead
 from ottla.spark.errors import OptionError
-from ottla.spark.exactly_once.carrying import OnceCluster, run
+from ottla.spark.exactly_once.step_runner import OnceCluster, run
 from ottla.spark.options import WriteOptions
 
 logger = logging.getLogger("ottla.spark")

@@ -1,6 +1,6 @@
 """What a worker does for a task: writes its rows in a transaction, and hands that over open.
 
-Producers stay with the worker process, as `ottla.once.writing` says which is free. Knows neither Spark nor who commits.
+Producers stay with the worker process, as `ottla.once.writer` says which is free. Knows neither Spark nor who commits.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import pyarrow as pa
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.producer.partition_queue import Identity
 from ottla.client.settings.clients import ProducerSettings
-from ottla.net.client.handing_producer import HandingProducer
+from ottla.net.client.producer.shared_transaction_producer import HandingProducer
 from ottla.once.decisions import Handed
 from ottla.once.names import Work
 from ottla.once.steps import BeginId, GiveUp, OpenWith, TakeBack, WriteOn
-from ottla.once.writing import OwnIds, TaskResult, writing
+from ottla.once.writer import OwnIds, TaskResult, writing
 from ottla.spark.errors import OptionError
-from ottla.spark.exactly_once.asking import MAX_TIMEOUT_SETTING
-from ottla.spark.exactly_once.carrying import OnceCluster, run
+from ottla.spark.exactly_once.coordinator_requests import MAX_TIMEOUT_SETTING
+from ottla.spark.exactly_once.step_runner import OnceCluster, run
 from ottla.spark.options import WriteOptions
-from ottla.spark.sending import TaskProducer, encoding, gathered, send_rows
+from ottla.spark.row_sender import TaskProducer, encoding, gathered, send_rows
 from ottla.wire.errors import INVALID_TRANSACTION_TIMEOUT
 
 

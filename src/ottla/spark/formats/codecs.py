@@ -49,8 +49,8 @@ def _avro_decoder(column: str, kind: pa.DataType, text: str, asked: str | None =
 
 
 def _framed_decoder(column: str, chosen: Format, place: str, kind: pa.DataType) -> Decoder:
-    from ottla.spark.formats.framed import FramedDecoder
     from ottla.spark.formats.registry import registry_of
+    from ottla.spark.formats.registry_frames import FramedDecoder
     from ottla.spark.formats.schemas import readers_schema
 
     if chosen.name == "json":
@@ -79,8 +79,8 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
     if chosen.registry is not None and topic is not None and chosen.name == "protobuf":
         return _registered_protobuf(column, chosen, chosen.registry, topic)
     if chosen.registry is not None and topic is not None:
-        from ottla.spark.formats.framed import FramedEncoder
         from ottla.spark.formats.registry import registry_of, subject_of
+        from ottla.spark.formats.registry_frames import FramedEncoder
         from ottla.spark.formats.schemas import written_schema
 
         text = written_schema(column, chosen, _spark_type(kind))
@@ -108,10 +108,10 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
 
 def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) -> Encoder:
     """The encoder of option keySchema or valueSchema, which is registered, or else of the newest schema of the topic."""
-    from ottla.spark.formats.framed import FramedEncoder
     from ottla.spark.formats.protobuf_bytes import ProtobufEncoder
     from ottla.spark.formats.protobuf_schema import place_bytes, places, read
     from ottla.spark.formats.registry import registry_of, subject_of
+    from ottla.spark.formats.registry_frames import FramedEncoder
     from ottla.spark.formats.schemas import descriptors_of, newest
 
     schema_id: int | None = None

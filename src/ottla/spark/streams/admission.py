@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from ottla.client.types import TopicPartition
 from ottla.spark.options import ReadOptions
-from ottla.spark.planning import PartitionOffsets
+from ottla.spark.read_plan import PartitionOffsets
 
 Offsets = Mapping[TopicPartition, int]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ottla.client.types import TopicPartition
-from ottla.spark.planning import names
-from ottla.spark.streams.stored import Position
+from ottla.spark.read_plan import names
+from ottla.spark.streams.stream_position import Position
 
 
 def gone(begin: Position, now: Position, selected: Collection[TopicPartition]) -> tuple[list[str], Position]:

@@ -15,7 +15,7 @@ from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.spark.errors import OptionError
-from ottla.spark.planning import PartitionOffsets
+from ottla.spark.read_plan import PartitionOffsets
 from ottla.wire.api.offset_commit import OffsetCommitResponse
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 

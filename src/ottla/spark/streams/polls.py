@@ -12,7 +12,7 @@ from ottla.client.errors import KafkaError
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import FETCH_LANE, ClusterLinks
 from ottla.net.client.link import Link
-from ottla.spark.planning import PartitionOffsets
+from ottla.spark.read_plan import PartitionOffsets
 from ottla.wire.api.fetch import FetchResponse
 
 logger = logging.getLogger("ottla.spark")

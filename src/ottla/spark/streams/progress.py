@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ottla.spark.errors import OptionError
-from ottla.spark.streams.stored import Position, from_json
+from ottla.spark.streams.stream_position import Position, from_json
 
 
 class SourceProgress(NamedTuple):

@@ -15,13 +15,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from ottla.client.types import TopicPartition
-from ottla.spark import planning
+from ottla.spark import read_plan
+from ottla.spark.batch_reader import pieces_of, read_piece
+from ottla.spark.error_display import telling
 from ottla.spark.options import ReadOptions, asks_for, named_topics
-from ottla.spark.planning import PartitionOffsets
-from ottla.spark.reading import pieces_of, read_piece
+from ottla.spark.read_plan import PartitionOffsets
 from ottla.spark.streams import admission, changes
-from ottla.spark.streams.stored import Position, StoredOffsets, from_json, to_json
-from ottla.spark.telling import telling
+from ottla.spark.streams.stream_position import Position, StoredOffsets, from_json, to_json
 
 if TYPE_CHECKING:
     import pyarrow
@@ -77,7 +77,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options, watch = self._options, self._watch()
         partitions = watch.partitions(options.selection)
         latest_otherwise = options.latest_where_time_is_not_reached
-        start = planning.resolve(options.start, partitions, watch, edge="starting", latest_otherwise=latest_otherwise)
+        start = read_plan.resolve(options.start, partitions, watch, edge="starting", latest_otherwise=latest_otherwise)
         return to_json(Position(start, watch.topic_ids(start)))
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -134,7 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         selected = {where for where in begin.offsets if asks_for(selection, where)}
         clauses, left = changes.gone(begin, latest, selected)
         ahead = {where: offset for where, offset in left.offsets.items() if offset > latest.offsets[where]}
-        clauses += planning.lost(ahead, dict.fromkeys(ahead, 0), latest.offsets)
+        clauses += read_plan.lost(ahead, dict.fromkeys(ahead, 0), latest.offsets)
         clauses += [
             f"topic {topic}, which option subscribe names, does not exist"
             for topic in changes.unknown_topics(named_topics(selection), begin, latest)
@@ -146,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Raise `DataLoss`, or log each clause once if losses are accepted."""
         news = [clause for clause in clauses if clause not in self._told or self._options.fail_on_data_loss]
         self._told.update(news)
-        planning.accept_losses(news, fail=self._options.fail_on_data_loss)
+        read_plan.accept_losses(news, fail=self._options.fail_on_data_loss)
 
     def _starts_of_new(self, begin: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
         """Partitions that came after the query began are read from their first record on. Raises `DataLoss` if that is gone."""
@@ -154,7 +154,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not new:
             return {}
         found = {where: offset for where, offset in self._watch().begins(new).offsets.items() if where in new}
-        self._accept(planning.lost(dict.fromkeys(found, 0), found, end))
+        self._accept(read_plan.lost(dict.fromkeys(found, 0), found, end))
         return found | {where: end[where] for where in new.keys() - found.keys()}
 
     def _admitted(self, begin: PartitionOffsets, end: PartitionOffsets, limit: ReadLimit) -> PartitionOffsets:
@@ -189,15 +189,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begin = Position(finish.starting_offsets, finish.topic_ids)
         begin = begin.without(begin.anew(finish.topic_ids))
         offsets = begin.offsets | self._starts_of_new(begin.offsets, left.offsets)
-        wholes = planning.ranges(offsets, left.offsets)
+        wholes = read_plan.ranges(offsets, left.offsets)
         starts = {where: offsets[where] for where in (TopicPartition(each.topic, each.partition) for each in wholes)}
         latest = left.offsets
         if end != self._planned:  # a micro-batch that an earlier run planned: much may have happened since
             ends = self._watch().ends(finish.offsets).offsets
             latest = {where: ends[where] for where in left.offsets if where in ends}
-        clauses += planning.lost(starts, now.offsets, latest) + planning.lost_ends(wholes, latest)
+        clauses += read_plan.lost(starts, now.offsets, latest) + read_plan.lost_ends(wholes, latest)
         self._accept(clauses)
-        return pieces_of(self._options, planning.trimmed(wholes, now.offsets, latest))
+        return pieces_of(self._options, read_plan.trimmed(wholes, now.offsets, latest))
 
     def commit(self, end: StoredOffsets) -> None:
         """Spark calls this for all sources of a query when it plans a micro-batch: also where only another one has records."""

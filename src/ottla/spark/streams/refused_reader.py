@@ -11,9 +11,9 @@ from typing import NoReturn
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from ottla.spark.error_display import telling
 from ottla.spark.errors import OptionError
-from ottla.spark.streams.stored import StoredOffsets
-from ottla.spark.telling import telling
+from ottla.spark.streams.stream_position import StoredOffsets
 
 
 @telling

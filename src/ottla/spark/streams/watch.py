@@ -15,11 +15,11 @@ from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from ottla.spark.brokers import Brokers
 from ottla.spark.options import TopicSelection, asks_for
-from ottla.spark.planning import PartitionOffsets
+from ottla.spark.read_plan import PartitionOffsets
 from ottla.spark.streams.group import GroupOffsets
 from ottla.spark.streams.polls import Polls
 from ottla.spark.streams.samples import record_bytes
-from ottla.spark.streams.stored import Position, id_text
+from ottla.spark.streams.stream_position import Position, id_text
 
 KEPT_S = 5.0
 """How old the list of partitions may be: new ones are seen after this time at the latest."""

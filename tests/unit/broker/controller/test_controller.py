@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ottla.cluster import layout
-from ottla.cluster.controller import entries
-from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment
-from ottla.cluster.controller.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
+from ottla.cluster.controller_rules import entries
+from ottla.cluster.controller_rules.context import LeaderAndIsr, ReplicaAssignment
+from ottla.cluster.controller_rules.entries import DELETIONS, ISR_CHANGES, LOG_DIR_EVENTS
 from ottla.ports import NEW, Change
 from ottla.wire.api.alter_partition import AlterPartitionRequest
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest

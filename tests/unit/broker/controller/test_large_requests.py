@@ -9,8 +9,8 @@ import pytest
 from ottla.broker.controller.channels import ControllerChannel
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.cluster.controller.context import AT_ONCE
-from ottla.cluster.controller.requests import ControlRequest
+from ottla.cluster.controller_rules.context import AT_ONCE
+from ottla.cluster.controller_rules.requests import ControlRequest
 from ottla.sim.clock import SimClock
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.cluster import layout
-from ottla.cluster.controller.context import LeaderAndIsr
+from ottla.cluster.controller_rules.context import LeaderAndIsr
 from ottla.sim.shared_registry import REGISTRY
 from tests.support.controllers import TIMEOUT_MS, ControlledCluster
 

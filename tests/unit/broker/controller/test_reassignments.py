@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.cluster import layout
-from ottla.cluster.controller import entries
-from ottla.cluster.controller.context import LeaderAndIsr, ReplicaAssignment, TopicPartition
-from ottla.cluster.controller.entries import DELETIONS, ISR_CHANGES
-from ottla.cluster.controller.reassignments import PREFERRED_ELECTIONS, REASSIGNMENTS
+from ottla.cluster.controller_rules import entries
+from ottla.cluster.controller_rules.context import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from ottla.cluster.controller_rules.entries import DELETIONS, ISR_CHANGES
+from ottla.cluster.controller_rules.reassignments import PREFERRED_ELECTIONS, REASSIGNMENTS
 from ottla.ports import NEW, Change
 from ottla.wire.api.alter_partition import AlterPartitionRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest

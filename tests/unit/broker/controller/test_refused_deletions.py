@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker.controller.topic_changes import DELETED_AGAIN_MS, MOST_DELETED_AGAIN_MS
 from ottla.cluster import layout
-from ottla.cluster.controller.entries import DELETIONS
+from ottla.cluster.controller_rules.entries import DELETIONS
 from ottla.ports import NEW, Change
 from tests.support.controllers import ControlledCluster
 

@@ -16,8 +16,8 @@ from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.topics.deletions import NOTES
 from ottla.broker.topics.shared_topics import SharedTopics
 from ottla.cluster import layout
-from ottla.cluster.controller.context import ReplicaAssignment
-from ottla.cluster.controller.entries import topic_value
+from ottla.cluster.controller_rules.context import ReplicaAssignment
+from ottla.cluster.controller_rules.entries import topic_value
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.cluster.topics import TopicSpec

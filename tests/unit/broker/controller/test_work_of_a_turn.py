@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.cluster.controller.entries import DELETIONS, LOG_DIR_EVENTS
+from ottla.cluster.controller_rules.entries import DELETIONS, LOG_DIR_EVENTS
 from ottla.ports import NEW, Change
 from ottla.wire.api.controlled_shutdown import ControlledShutdownRequest
 from tests.support.controllers import TIMEOUT_MS, ControlledCluster

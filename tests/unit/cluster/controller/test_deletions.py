@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.cluster.controller.context import ControllerContext, LiveBroker, ReplicaAssignment, TopicPartition
-from ottla.cluster.controller.deletions import TopicDeletions
+from ottla.cluster.controller_rules.context import ControllerContext, LiveBroker, ReplicaAssignment, TopicPartition
+from ottla.cluster.controller_rules.deletions import TopicDeletions
 
 
 def two_partitions(*live: int) -> ControllerContext:

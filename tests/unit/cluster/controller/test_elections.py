@@ -5,8 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cluster.controller import elections
-from ottla.cluster.controller.context import RECOVERED, RECOVERING, ControllerContext, LeaderAndIsr, LiveBroker, ReplicaAssignment
+from ottla.cluster.controller_rules import elections
+from ottla.cluster.controller_rules.context import (
+    RECOVERED,
+    RECOVERING,
+    ControllerContext,
+    LeaderAndIsr,
+    LiveBroker,
+    ReplicaAssignment,
+)
 
 PARTITION = ("t", 0)
 

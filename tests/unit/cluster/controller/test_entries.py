@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ottla.cluster import layout, topics
-from ottla.cluster.controller import entries, reassignments
-from ottla.cluster.controller.context import RECOVERING, Endpoint, LeaderAndIsr, ReplicaAssignment
+from ottla.cluster.controller_rules import entries, reassignments
+from ottla.cluster.controller_rules.context import RECOVERING, Endpoint, LeaderAndIsr, ReplicaAssignment
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Entry
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.coord.consumer.assign import Partitions, Subscriber, TopicShape
-from ottla.coord.consumer.assign.checked import Checked
+from ottla.coord.consumer.assign.checked_assignor import Checked
 from tests.support.assignments import topic_id
 
 A, B = topic_id(1), topic_id(2)

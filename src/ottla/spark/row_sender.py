@@ -15,7 +15,7 @@ import pyarrow.compute as compute
 from ottla.client.settings.clients import COMPRESSIONS, ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.background import BackgroundLoop
-from ottla.net.client.batch_producer import BatchProducer
+from ottla.net.client.producer.batch_producer import BatchProducer
 from ottla.records import kernel
 from ottla.records.batches.arrow import Rows, batches_of, by_partition
 from ottla.records.batches.builder import MOST_OVERHEAD_BYTES

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from ottla.cluster import layout
-from ottla.cluster.controller.context import AT_ONCE, ControllerContext, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from ottla.cluster.controller_rules.context import AT_ONCE, ControllerContext, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from ottla.wire.errors import (
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR,

@@ -13,10 +13,10 @@ from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from ottla.client.types import TopicPartition
-from ottla.spark import planning
+from ottla.spark import read_plan
+from ottla.spark.error_display import telling
 from ottla.spark.options import ReadOptions
-from ottla.spark.planning import PartitionOffsets, Range
-from ottla.spark.telling import telling
+from ottla.spark.read_plan import PartitionOffsets, Range
 from ottla.spark.workers import set_modules_aside
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Piece(InputPartition):
 
 
 def pieces_of(options: ReadOptions, wholes: Sequence[Range]) -> list[Piece]:
-    cut = planning.split(wholes, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+    cut = read_plan.split(wholes, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
     return [Piece(each) for each in cut]
 
 
@@ -48,8 +48,8 @@ def _bounds(options: ReadOptions, brokers: Brokers) -> tuple[PartitionOffsets, P
     """Where a batch starts and ends in every partition."""
     partitions = brokers.partitions(options.selection)
     latest_otherwise = options.latest_where_time_is_not_reached
-    start = planning.resolve(options.start, partitions, brokers, edge="starting", latest_otherwise=latest_otherwise)
-    return start, planning.resolve(options.end, partitions, brokers, edge="ending", latest_otherwise=True)
+    start = read_plan.resolve(options.start, partitions, brokers, edge="starting", latest_otherwise=latest_otherwise)
+    return start, read_plan.resolve(options.end, partitions, brokers, edge="ending", latest_otherwise=True)
 
 
 def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Range]) -> list[Range]:
@@ -59,9 +59,9 @@ def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Ran
     asked = {TopicPartition(each.topic, each.partition): each.start for each in wholes}
     there = asked.keys() & set(brokers.partitions(options.selection))
     earliest, latest = brokers.earliest(there), brokers.latest(there)
-    clauses = planning.lost(asked, earliest, latest) + planning.lost_ends(wholes, latest)
-    planning.accept_losses(clauses, fail=options.fail_on_data_loss)
-    return planning.trimmed(wholes, earliest, latest)
+    clauses = read_plan.lost(asked, earliest, latest) + read_plan.lost_ends(wholes, latest)
+    read_plan.accept_losses(clauses, fail=options.fail_on_data_loss)
+    return read_plan.trimmed(wholes, earliest, latest)
 
 
 def read_piece(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
@@ -84,7 +84,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         with _brokers(self._options) as brokers:
             start, end = _bounds(self._options, brokers)
-            wholes = self._narrowed(planning.ranges(start, end), brokers)
+            wholes = self._narrowed(read_plan.ranges(start, end), brokers)
             wholes = _without_losses(self._options, brokers, wholes)
         return pieces_of(self._options, wholes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.cluster.controller.context import RECOVERED, RECOVERING, ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.cluster.controller_rules.context import RECOVERED, RECOVERING, ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.wire.api.alter_partition import AlterPartitionRequest
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,

@@ -10,7 +10,7 @@ from json import dumps
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.cluster import layout
-from ottla.cluster.controller.context import (
+from ottla.cluster.controller_rules.context import (
     RECOVERED,
     RECOVERING,
     Endpoint,

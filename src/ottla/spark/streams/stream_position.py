@@ -16,7 +16,7 @@ from typing import Any
 
 from ottla.client.types import TopicPartition
 from ottla.spark.errors import OptionError
-from ottla.spark.planning import PartitionOffsets
+from ottla.spark.read_plan import PartitionOffsets
 
 TOPIC_IDS, STARTING_OFFSETS = "topic ids", "starting offsets"
 StoredOffsets = dict[str, dict[str, Any]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from ottla.cluster.controller.context import (
+from ottla.cluster.controller_rules.context import (
     AT_ONCE,
     EPOCH_DURING_DELETE,
     LEADER_DURING_DELETE,

@@ -24,8 +24,8 @@ from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.client.connection.metadata import TopicInfo
 from ottla.client.keywords import AdminKeywords
 from ottla.client.types import OffsetAndMetadata, Place, TopicPartition
-from ottla.net.client.async_admin import AsyncAdmin, ClusterDescription
-from ottla.net.client.blocking import BlockingClient
+from ottla.net.client.admin.async_admin import AsyncAdmin, ClusterDescription
+from ottla.net.client.blocking_base import BlockingClient
 
 
 class Admin(BlockingClient[AsyncAdmin]):

@@ -10,8 +10,8 @@ from ottla.client.errors import KafkaError
 from ottla.client.producer.partition_queue import Outgoing
 from ottla.client.settings.clients import ProducerSettings
 from ottla.client.types import RecordMetadata, TopicPartition
-from ottla.net.client.batch_sender import BatchSender
 from ottla.net.client.cluster import ClusterLinks, now_ms
+from ottla.net.client.producer.batch_sender import BatchSender
 from ottla.net.client.tasks import Tasks
 from ottla.records.batches.header import read_header
 

@@ -13,9 +13,9 @@ from ottla.client.producer.partition_queue import Identity
 from ottla.client.producer.transactions import ProducerTransactions
 from ottla.client.settings.clients import ProducerSettings
 from ottla.client.types import TopicPartition
-from ottla.net.client.batch_producer import BatchProducer
-from ottla.net.client.batch_sender import BatchSender
-from ottla.net.client.transaction_driver import TransactionDriver
+from ottla.net.client.producer.batch_producer import BatchProducer
+from ottla.net.client.producer.batch_sender import BatchSender
+from ottla.net.client.producer.transaction_driver import TransactionDriver
 
 
 class HandingProducer(BatchProducer):

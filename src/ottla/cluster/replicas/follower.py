@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.cluster.replication.assigned import Assigned
+from ottla.cluster.replicas.partition_state import Assigned
 
 
 class FollowerState:

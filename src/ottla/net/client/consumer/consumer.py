@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Unpack
 
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
-from ottla.net.client.async_consumer import AsyncConsumer, Listener, Partition
-from ottla.net.client.blocking import BlockingClient
+from ottla.net.client.blocking_base import BlockingClient
+from ottla.net.client.consumer.async_consumer import AsyncConsumer, Listener, Partition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -80,7 +80,7 @@ class Consumer(BlockingClient[AsyncConsumer]):
         No Python object is created per record. Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs
         pyarrow (`pip install ottla[arrow]`).
         """
-        from ottla.net.client.arrow import record_batches
+        from ottla.net.client.consumer.arrow import record_batches
 
         while (cursor := self._background.run(self._async._next_cursor(timeout_ms))) is not None:
             yield from record_batches(cursor)

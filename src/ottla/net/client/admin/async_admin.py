@@ -73,11 +73,11 @@ from ottla.client.errors import BrokerError, KafkaError, NotSupported, raise_for
 from ottla.client.keywords import AdminKeywords
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.client.types import ConsumerGroupMetadata, Node, OffsetAndMetadata, Place, TopicPartition
-from ottla.net.client import transaction_admin
+from ottla.net.client.admin import transactions
+from ottla.net.client.admin.replicas import log_dirs, reassignments
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, find_coordinator
 from ottla.net.client.leaders import ask_leaders
-from ottla.net.client.replica_admin import log_dirs, reassignments
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.wire.api.delete_acls import DeleteAclsResponse
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
@@ -337,19 +337,19 @@ class AsyncAdmin:
         `transactional_id_pattern` is a regular expression for whole ids (KIP-1152).
         """
         states, producer_ids = arguments.several("states", states), arguments.several("producer_ids", producer_ids)
-        return await transaction_admin.listed(self._cluster, states, producer_ids, min_duration_ms, transactional_id_pattern)
+        return await transactions.listed(self._cluster, states, producer_ids, min_duration_ms, transactional_id_pattern)
 
     async def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
         """Return state, producer and partitions of transactional ids. Raises `BrokerError`: TRANSACTIONAL_ID_NOT_FOUND …"""
         names = arguments.names("A transactional id", transactional_ids)
-        return await transaction_admin.described(self._cluster, names)
+        return await transactions.described(self._cluster, names)
 
     async def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
         """Return the active producers of partitions, by (topic, partition), with their open transactions (KIP-664).
 
         Raises `UnknownTopic`.
         """
-        return await transaction_admin.producers(self._cluster, places(partitions))
+        return await transactions.producers(self._cluster, places(partitions))
 
     async def find_hanging_transactions(
         self, topics: Iterable[str] | None = None, *, min_open_ms: int = 900_000
@@ -360,19 +360,19 @@ class AsyncAdmin:
         coordinator may not have recorded a younger one yet.
         """
         names = None if topics is None else arguments.several("topics", topics)
-        return await transaction_admin.hanging(self._cluster, names, min_open_ms)
+        return await transactions.hanging(self._cluster, names, min_open_ms)
 
     async def abort_transaction(
         self, topic: str, partition: int, producer_id: int, producer_epoch: int, coordinator_epoch: int | None = None
     ) -> None:
         """Abort a hanging transaction in one partition. `describe_producers` returns its producer id and epochs (KIP-664)."""
         where = arguments.place((topic, partition))
-        await transaction_admin.aborted(self._cluster, where, producer_id, producer_epoch, coordinator_epoch)
+        await transactions.aborted(self._cluster, where, producer_id, producer_epoch, coordinator_epoch)
 
     async def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
         """Fence the producers that use these transactional ids, and abort their open transactions."""
         return {
-            name: await transaction_admin.fenced(self._cluster, name)
+            name: await transactions.fenced(self._cluster, name)
             for name in arguments.names("A transactional id", transactional_ids)
         }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
-from ottla.net.client.range_reader import RangeReader
+from ottla.net.client.consumer.range_reader import RangeReader
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import batches
 

@@ -15,8 +15,8 @@ from ottla.client.producer.accumulator import Headers
 from ottla.client.producer.transactions import InGroup, metadata_of, tell_both
 from ottla.client.settings.clients import ProducerSettings, parse
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, Place, TopicPartition
-from ottla.net.client.delivery import Delivery
-from ottla.net.client.produce_driver import ProduceDriver
+from ottla.net.client.producer.delivery import Delivery
+from ottla.net.client.producer.produce_driver import ProduceDriver
 
 
 class AsyncProducer:

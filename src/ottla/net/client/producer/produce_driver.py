@@ -24,12 +24,12 @@ from ottla.client.producer.transactions import ProducerTransactions
 from ottla.client.producer.unreported_failures import Losses, counted
 from ottla.client.settings.clients import COMPRESSIONS, ProducerSettings
 from ottla.client.types import TopicPartition
-from ottla.net.client.batch_sender import BatchSender
 from ottla.net.client.cluster import now_ms
-from ottla.net.client.delivery import Delivery, arrival
 from ottla.net.client.kafka07.links import links_to
+from ottla.net.client.producer.batch_sender import BatchSender
+from ottla.net.client.producer.delivery import Delivery, arrival
+from ottla.net.client.producer.transaction_driver import TransactionDriver
 from ottla.net.client.tasks import Tasks
-from ottla.net.client.transaction_driver import TransactionDriver
 from ottla.records.batches.columns import build
 
 STALE_PAUSE_MS = 1_000

@@ -13,7 +13,7 @@ from ottla.client.admin.transactions import ANY_DURATION
 from ottla.client.connection.versions import DESCRIBE_CONFIGS, DESCRIBE_TRANSACTIONS, END_TXN, INIT_PRODUCER_ID, LIST_TRANSACTIONS
 from ottla.client.errors import KafkaError, NotSupported
 from ottla.client.producer.transactions import EXPLICIT_END_TXN, IMPLICIT_FROM, TRANSACTION_VERSION
-from ottla.net.client import transaction_admin
+from ottla.net.client.admin import transactions as transaction_admin
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import TRANSACTION, Coordinator
 from ottla.once.decisions import Handed

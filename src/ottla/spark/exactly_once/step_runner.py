@@ -25,7 +25,7 @@ from ottla.once.steps import (
     Result,
     Steps,
 )
-from ottla.spark.exactly_once.asking import HandedCoordinators
+from ottla.spark.exactly_once.coordinator_requests import HandedCoordinators
 from ottla.spark.exactly_once.decision_log import DecisionLog
 
 HOOK: Final = "OTTLA_ONCE_HOOK"

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from ottla.cluster.replication.assigned import Assigned, IsrChange
-from ottla.cluster.replication.followers import NEVER, UNKNOWN, Follower
+from ottla.cluster.replicas.follower_progress import NEVER, UNKNOWN, Follower
+from ottla.cluster.replicas.partition_state import Assigned, IsrChange
 
 Told = Callable[[int], None]
 

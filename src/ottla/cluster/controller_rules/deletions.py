@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
 
-from ottla.cluster.controller.context import AT_ONCE, ControllerContext, TopicPartition
+from ottla.cluster.controller_rules.context import AT_ONCE, ControllerContext, TopicPartition
 
 
 @dataclass(slots=True)

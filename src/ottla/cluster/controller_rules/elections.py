@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.cluster.controller.context import RECOVERING, ControllerContext, LeaderAndIsr, TopicPartition
+from ottla.cluster.controller_rules.context import RECOVERING, ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.cluster.image import NO_LEADER
 
 

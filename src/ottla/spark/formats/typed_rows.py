@@ -14,7 +14,7 @@ import pyarrow.compute as compute
 from ottla.spark.formats.bulk import Decoded
 from ottla.spark.formats.choice import CORRUPT, DROP, Formats
 from ottla.spark.formats.codecs import decoder_of
-from ottla.spark.formats.malformed import Misfits, Put
+from ottla.spark.formats.misfits import Misfits, Put
 
 OPENED = {"key": pa.binary(), "value": pa.binary(), "offset": pa.int64()}
 """What tells of a value that does not fit, and what a dead letter is made of."""

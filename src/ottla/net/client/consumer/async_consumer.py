@@ -31,10 +31,10 @@ from ottla.client.types import (
     TopicPartition,
 )
 from ottla.net.client.cluster import now_ms
-from ottla.net.client.fetch_driver import RESETS, FetchDriver
+from ottla.net.client.consumer.fetch_driver import RESETS, FetchDriver
+from ottla.net.client.consumer.membership_driver import MembershipDriver
 from ottla.net.client.kafka07.links import ClusterLinks07, links_to
 from ottla.net.client.kafka07.membership import MembershipDriver07
-from ottla.net.client.membership_driver import MembershipDriver
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -355,7 +355,7 @@ class AsyncConsumer:
         No Python object is created per record. Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs
         pyarrow (`pip install ottla[arrow]`).
         """
-        from ottla.net.client.arrow import record_batches
+        from ottla.net.client.consumer.arrow import record_batches
 
         while (cursor := await self._next_cursor(timeout_ms)) is not None:
             for batch in record_batches(cursor):

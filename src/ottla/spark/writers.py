@@ -1,4 +1,4 @@
-"""Writers: what Spark calls to write a batch or a stream. The work itself is in `ottla.spark.sending` and `.exactly_once`.
+"""Writers: what Spark calls to write a batch or a stream. The work itself is in `ottla.spark.row_sender` and `.exactly_once`.
 
 **Exactly once**, unless `deliveryGuarantee` says otherwise: a reader with read_committed sees each row of a micro-batch once, and
 so those of a batch job, whatever Spark repeats; a job that names itself by `jobId` writes once even if it is started again.
@@ -23,10 +23,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.client.errors import KafkaError
 from ottla.once.decisions import Handed
 from ottla.once.names import Work
+from ottla.spark.error_display import telling
 from ottla.spark.errors import OptionError
 from ottla.spark.exactly_once import work
 from ottla.spark.options import WriteOptions
-from ottla.spark.telling import telling
 from ottla.spark.workers import set_modules_aside
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class TaskWritten(WriterCommitMessage):
 def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch], own: Work | None, *, recorded: bool) -> TaskWritten:
     # Spark makes writers in processes of its own for planning and committing; only a task needs Arrow, and few need the network.
     if own is None:
-        from ottla.spark.sending import write_rows
+        from ottla.spark.row_sender import write_rows
 
         set_modules_aside()
         return TaskWritten(write_rows(options, iterator))

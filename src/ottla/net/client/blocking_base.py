@@ -12,9 +12,9 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from ottla.client.arguments import timeout
 from ottla.client.producer.accumulator import Headers
-from ottla.net.client.async_producer import AsyncProducer
 from ottla.net.client.background import BackgroundLoop
-from ottla.net.client.delivery import Delivery
+from ottla.net.client.producer.async_producer import AsyncProducer
+from ottla.net.client.producer.delivery import Delivery
 
 
 class AsyncClient(Protocol):

@@ -1,0 +1,1 @@
+"""The admin clients, and the brokers that each request goes to."""

@@ -1,0 +1,1 @@
+"""The consumers, and the drivers of their fetches and group membership."""

@@ -1,0 +1,1 @@
+"""The producers, and the drivers of their batches and transactions."""
