@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ottla.broker.settings.group import GroupConfigs
-from ottla.broker.settings.others import RELIED_ON
+from ottla.broker.settings.ineffective_settings import RELIED_ON
 from ottla.broker.settings.setting import Setting, SettingsOf
 from ottla.broker.settings.topic import TopicSettings
 from ottla.broker.settings.values import BrokerSettings

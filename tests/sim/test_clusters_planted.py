@@ -16,7 +16,7 @@ from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.lost_directory import in_sync_of
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.replication import taking
+from ottla.broker.replication import fetch_responses
 from ottla.broker.replication.alter_partition import IsrsByRegistry
 from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_manager import ReplicaManager
@@ -190,7 +190,7 @@ MISTAKES = {
     ),
     "flushes nothing where all may lose power at once": (FLUSHED, Mistake("acknowledged stays", cluster_life, "FLUSHED", {})),
     "never wakes up": (PLAIN, Mistake("heals", BrokerMembership, "_wake_up", lambda membership, now: None, 5)),
-    "does not truncate": (PLAIN, Mistake("heals", taking, "cut", cut_nothing, 1)),
+    "does not truncate": (PLAIN, Mistake("heals", fetch_responses, "cut", cut_nothing, 1)),
     "gives no new leader a new epoch": (PLAIN, Mistake("one leader per epoch", LeaderAndIsr, "led", lead_in_the_same_epoch)),
     "lets any replica lead": (CRUMBS_LATE, Mistake("in sync have all", elections, "offline_leader", let_anybody_lead, 1)),
     "coordinates on after a move": (

@@ -9,7 +9,7 @@ from typing import Any
 from ottla.broker.controller.controller import Controller
 from ottla.broker.failures import Changes
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.within import Within
+from ottla.broker.interbroker.loopback import Within
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.request import Answer, Peer
 from ottla.broker.settings import BrokerSettings, SettingsInForce

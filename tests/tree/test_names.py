@@ -50,13 +50,11 @@ PARTICIPLES = re.compile(
 NOUNS = {"feed", "framing", "logging", "partitioning", "setting", "speed"}
 """Words that the field uses as nouns, whatever they end in."""
 STILL_PARTICIPLES = {
-    "altering", "asking", "cleaning", "copying", "described", "fetched07", "flushed", "followed", "leaving", "moved", "moving",
-    "packing", "reading", "reading07", "reassigning", "registering07", "rendered07", "taking", "throttling", "torn07",
+    "fetched07", "moved", "moving", "packing", "reading07", "reassigning", "registering07", "rendered07", "torn07",
 }  # fmt: skip
 """Modules that are still named by a bare participle or gerund. The list shrinks."""
 STILL_INFLECTED = {
-    ("election", "elections"), ("fetcher", "fetchers"), ("followed", "followers"), ("group", "groups"), ("moves", "moving"),
-    ("partition", "partitions"), ("router", "routes"),
+    ("group", "groups"), ("partition", "partitions"), ("router", "routes"),
 }  # fmt: skip
 """Modules of one package that still differ by inflection alone. The list shrinks."""
 ENDINGS = ("ings", "ing", "ions", "ion", "ers", "er", "ors", "or", "ed", "es", "s", "e")

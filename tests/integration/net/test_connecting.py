@@ -15,8 +15,8 @@ import pytest
 
 import ottla
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.broker.settings.described import DEFAULT_CONFIG, described_broker
 from ottla.broker.settings.kinds import LARGEST_INT
+from ottla.broker.settings.setting_sources import DEFAULT_CONFIG, described_broker
 from ottla.net.server import server as server_module
 from ottla.net.server.connection import Connection
 from ottla.net.server.connection_limits import ConnectionLimits

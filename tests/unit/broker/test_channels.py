@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.failures import Changes
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.within import Within
+from ottla.broker.interbroker.loopback import Within
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import ITSELF
 from ottla.broker.serving.purgatory import DelayedReply

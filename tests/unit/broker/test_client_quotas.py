@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.quotas.altering import ENTITIES_AT_ONCE, QuotaChanges
 from ottla.broker.quotas.client_quotas import Client
+from ottla.broker.quotas.quota_changes import ENTITIES_AT_ONCE, QuotaChanges
 from ottla.broker.serving.request import Close
 from ottla.cluster.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from ottla.wire.api.create_partitions import CreatePartitionsRequest

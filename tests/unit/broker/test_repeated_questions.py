@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.repeats import MOST_REASONS, Repeats
+from ottla.broker.retries import MOST_REASONS, Repeats
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,

@@ -16,8 +16,8 @@ from ottla.broker.settings import (
     TopicSettings,
     topic_config_error,
 )
+from ottla.broker.settings.ineffective_settings import OtherSettings
 from ottla.broker.settings.kinds import show_double
-from ottla.broker.settings.others import OtherSettings
 from ottla.log.config import LogConfig
 from ottla.properties import parse_properties
 from tools.settings_page import page

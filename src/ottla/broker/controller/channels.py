@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.repeats import Repeats
+from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.controller_rules.context import AT_ONCE

@@ -18,10 +18,10 @@ from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.broker.controller.broker_changes import BrokerChanges
-from ottla.broker.controller.election import ControllerElection, Elected
-from ottla.broker.controller.elections import AskedElections
+from ottla.broker.controller.controller_election import ControllerElection, Elected
 from ottla.broker.controller.events import ControllerEvents
 from ottla.broker.controller.isr_changes import IsrChanges
+from ottla.broker.controller.leader_elections import AskedElections
 from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.reassigning import Faults, Reassignments, Targets
 from ottla.broker.controller.term import ControllerTerm
@@ -29,7 +29,7 @@ from ottla.broker.controller.topic_changes import TopicChanges
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.versions import Switch
-from ottla.broker.repeats import Repeats
+from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster import features, layout

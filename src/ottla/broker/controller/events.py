@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ottla.broker.failures import CONFLICTS
-from ottla.broker.repeats import Repeats
+from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.ports import Done, RegistryAway, RegistryDamaged, Steps, StorageFailed
 

@@ -10,10 +10,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ottla.broker.controller.context_loader import ControllerReader
 from ottla.broker.controller.events import ControllerMoved
-from ottla.broker.controller.patience import RegistryPatience
 from ottla.broker.controller.pieces import in_pieces
-from ottla.broker.controller.reading import ControllerReader
+from ottla.broker.controller.registry_retry import RegistryPatience
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.cluster import layout
 from ottla.cluster.controller_rules import entries

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ottla.broker.controller.channels import ControllerChannel
-from ottla.broker.controller.election import Elected
-from ottla.broker.controller.patience import RegistryPatience
-from ottla.broker.controller.reading import ControllerReader
+from ottla.broker.controller.context_loader import ControllerReader
+from ottla.broker.controller.controller_election import Elected
+from ottla.broker.controller.registry_retry import RegistryPatience
 from ottla.broker.controller.states import PartitionStates
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.versions import ProtocolVersion

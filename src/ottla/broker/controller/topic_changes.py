@@ -14,7 +14,7 @@ from ottla.broker.controller.pieces import each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.versions import Switch
-from ottla.broker.repeats import Repeats
+from ottla.broker.retries import Repeats
 from ottla.cluster import layout
 from ottla.cluster.controller_rules.context import ReplicaAssignment, TopicPartition
 from ottla.cluster.controller_rules.entries import DELETIONS, TopicEntry, topic_value

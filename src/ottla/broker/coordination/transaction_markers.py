@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from ottla.broker.coordination.markers import MarkerAppender
-from ottla.broker.interbroker.asking import BrokerAsker
+from ottla.broker.interbroker.broker_requests import BrokerAsker
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import TRANSACTIONS_TOPIC

@@ -20,10 +20,10 @@ from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce, TopicSettings
 from ottla.broker.settings.broker_security import bare
 from ottla.broker.settings.changes import APPEND, DELETE, SET, SUBTRACT, ConfigChange, changed
-from ottla.broker.settings.described import MIN_INSYNC_REPLICAS
 from ottla.broker.settings.group import GroupConfigs, group_value
 from ottla.broker.settings.kinds import LIST
 from ottla.broker.settings.setting import Reach, Setting, SettingsOf
+from ottla.broker.settings.setting_sources import MIN_INSYNC_REPLICAS
 from ottla.broker.topics.configs import DynamicConfigs
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage

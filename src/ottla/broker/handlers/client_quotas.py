@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.broker.quotas.altering import Op, QuotaChanges, Wanted
+from ottla.broker.quotas.quota_changes import Op, QuotaChanges, Wanted
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request

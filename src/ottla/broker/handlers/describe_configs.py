@@ -13,7 +13,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, Listener, SettingsInForce
-from ottla.broker.settings.described import (
+from ottla.broker.settings.setting_sources import (
     DEFAULT_CONFIG,
     DescribedSetting,
     as_told,

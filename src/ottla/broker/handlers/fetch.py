@@ -12,8 +12,8 @@ from typing import NamedTuple
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.quotas.exempt import replica_id
-from ottla.broker.replication.followers import Followers
+from ottla.broker.quotas.exemptions import replica_id
+from ottla.broker.replication.follower_fetches import Followers
 from ottla.broker.security.rights import NO, YES, Rights
 from ottla.broker.serving.down_conversion import OldFetch
 from ottla.broker.serving.fetch_sessions import FIRST_EPOCH, NO_EPOCH, NO_SESSION, FetchSession, FetchSessions, Held

@@ -14,7 +14,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.broker.settings.described import as_told, described_topic
+from ottla.broker.settings.setting_sources import as_told, described_topic
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Late, Topics
 from ottla.cluster.acls import CLUSTER_NAME

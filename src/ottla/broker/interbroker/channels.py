@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ottla.broker.interbroker.within import Within
+from ottla.broker.interbroker.loopback import Within
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.ports import BrokerLink, Links, Part

@@ -15,7 +15,7 @@ from ottla.broker.identity import BrokerIdentity
 from ottla.broker.interbroker.versions import Switch
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.event import Event
-from ottla.broker.repeats import Repeats
+from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce
 from ottla.cluster import features, layout

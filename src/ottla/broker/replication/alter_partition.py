@@ -17,8 +17,8 @@ from typing import Final
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.versions import Switch
-from ottla.broker.repeats import Repeats
 from ottla.broker.replication.replica import AskedIsrs, Replica
+from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster import layout

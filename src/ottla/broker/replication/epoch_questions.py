@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
-from ottla.broker.replication.copying import Copier
-from ottla.broker.replication.followed import Followed
-from ottla.broker.replication.taking import Taking
+from ottla.broker.replication.fetch_responses import Taking
+from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetcher_context import Copier
 from ottla.cluster.replicas.truncation import EpochEnd
 from ottla.ports import Steps, StorageFailed, SyncFailed
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.broker.replication.followed import Followed
+from ottla.broker.replication.fetched_partition import Followed
 from ottla.wire.api.fetch import FetchRequest
 
 NO_SESSION = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from ottla.broker.repeats import Repeats
+from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster.controller_rules.entries import LOG_DIR_EVENTS, failed_broker_value
 from ottla.ports import Change, Now, SharedRegistry, Steps

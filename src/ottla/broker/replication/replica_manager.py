@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 
-from ottla.broker.in_turn import InTurn
 from ottla.broker.membership.membership import NOT_YET
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.controller_words import EPOCH_DURING_DELETE, NO_EPOCH, RoleTold, StopTold
@@ -19,6 +18,7 @@ from ottla.broker.replication.moved import MovedReplicas
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.scheduler import Scheduler
+from ottla.broker.serial_jobs import InTurn
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from ottla.broker.coordination.moves import CoordinatorMoves
+from ottla.broker.coordination.leadership_changes import CoordinatorMoves
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.alter_partition import asked_isrs
 from ottla.broker.replication.cluster_news import ClusterNews
-from ottla.broker.replication.fetchers import ReplicaFetchers
-from ottla.broker.replication.followers import Followers
+from ottla.broker.replication.fetcher_manager import ReplicaFetchers
+from ottla.broker.replication.follower_fetches import Followers
 from ottla.broker.replication.log_dir_failures import LogDirFailures
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.replication.replica_manager import ReplicaManager

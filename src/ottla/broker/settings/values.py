@@ -20,7 +20,7 @@ from ottla.broker.settings.broker_share_streams import ShareStreamsSettings
 from ottla.broker.settings.broker_tokens import TokenSettings
 from ottla.broker.settings.broker_zookeeper import ZooKeeperSettings
 from ottla.broker.settings.group import broker_bounds_error
-from ottla.broker.settings.others import OtherSettings, is_relied_on
+from ottla.broker.settings.ineffective_settings import OtherSettings, is_relied_on
 from ottla.broker.settings.setting import Setting, size_error
 from ottla.broker.settings.topic import TopicSettings
 from ottla.errors import SettingError

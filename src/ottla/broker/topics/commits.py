@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
-from ottla.broker.in_turn import InTurn
+from ottla.broker.serial_jobs import InTurn
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Change, CommitSteps, Entry, Registry, Steps, StorageFailed

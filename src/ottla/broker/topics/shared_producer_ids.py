@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
-from ottla.broker.interbroker.asking import UNSPOKEN, BrokerAsker
+from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerAsker
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage

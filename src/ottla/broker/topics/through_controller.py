@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.broker.interbroker.asking import BrokerAsker
+from ottla.broker.interbroker.broker_requests import BrokerAsker
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.defaults import default_topic, topic_on

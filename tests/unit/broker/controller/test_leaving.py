@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.broker.controller.leaving import HandOver
+from ottla.broker.controller.controlled_shutdown import HandOver
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.wire.api.controlled_shutdown import ControlledShutdownResponse

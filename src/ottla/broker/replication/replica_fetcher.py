@@ -10,12 +10,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ottla.broker.replication.copying import FetcherRooms
 from ottla.broker.replication.epoch_questions import EpochQuestions
+from ottla.broker.replication.fetch_responses import Taking
 from ottla.broker.replication.fetch_session import TOPIC_IDS_FROM, FollowerSession
-from ottla.broker.replication.flushed import Flushed
-from ottla.broker.replication.followed import Followed
-from ottla.broker.replication.taking import Taking
+from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetcher_context import FetcherRooms
+from ottla.broker.replication.flush_before_fetch import Flushed
 from ottla.cluster.image import NO_TOPIC_ID
 from ottla.ports import Done, Now, Steps
 from ottla.wire.api.fetch import FetchRequest, FetchResponse

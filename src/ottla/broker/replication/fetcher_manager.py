@@ -14,10 +14,10 @@ from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.versions import Switch
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.quotas.replication import ReplicationQuota
-from ottla.broker.replication.copying import FetcherRooms
-from ottla.broker.replication.fetcher import ReplicaFetcher
-from ottla.broker.replication.followed import Followed
+from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetcher_context import FetcherRooms
 from ottla.broker.replication.replica import Replica
+from ottla.broker.replication.replica_fetcher import ReplicaFetcher
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.replicas.follower import FollowerState

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from ottla.broker.interbroker.versions import ProtocolVersion
-from ottla.broker.replication.copying import Copier
 from ottla.broker.replication.fetch_session import Identity
-from ottla.broker.replication.followed import Followed
+from ottla.broker.replication.fetched_partition import Followed
+from ottla.broker.replication.fetcher_context import Copier
 from ottla.cluster.replicas.truncation import EpochEnd, cut
 from ottla.ports import Steps, StorageFailed, SyncFailed
 from ottla.records.batches.header import BadBatch

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
-from ottla.broker.controller.patience import RegistryPatience
+from ottla.broker.controller.registry_retry import RegistryPatience
 from ottla.cluster import features, layout
 from ottla.cluster.controller_rules import entries
 from ottla.cluster.controller_rules.context import LeaderAndIsr, LiveBroker, TopicPartition

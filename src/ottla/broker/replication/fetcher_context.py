@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.quotas.replication import ReplicationQuota
-from ottla.broker.replication.followed import Followed
+from ottla.broker.replication.fetched_partition import Followed
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.ports import Steps

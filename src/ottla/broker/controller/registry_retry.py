@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from ottla.broker.repeats import Repeats
+from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.ports import RegistryAway, SharedRegistry, Steps
 

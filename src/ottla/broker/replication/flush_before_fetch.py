@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from ottla.broker.replication.followed import Followed
+from ottla.broker.replication.fetched_partition import Followed
 from ottla.ports import Done, Steps
 
 
