@@ -12,7 +12,7 @@ import pytest
 from ottla.broker.controller.controller import Controller
 from ottla.broker.partitions.partition import Role
 from ottla.broker.replication.replica import Replica
-from ottla.cluster.replication.leader import LeaderState
+from ottla.cluster.replicas.leader import LeaderState
 from ottla.ports import Now
 from tests.sim import clusters
 from tests.support.transitions import compare

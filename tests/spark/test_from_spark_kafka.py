@@ -28,7 +28,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from ottla.spark.options import read_options, write_options
 from ottla.spark.source import OttlaDataSource
-from ottla.spark.streams.stored import from_json
+from ottla.spark.streams.stream_position import from_json
 from tests.support.kinds import one_of_each
 
 PAGE = Path(__file__).parents[2] / "docs" / "from-spark-kafka.md"

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ottla.broker.controller.controlled_shutdown import HandOver
 from ottla.broker.controller.controller import Controller
-from ottla.broker.controller.leaving import HandOver
 from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
+from ottla.broker.coordination.leadership_changes import CoordinatorMoves
 from ottla.broker.coordination.markers import MarkerAppender
-from ottla.broker.coordination.moves import CoordinatorMoves
 from ottla.broker.coordination.registry_offsets import OwnEntries, RegistryOffsets
 from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.interbroker.alone import NoLinks
-from ottla.broker.interbroker.asking import BrokerAsker
+from ottla.broker.interbroker.broker_requests import BrokerAsker
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.within import Within
+from ottla.broker.interbroker.loopback import Within
 from ottla.broker.kafka07.rooms import Rooms07
 from ottla.broker.kafka07.router import Router07
 from ottla.broker.kafka07.views import Views07
@@ -32,15 +32,15 @@ from ottla.broker.membership.effects import Effects
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.membership.notifications import Notifications
-from ottla.broker.partitions.cleaning import Cleaner
+from ottla.broker.partitions.log_cleaner import Cleaner
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.quotas.altering import QuotaChanges
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.quotas.exempt import RequestsOfBrokers
-from ottla.broker.quotas.throttling import Throttling
+from ottla.broker.quotas.exemptions import RequestsOfBrokers
+from ottla.broker.quotas.quota_changes import QuotaChanges
+from ottla.broker.quotas.request_throttle import Throttling
 from ottla.broker.releases import Dialect
-from ottla.broker.replication.followers import Followers
+from ottla.broker.replication.follower_fetches import Followers
 from ottla.broker.replication.replication import Replication
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.acls import AclAuthorizer

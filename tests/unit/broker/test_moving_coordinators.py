@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators
-from ottla.broker.coordination.moves import CoordinatorMoves
+from ottla.broker.coordination.leadership_changes import CoordinatorMoves
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.partitions.partition import Partition, Role
 from ottla.cluster.decision import Decision
 from ottla.coord.partitioning import partition_of
 from ottla.coord.runtime.machine import KeyAndValue
-from ottla.coord.runtime.reading import RecordReader
+from ottla.coord.runtime.record_reader import RecordReader
 from ottla.ports import Now
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, NONE, NOT_COORDINATOR
 from tests.support.counters import TOPIC, Add, Counted, Counters, Look, WaitFor, decode, refused

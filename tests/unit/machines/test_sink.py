@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from ottla.client.types import TopicPartition
-from ottla.once.committing import NotCommitted, Overtaken, SetBack, Torn, committing
+from ottla.once.committer import NotCommitted, Overtaken, SetBack, Torn, committing
 from ottla.once.decisions import BatchDecision, BatchVerdict, Handed
 from ottla.once.fates import Fate
 from ottla.once.names import Work

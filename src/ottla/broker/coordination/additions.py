@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
-from ottla.broker.interbroker.asking import UNSPOKEN, BrokerAsker
+from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerAsker
 from ottla.broker.serving.request import Request
 from ottla.coord.transactions.inputs import Added, AddPartitions
 from ottla.coord.transactions.machine import TransactionMachine

@@ -1,6 +1,6 @@
 """A partition that other brokers replicate, too: it leads or follows as the controller says.
 
-Knows its log and the machines of `ottla.cluster.replication`; knows no controller, no request and no connection. A replica that is
+Knows its log and the machines of `ottla.cluster.replicas`; knows no controller, no request and no connection. A replica that is
 `Resting` leads by the controller's word, while its broker's session with the registry may be over. One that could not be opened is
 `Offline` until it is; one whose sync failed, until the broker restarts.
 
@@ -26,9 +26,9 @@ from typing import Any, Protocol
 from ottla.broker.partitions.partition import LEADER, Partition, Role
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.log_dir_failures import LogDirFailures
-from ottla.cluster.replication.assigned import Assigned, IsrChange
-from ottla.cluster.replication.follower import FollowerState
-from ottla.cluster.replication.leader import LeaderState, LeaderTerms
+from ottla.cluster.replicas.follower import FollowerState
+from ottla.cluster.replicas.leader import LeaderState, LeaderTerms
+from ottla.cluster.replicas.partition_state import Assigned, IsrChange
 from ottla.log.log import Log
 from ottla.ports import Now, Steps
 from ottla.records.batches.header import BadBatch, batches, crc_is_valid
