@@ -83,7 +83,7 @@ def test_who_is_no_user_is_not_let_in(guarded: ottla.Broker) -> None:
 def test_words_and_users_that_are_none_are_told() -> None:
     with ottla.Broker(users=USERS) as broker:
         assert broker.ca_file is None
-        with pytest.raises(ValueError, match="no settings in the words of 'ruby': choose ottla, confluent"):
+        with pytest.raises(ValueError, match="no settings in the format of 'ruby': choose ottla, confluent"):
             broker.client_settings("ruby")
         with pytest.raises(ValueError, match="There is no user 'eve'"):
             broker.client_settings(user="eve")
@@ -99,7 +99,7 @@ def test_commands_log_in_by_a_file_of_client_settings(tmp_path: Path, capsys: py
         with ottla.Producer(**broker.client_settings()) as producer:
             producer.send("flights", b"JFK").result()
         assert main(["transactions", "list", *where, *given]) == 0
-        assert "of no effect in" in (said := capsys.readouterr().err)
+        assert "ignored settings of" in (said := capsys.readouterr().err)
         assert "acks" in said
         assert main(["pipeline", "tables", *where, *given]) == 0
         assert "flights" in capsys.readouterr().out

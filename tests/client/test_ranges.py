@@ -190,7 +190,7 @@ def test_without_a_broker_there_is_one_clear_error_from_every_client() -> None:
     said = str(reading_fails.value)
     assert str(asking_fails.value) == said
     assert said == (
-        "None of bootstrap_servers=127.0.0.1:1 could be reached: start a broker there, or name another. "
+        "None of bootstrap_servers=127.0.0.1:1 could be reached: start a broker there, or change bootstrap_servers. "
         "No connection to 127.0.0.1:1: Connection refused."
     )
 

@@ -69,13 +69,13 @@ def test_brokers_tell_what_they_lead_and_hold(run: Run, topic: str, broker: Peer
 def test_a_broker_that_is_not_there_cannot_be_drained(run: Run) -> None:
     code, out, err = run("drain", "77")
     assert (code, out) == (2, "")
-    assert err.startswith("ottla: Broker 77 is not up and has no replica: the brokers that are up are ")
+    assert err.startswith("ottla: Broker 77 is not alive and has no replica: choose among ")
 
 
 def test_a_property_that_no_client_has_is_refused(run: Run) -> None:
     code, out, err = run("status", "--command-property", "foo=bar")
     assert (code, out) == (2, "")
-    assert err == "ottla: --command-property: a command's client has no setting foo; leave it out.\n"
+    assert err == "ottla: --command-property: clients of commands have no setting foo; leave it out.\n"
 
 
 def test_partitions_are_filtered_by_what_is_wrong_with_them(run: Run, topic: str) -> None:
@@ -92,16 +92,16 @@ def test_moves_that_cannot_be_are_told_in_one_sentence(run: Run, topic: str, tmp
     code, _, err = run("drain", node_id)
     assert (code, err.count("\n")) == (2, 1)
     assert "brokers, and 0 are available" in err
-    assert run("reassign", "--topic", topic, "--brokers", "4711")[2].startswith("ottla: Broker 4711 is not up")
-    assert run("reassign", "--topic", topic)[1] == "Nothing has to move.\n"
+    assert run("reassign", "--topic", topic, "--brokers", "4711")[2].startswith("ottla: Broker 4711 is not alive")
+    assert run("reassign", "--topic", topic)[1] == "No replica has to be moved.\n"
     assert run("reassign") == (0, "Nothing moves.\n", "")
     plan = tmp_path / "plan.json"
     plan.write_text("[]")
-    assert "is no plan of moves: it must be JSON like" in run("reassign", "--plan", plan)[2]
+    assert "is not a plan of reassignments: write JSON like" in run("reassign", "--plan", plan)[2]
     plan.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 17, "replicas": [node_id]}]}))
     assert f"There is no partition {topic}-17" in run("reassign", "--plan", plan)[2]
 
 
 def test_leaders_are_elected_of_topics_and_of_partitions(run: Run, topic: str) -> None:
-    assert run("elect", "--topic", topic, "--topic", f"{topic}:0") == (0, "0 partitions have another leader now.\n", "")
-    assert run("elect", "--topic", f"{topic}:x")[2] == f"ottla: '{topic}:x' names no partition: write {topic}:0.\n"
+    assert run("elect", "--topic", topic, "--topic", f"{topic}:0") == (0, "0 partitions have a new leader.\n", "")
+    assert run("elect", "--topic", f"{topic}:x")[2] == f"ottla: '{topic}:x' is not a partition: write {topic}:0.\n"

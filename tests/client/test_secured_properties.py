@@ -96,7 +96,7 @@ def test_the_other_listener_lets_in_by_certificate(serving: OfAFile, certificate
     assert reaches(internal, **trust, ssl_keystore_location=str(certificates.client)) == {ports["internal"]}
     with pytest.raises(ottla.AuthenticationFailed, match="ended the TLS handshake"):
         reaches(internal, **trust)
-    with pytest.raises(ottla.AuthenticationFailed, match="speaks no version of TLS that is in ssl_enabled_protocols"):
+    with pytest.raises(ottla.AuthenticationFailed, match="supports no TLS version of ssl_enabled_protocols"):
         reaches(internal, **trust, ssl_keystore_location=str(certificates.client), ssl_enabled_protocols="TLSv1.2")
 
 

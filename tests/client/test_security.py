@@ -156,7 +156,7 @@ def test_a_login_is_renewed_before_it_ends_and_no_record_is_lost(
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "untrusted": (SSL, {"security_protocol": SSL}, r"is not trusted \(.*\): give that of its authority as ssl_truststore_location"),
+    "untrusted": (SSL, {"security_protocol": SSL}, r"is not trusted \(.*\): add its authority's certificate to "),
     "no certificate": (MTLS, {"security_protocol": SSL, "trust": True}, "ended the TLS handshake .* from ssl_keystore_location"),
     "a wrong password": (
         SASL_PLAINTEXT,
@@ -190,11 +190,11 @@ def test_who_is_not_let_in_hears_at_once_why(case: str, secured: Secured, trust:
 
 
 PUZZLED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no login": (SASL_PLAINTEXT, {}, "A listener that asks for a login does so to clients without one: set security_protocol"),
+    "no login": (SASL_PLAINTEXT, {}, "A listener with SASL needs security_protocol"),
     "TLS at a plain listener": (
         PLAINTEXT,
         {"security_protocol": SSL},
-        "closed during the TLS handshake. Is that a listener with TLS",
+        "closed during the TLS handshake; check that the broker is up",
     ),
 }
 

@@ -280,15 +280,15 @@ def test_what_is_not_there_or_there_already_is_named(
     grown: tuple[Path, HostRegistryOf], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, registry = grown
-    assert "which keeps its registry elsewhere: name the address" in refused(capsys, data, f"sqlite:{tmp_path / 'other'}")
+    assert "whose registry is elsewhere: name the address" in refused(capsys, data, f"sqlite:{tmp_path / 'other'}")
     assert "has no registry.sqlite: name the registry that" in refused(capsys, f"sqlite:{tmp_path / 'none'}", data)
     assert not (tmp_path / "none").exists()
     with Broker(str(tmp_path / "alone")):
         pass
-    assert "is of a broker by itself, and has a registry of its own" in refused(capsys, registry.address, tmp_path / "alone")
-    assert "has the registry of a cluster already" in refused(capsys, tmp_path / "alone", registry.address)
-    assert "are data directories: a registry is part of its own" in refused(capsys, data, tmp_path / "alone")
-    assert "is both what is copied and where to" in refused(capsys, registry.address, registry.address)
+    assert "belongs to a single broker with its own registry" in refused(capsys, registry.address, tmp_path / "alone")
+    assert "already has the registry of a cluster" in refused(capsys, tmp_path / "alone", registry.address)
+    assert "are data directories: a data directory contains its registry" in refused(capsys, data, tmp_path / "alone")
+    assert "is both source and target" in refused(capsys, registry.address, registry.address)
     assert "is no data directory" in refused(capsys, registry.address, tmp_path / "nowhere")
     old = HostRegistryOf(tmp_path / "old")
     old.write(Change("/brokers/topics/other", json.dumps({"version": 1, "partitions": {"0": [5]}}).encode()))
@@ -329,7 +329,5 @@ def test_a_directory_that_was_used_by_itself_again_is_not_taken_back_by_the_clus
     assert main(["registry", "copy", registry.address, str(data)]) == 0
     with Broker(str(data)):
         pass
-    with pytest.raises(
-        NotAMember, match=r"has been used by itself since .* copy its registry again, to a path where there is none"
-    ):
+    with pytest.raises(NotAMember, match=r"has been used alone since .* copy its registry again, to an unused path"):
         Broker(str(data), **at(tmp_path / "registry")).start()

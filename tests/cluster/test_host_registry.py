@@ -133,9 +133,7 @@ def test_a_process_that_stands_still_while_it_writes_is_killed_so_that_the_other
         assert process.wait(PATIENCE_S) == -signal.SIGKILL
         user.run(lambda: user.done(ids(user)) == [[]])
         user.run(lambda: user.done(made(user, "/a")))
-    assert (
-        f"process {process.pid} stood still while it wrote to the registry, so that nobody else could: it was killed" in caplog.text
-    )
+    assert f"process {process.pid} was suspended while it wrote to the registry, which blocked all" in caplog.text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose a lock is")
@@ -144,7 +142,7 @@ def test_a_process_that_is_no_broker_is_named_where_it_keeps_brokers_from_writin
 ) -> None:
     with closing(HostUser(tmp_path, SHORT_MS).begun()) as user:
         process = neighbour(0, str(tmp_path / FILE), program=("-c", HOLD))
-        sentence = f"process {process.pid} keeps others from writing to the registry: if it does not go on, end it"
+        sentence = f"process {process.pid} blocks writes of other processes to the registry: if it does not continue, kill it"
         user.run(lambda: sentence in caplog.text)
         assert process.poll() is None
         process.kill()
@@ -173,18 +171,18 @@ def test_a_damaged_entry_is_named_and_no_other_one(user: HostUser, tmp_path: Pat
     user.commit(Change("/a", b"1"), Change("/b", b"2"))
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as database:
         database.execute("UPDATE entry SET value = x'33' WHERE path = '/a'")
-    with pytest.raises(StorageFailed, match=r"^/a: the entry is not as it was written: put back a backup"):
+    with pytest.raises(StorageFailed, match=r"^/a: the entry was changed since it was written: restore a backup"):
         user.read("/a")
     assert user.read("/b")[0].value == b"2"
     user.close()
-    with pytest.raises(RegistryDamaged, match=r"registry.sqlite is damaged \(/a: .* put back a backup of its directory"):
+    with pytest.raises(RegistryDamaged, match=r"registry.sqlite is damaged \(/a: .* restore a backup of its directory"):
         HostRegistry(tmp_path, LONG_MS, print)
 
 
 def test_a_file_that_is_no_registry_is_refused_in_one_sentence_and_left_as_it_is(tmp_path: Path) -> None:
     content = b"no database" * 1000
     (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(RegistryDamaged, match=r"registry.sqlite is damaged .*: put back a backup of its directory"):
+    with pytest.raises(RegistryDamaged, match=r"registry.sqlite is damaged .*: restore a backup of its directory"):
         HostRegistry(tmp_path, LONG_MS, print)
     assert (tmp_path / FILE).read_bytes() == content
 

@@ -145,7 +145,7 @@ def test_brokers_without_numbers_get_new_ones_and_keep_them(ensemble: Ensemble) 
 
 def test_a_broker_without_a_number_may_be_refused_one(ensemble: Ensemble) -> None:
     sentence = told(ensemble.broker("a", broker_id_generation_enable="false").start, SettingError)
-    assert sentence == "A broker of a cluster needs a number: give it one with --node-id."
+    assert sentence == "A broker of a cluster needs a node id: set it with --node-id."
 
 
 def test_two_brokers_of_one_number_cannot_be(ensemble: Ensemble) -> None:
@@ -213,7 +213,7 @@ def test_a_data_directory_of_a_cluster_is_not_used_with_a_registry_of_before(ens
     ensemble.user.commit(*known)
     with ensemble.broker("a"):
         pass
-    assert "has been used in a cluster since its own registry was" in told(before.start, DataDirectoryError)
+    assert "was last used in a cluster" in told(before.start, DataDirectoryError)
 
 
 def test_what_is_no_zookeeper_is_named(tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_what_is_no_zookeeper_is_named(tmp_path: Path) -> None:
         address = f"127.0.0.1:{nobody},127.0.0.1:{other}/kafka"
         sentence = told(alone(tmp_path / "a", address, zookeeper_connection_timeout_ms=500).start)
     assert sentence == (
-        f"No session with ZooKeeper began within 500 ms: 127.0.0.1:{nobody} is not reached (Connection refused); "
-        f"127.0.0.1:{other} answers, but not as a ZooKeeper. Start ZooKeeper, or name the right one with --registry."
+        f"No session with ZooKeeper began within 500 ms: 127.0.0.1:{nobody} is unreachable (Connection refused); "
+        f"127.0.0.1:{other} is not a ZooKeeper. Start ZooKeeper, or correct --registry."
     )
     assert not (tmp_path / "a").exists()
 
@@ -234,13 +234,13 @@ def test_an_ensemble_without_a_quorum_is_named(tmp_path: Path) -> None:
     (tmp_path / "zookeeper" / "data" / "myid").write_text("1")
     with started(tmp_path / "zookeeper", settings, serves=False) as lonely:
         sentence = told(alone(tmp_path / "a", lonely.address, zookeeper_connection_timeout_ms=500).start)
-    assert f"{lonely.address} serves nobody: most servers of its ensemble have to run." in sentence
+    assert f"{lonely.address} serves no clients: a majority of its ensemble must run." in sentence
 
 
 @pytest.mark.parametrize("address", ["", "/chroot", "host:port", "a,,b", "http://a:1"])
 def test_an_address_that_is_none_is_refused(tmp_path: Path, address: str) -> None:
     sentence = told(alone(tmp_path / "a", address).start, SettingError)
-    assert "names no ZooKeeper: write zookeeper://HOST:PORT,HOST:PORT/PATH" in sentence
+    assert "is not an address of ZooKeeper: write zookeeper://HOST:PORT,HOST:PORT/PATH" in sentence
 
 
 def test_a_broker_whose_session_ended_registers_anew_by_itself(ensemble: Ensemble) -> None:
@@ -280,12 +280,12 @@ def test_a_broker_by_itself_grows_into_a_cluster_with_its_data(
             producer.send("t", value=b"%d" % number)
         producer.flush()
     assert main(["registry", "copy", str(tmp_path / "a"), ensemble.address]) == 0
-    assert "entries are copied. Start the broker with --data-dir" in capsys.readouterr().out
+    assert "entries were copied.  Start the broker with --data-dir" in capsys.readouterr().out
     with ensemble.broker("a") as broker, Consumer("t", bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
         found = {record.value for record in islice(consumer, 30)}
     assert found == {b"%d" % number for number in range(30)}
     assert main(["registry", "copy", str(tmp_path / "a"), ensemble.address]) == 1
-    assert "is of a broker of a cluster, which keeps its registry elsewhere" in capsys.readouterr().err
+    assert "belongs to a broker of a cluster, whose registry is elsewhere" in capsys.readouterr().err
 
 
 def test_brokers_of_one_process_share_their_topics(ensemble: Ensemble) -> None:

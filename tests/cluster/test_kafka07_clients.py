@@ -188,7 +188,7 @@ def test_offsets_are_kept_for_the_group_and_reading_goes_on_there(connect: str) 
         with ottla.Consumer("t", group_id="g", **through(connect)) as consumer:
             assert numbers(read(consumer, 10)) == set(range(50, 60))
             assert {where: consumer.committed(where).offset for where in places} == places  # type: ignore[union-attr]  # all are committed
-            with pytest.raises(CommitFailed, match="given these partitions to others"):
+            with pytest.raises(CommitFailed, match="assigned these partitions to other members"):
                 consumer.commit({("t", FIRST + 99): 5})
 
 

@@ -90,7 +90,7 @@ def test_an_operator_accepts_the_loss_with_one_command(registry: Path, user: Hos
     refused(registry)
     assert accept(registry, capsys) == (
         0,
-        "Accepted: at its next start broker 1 leaves the in-sync sets that it is in (1); in 1 of them it is alone, and the records "
+        "Accepted: at its next start broker 1 leaves its in-sync sets (1); in 1 of them it is alone, and the records "
         "that only it had are lost.\n",
     )
     with broker(registry):

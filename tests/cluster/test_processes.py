@@ -35,7 +35,7 @@ def two_ports() -> int:
 
 def processes(host: BrokerProcess) -> dict[int, int]:
     """The process of each broker, as the log says at last."""
-    found = re.findall(r"broker (\d+) answers as process (\d+)", host.log)
+    found = re.findall(r"broker (\d+) is ready as process (\d+)", host.log)
     return {int(number): int(pid) for number, pid in found}
 
 
@@ -71,7 +71,7 @@ def go_on_when_one_is_killed(host: BrokerProcess) -> None:
             producer.send("t", value=b"%d" % number, partition=number % 4)
         producer.flush()
     eventually(lambda: processes(host)[2] != before[2])
-    assert "broker 2 was killed by SIGKILL: it is started again in 0.5 s" in host.log
+    assert "broker 2 was killed by SIGKILL: restarting it in 0.5 s" in host.log
     assert read("t", host, 200) == {b"%d" % number for number in range(200)}
 
 
@@ -85,7 +85,7 @@ def test_a_broker_whose_supervisor_is_gone_stops_in_order(tmp_path: Path) -> Non
     command = [sys.executable, "-m", "ottla", "serve", "--supervised", "--node-id", "1", *where]
     done = subprocess.run(command, check=False, input="", capture_output=True, text=True)
     assert done.returncode == 0
-    assert "ottla.net[1]: the process that started this broker is gone" in done.stderr
+    assert "ottla.net[1]: the parent process of this broker has ended" in done.stderr
     assert done.stderr.rstrip().endswith("stopped")
 
 
@@ -95,7 +95,7 @@ ANSWERS = ["sh", "-c", "echo answers; exec cat"]
 def test_none_is_started_where_one_cannot_be() -> None:
     with pytest.raises(CouldNotStart) as failed:
         asyncio.run(supervise([ANSWERS, ["sh", "-c", "exit 3"]], lambda: pytest.fail("not all of them answer")))
-    assert str(failed.value).startswith("Broker 2 ended with exit code 3 before it answered, so that none is started")
+    assert str(failed.value).startswith("Broker 2 ended with exit code 3 before it was ready, so all brokers were stopped")
     assert failed.value.code == 3
 
 
@@ -114,7 +114,7 @@ def test_who_keeps_dying_is_started_again_after_longer_and_longer() -> None:
         asyncio.run(supervise([ANSWERS, ["sh", "-c", "echo answers; exit 7"]], lambda: None))
     finally:
         logging.getLogger("ottla.net").removeHandler(noting)
-    assert pauses == [f"broker 2 ended with exit code 7: it is started again in {pause} s" for pause in ("0.5", "1", "2")]
+    assert pauses == [f"broker 2 ended with exit code 7: restarting it in {pause} s" for pause in ("0.5", "1", "2")]
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def own_log() -> Iterator[None]:
         (["--processes", "0"], "--processes 0 are none"),
         (["--processes", "2", "--node-id", "1"], "leave out --registry, --node-id"),
         (["--processes", "2", "--registry", "zookeeper://z:2181"], "leave out --registry, --node-id"),
-        (["--processes", "2", "--listen", "h:65535"], "choose some up to 65534 that are at least 2 apart."),
+        (["--processes", "2", "--listen", "h:65535"], "choose ports up to 65534 that are at least 2 apart."),
         (["--processes", "3", "--listen", "h:1000", "--listen", "h:1002,name=B"], "at least 3 apart."),
     ],
 )
@@ -151,9 +151,9 @@ def test_a_directory_of_more_brokers_or_of_one_by_itself_is_refused(tmp_path: Pa
     with Broker(str(tmp_path / "data" / "3")):
         pass
     assert main(["serve", "--data-dir", str(tmp_path / "data"), "--processes", "2"]) == 2
-    assert "has data of broker 3, which would not run: use --processes 3" in capsys.readouterr().err
+    assert "has data of broker 3, which would not be started: use --processes 3" in capsys.readouterr().err
     assert main(["serve", "--data-dir", str(tmp_path / "data" / "3"), "--processes", "2"]) == 2
-    assert "is the data directory of a broker by itself: choose another" in capsys.readouterr().err
+    assert "is the data directory of a single broker: choose another" in capsys.readouterr().err
 
 
 def test_a_host_that_is_not_there_is_named_though_any_port_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,9 +42,9 @@ def registry(tmp_path: Path) -> Path:
 
 
 def test_a_whole_registry_is_in_order_while_brokers_run_and_after(registry: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(capsys, f"sqlite:{registry}") == (0, "Everything is in order.\n")
+    assert check(capsys, f"sqlite:{registry}") == (0, "Nothing is damaged.\n")
     with Broker(str(registry.parent / "1"), **at(registry)):
-        assert check(capsys, f"sqlite:{registry}") == (0, "Everything is in order.\n")
+        assert check(capsys, f"sqlite:{registry}") == (0, "Nothing is damaged.\n")
 
 
 def test_every_entry_that_is_damaged_or_cannot_be_understood_is_named(registry: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +60,7 @@ def test_every_entry_that_is_damaged_or_cannot_be_understood_is_named(registry: 
         ("damaged", "/config/topics/b"),
         ("strange", "/brokers/topics/t"),
     ]
-    assert all("put back a backup of" in one["sentence"] for one in found)
+    assert all("restore a backup of" in one["sentence"] for one in found)
 
 
 def test_what_is_no_registry_of_a_host_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +68,7 @@ def test_what_is_no_registry_of_a_host_is_told(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / FILE).write_bytes(b"no database" * 1000)
     code, said = check(capsys, f"sqlite:{tmp_path}")
     assert (code, said.count("\n")) == (1, 1)
-    assert "can't be read (file is not a database): if it is damaged, put back a backup" in said
+    assert "cannot be read (file is not a database): if it is damaged, restore a backup" in said
     assert sorted(file.name for file in tmp_path.iterdir()) == [FILE]
 
 
@@ -81,12 +81,12 @@ def test_entries_of_zookeeper_that_cannot_be_understood_are_named(tmp_path: Path
         address = f"zookeeper://{server.address}/kafka"
         given: dict[str, Any] = {"zookeeper_connect": address, "controlled_shutdown_enable": "false"}
         with Broker(str(tmp_path / "1"), node_id=1, **given):
-            assert check(capsys, address) == (0, "Everything is in order.\n")
+            assert check(capsys, address) == (0, "Nothing is damaged.\n")
         with closing(RegistryUser(address, LONG_MS).begun()) as user:
             user.commit(
                 Change("/brokers/topics/t/partitions/x/state", b"{}"), Change("/brokers/topics/t", b'{"partitions":{"1":[]}}')
             )
         code, said = check(capsys, address)
     assert code == 1
-    assert "/brokers/topics/t: it can't be understood (the partitions of topic t are not numbered" in said
+    assert "/brokers/topics/t: it cannot be parsed (the partitions of topic t are not numbered" in said
     assert "mend it with ZooKeeper's own tools" in said

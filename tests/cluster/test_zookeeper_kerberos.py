@@ -63,7 +63,7 @@ def broker(folder: Path, zookeeper: ZooKeeper, jaas: str, **more: Any) -> Broker
 def check_that_others_cannot_write(zookeeper: ZooKeeper, chroot: str) -> None:
     other = RegistryUser(f"{zookeeper.address}/{chroot}", 10_000).begun()
     assert other.list("/brokers/ids") == [["1"]]
-    with pytest.raises(StorageFailed, match="let it log in as the others do"):
+    with pytest.raises(StorageFailed, match="give it the other brokers' login"):
         other.commit(Change("/brokers/ids/2", b""))
     other.close()
 
@@ -84,11 +84,11 @@ def test_a_service_that_the_realm_does_not_know_is_refused_at_once(
     home: Path, zookeeper: ZooKeeper, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     jaas = login(home, "broker", serviceName="nobody")
-    with pytest.raises(NotAMember, match="refuses this broker's login: give it one that ZooKeeper knows"):
+    with pytest.raises(NotAMember, match="refused this broker's login: give it a valid one"):
         broker(tmp_path, zookeeper, jaas).start()
     assert "the login to ZooKeeper failed: Kerberos says" in caplog.text
 
 
 def test_a_keytab_that_cannot_be_read_is_named(zookeeper: ZooKeeper, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"ottla.zookeeper.jaas.config: the keytab /none can't be read"):
+    with pytest.raises(SettingError, match=r"ottla.zookeeper.jaas.config: the keytab /none cannot be read"):
         broker(tmp_path, zookeeper, f'{MODULE} required keyTab="/none";').start()

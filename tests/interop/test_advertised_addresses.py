@@ -64,6 +64,6 @@ def test_an_address_that_belongs_to_no_listener_is_said_at_the_start(tmp_path: P
         BrokerProcess(tmp_path / "data", {"advertised.listeners": addresses}, release="2.8", arguments=arguments).start()
     name = "OTHER" if "OTHER" in addresses else "PLAINTEXT"
     assert refused.value.code == 2
-    assert f"advertised.listeners names {name}, which is none of the listeners" in refused.value.log
+    assert f"advertised.listeners names {name}, which is not in listeners" in refused.value.log
     assert "RELEASE_2_8" in refused.value.log
     assert "Traceback" not in refused.value.log

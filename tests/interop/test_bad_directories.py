@@ -166,10 +166,10 @@ def test_a_partition_whose_data_is_not_as_it_was_is_offline_and_left_alone(good:
 REFUSED: dict[str, tuple[Change, str]] = {
     "an unreadable meta.properties": (
         lambda at: (at / "meta.properties").write_bytes(b"\xff\x00=1\n"),
-        "cannot be understood: restore",
+        "cannot be parsed: restore",
     ),
-    "an empty meta.properties": (lambda at: (at / "meta.properties").write_bytes(b""), "is missing or empty though"),
-    "no meta.properties": (lambda at: os.unlink(at / "meta.properties"), "is missing or empty though"),
+    "an empty meta.properties": (lambda at: (at / "meta.properties").write_bytes(b""), "is missing or empty, although"),
+    "no meta.properties": (lambda at: os.unlink(at / "meta.properties"), "is missing or empty, although"),
     "a format of tomorrow": (
         lambda at: (at / "meta.properties").write_text("version=9\nnode.id=1\n"),
         "has format 9, newer than 1",
@@ -178,7 +178,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
         lambda at: (at / "meta.properties").write_text(f"{OTHER}#crc32={crc32(OTHER.encode()):08x}\n"),
         "its registry is of the cluster ",
     ),
-    "a flipped bit in meta.properties": (lambda at: flip(at / "meta.properties", 30), "is not as it was written: restore it"),
+    "a flipped bit in meta.properties": (lambda at: flip(at / "meta.properties", 30), "was changed since it was written: restore"),
     "both halves of the registry gone": (
         lambda at: list(map(remove, (at / name for name in REGISTRY))),
         "there is no journal in registry and registry.copy, but registry.commits counts ",

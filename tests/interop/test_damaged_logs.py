@@ -66,7 +66,7 @@ def test_a_killed_broker_with_a_damaged_log_serves_the_others_and_is_repaired(tm
         produce(broker.address, "well", 200, 50)
         refused = check("check", str(data_dir))
         assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
-        assert "is held by another broker" in refused.stderr
+        assert "is in use by another broker" in refused.stderr
         broker.kill()
 
         log = data_dir / "hurt-0" / "00000000000000000000.log"
@@ -82,7 +82,7 @@ def test_a_killed_broker_with_a_damaged_log_serves_the_others_and_is_repaired(tm
         told = check("check", str(data_dir))
         assert (told.returncode, told.stdout.startswith("damaged: hurt-0/")) == (1, True)
         mended = check("check", "--repair", str(data_dir))
-        assert (mended.returncode, mended.stdout.splitlines()[-1]) == (0, "Everything is in order.")
+        assert (mended.returncode, mended.stdout.splitlines()[-1]) == (0, "Nothing is damaged.")
         broker.start()
         found = consume(broker.address, "hurt")
         assert len(found) == 190, "the batch that was damaged is cut out, and no other"

@@ -78,7 +78,7 @@ def test_the_commands_about_logs_read_what_a_broker_left(tmp_path: Path) -> None
         producer.send("flights", b"late").result(10)
     said = [run(command, tmp_path) for command in COMMANDS if command.startswith("ottla log")]
     assert [(done.returncode, done.stderr) for done in said] == [(0, "")] * 2
-    assert "Everything is in order." in said[0].stdout
+    assert "Nothing is damaged." in said[0].stdout
     assert "late" in said[1].stdout
 
 

@@ -194,7 +194,7 @@ def test_commands_show_an_open_transaction_and_abort_it(peer: Peer, topic: str, 
 
 def test_commands_find_a_hanging_transaction_and_abort_it(peer: Peer, topic: str, command: Command) -> None:
     find = ("transactions", "find-hanging", "--topic", topic, "--min-open-ms", str(AT_ONCE))
-    assert command(*find) == (0, ["No transaction hangs."])
+    assert command(*find) == (0, ["There are no hanging transactions."])
     hang(peer, topic, 1, 6_000_001)
     hang(peer, topic, 1, 6_000_002)
     code, lines = command(*find)
@@ -236,7 +236,7 @@ def test_transactions_command_of_kafka_finds_a_hanging_transaction_and_aborts_it
 )
 def test_an_abort_must_say_what_it_is_about(command: Command, words: list[str]) -> None:
     code, [line] = command("transactions", "abort", *words)
-    assert (code, line.startswith("ottla: say which transaction: ")) == (2, True)
+    assert (code, line.startswith("ottla: the transaction is missing: ")) == (2, True)
 
 
 def test_commands_describe_lower_and_raise_features(admin: ottla.Admin, command: Command) -> None:

@@ -27,7 +27,7 @@ def announce(line: str) -> None:
         print(line, flush=True)
     except OSError as error:
         silence()
-        logging.getLogger("ottla.net").warning("%s (standard output takes nothing: %s)", line, error.strerror)
+        logging.getLogger("ottla.net").warning("%s (standard output cannot be written: %s)", line, error.strerror)
 
 
 def unwritten(error: OSError) -> int | None:
@@ -37,7 +37,7 @@ def unwritten(error: OSError) -> int | None:
     silence()
     if error.errno == errno.EPIPE:  # the reader, such as head, has seen enough
         return 0
-    return fail(f"Standard output takes nothing more: {error.strerror}; what was printed is cut short.")
+    return fail(f"Standard output cannot be written ({error.strerror}): the output is incomplete.")
 
 
 def silence() -> None:

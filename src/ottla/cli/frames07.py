@@ -24,7 +24,7 @@ def response(name: str, data: bytes, most: int | None) -> Frame:
     answered = {kafka07.title(of).removesuffix("Request").lower(): found for of, found in kafka07.RESPONSES.items()}
     wanted = name.lower().replace("_", "").removesuffix("response").removesuffix("request")
     if wanted not in answered:
-        raise NoSuchName(f"In Kafka 0.7 nothing answers {name!r}: Fetch, MultiFetch and Offsets have responses.")
+        raise NoSuchName(f"Kafka 0.7 has no response to {name!r}: choose Fetch, MultiFetch or Offsets.")
     return _frame("response", kafka07.seen_response(answered[wanted], data), data, most)
 
 
@@ -45,7 +45,7 @@ def _frame(kind: str, seen: kafka07.Seen07, data: bytes, most: int | None) -> Fr
 
 def _note(name: str, value: object) -> str:
     if name == "error_code" and isinstance(value, int):
-        return kafka07.ERRORS.get(value, "no error of Kafka 0.7").rstrip(".")
+        return kafka07.ERRORS.get(value, "not an error of Kafka 0.7").rstrip(".")
     if name == "type" and isinstance(value, int) and 0 <= value < len(kafka07.REQUESTS):
         return kafka07.title(kafka07.REQUESTS[value]).removesuffix("Request")
     return {-1: "latest", -2: "earliest"}.get(value, "") if name == "time" and isinstance(value, int) else ""

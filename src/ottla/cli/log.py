@@ -21,9 +21,9 @@ Commands = argparse._SubParsersAction  # argparse has no public name for the res
 CHECK = """Read every batch of a data directory, or of one partition's directory in it, and hold indexes, snapshots and epochs
 against them. Nothing is changed without --repair, which builds anew what is derived, cuts out the bytes that cannot be read,
 and writes leader epochs again as leader-epoch-checkpoint has them: what it replaces is kept beside the log as *.damaged. No
-broker may run on the directory. Exit code 1: something is the matter."""
+broker may run on the directory. Exit code 1: there are findings."""
 DUMP = """Print what is in a file of a log, or in all files of a directory: batches (with --deep their records), entries of
-indexes, producers, checkpoints. Exit code 1: some of it could not be read; what could is printed all the same."""
+indexes, producers, checkpoints. Exit code 1: a part could not be read; the rest is printed."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -32,7 +32,9 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
     check = own.add_parser("check", help="find damage, and repair it", description=CHECK)
     check.add_argument("directory", metavar="DIR", help="a data directory, or the directory of one partition")
-    check.add_argument("--repair", action="store_true", help="mend what can be mended, and keep what is cut as *.damaged")
+    check.add_argument(
+        "--repair", action="store_true", help="repair the findings that can be repaired, and keep replaced bytes as *.damaged"
+    )
     check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
     check.set_defaults(run=run_check)
     dump = own.add_parser("dump", help="print batches, records, indexes, snapshots", description=DUMP)
@@ -56,7 +58,7 @@ def run_check(options: argparse.Namespace) -> int:
     except DataDirectoryError as error:
         return fail(str(error))
     except StorageFailed as failure:
-        return fail(f"{data_dir}/{failure}: what follows was not checked; mend that and call this again.")
+        return fail(f"{data_dir}/{failure}: the rest was not checked; repair that, and run this command again.")
 
 
 def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, killed: bool) -> int:
@@ -66,7 +68,7 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
 
     noted = check.all_known(disk)
     if wanted is not None and wanted not in noted and not disk.exists(wanted):
-        return fail(f"{options.directory} is not there: name a data directory, or a partition's directory in it.")
+        return fail(f"{options.directory} does not exist: name a data directory, or a partition's directory in it.")
     say = _printer(options.json)
     faults = _tell(check.check_directory(disk), say) if wanted is None else 0
     faults += _tell(_gone(disk, {path: known for path, known in noted.items() if wanted in (None, path)}), say)
@@ -96,7 +98,7 @@ def _gone(disk: RealDisk, noted: Mapping[str, Known]) -> Iterator[Finding]:
     for path, end_offset in gone.items():
         if end_offset:
             way_out = "or delete the topic" if path in held else "unless the topic was deleted"
-            sentence = f"its directory is gone, and it held records below offset {end_offset}: put it back, {way_out}."
+            sentence = f"its directory is missing, and it had records below offset {end_offset}: restore it, {way_out}."
             yield Finding(DAMAGED if path in held else NOTE, path, -1, sentence)
 
 
@@ -118,9 +120,9 @@ def _held(disk: RealDisk) -> Mapping[str, bytes]:
 
 def _verdict(faults: int, repaired: bool) -> str:
     if not faults:
-        return "Everything is in order."
-    return "Not everything is in order: " + (
-        "what is left cannot be mended here." if repaired else "with --repair, what can be mended is."
+        return "Nothing is damaged."
+    return "There are findings: " + (
+        "the remaining ones cannot be repaired by this command." if repaired else "run this command with --repair."
     )
 
 
@@ -144,7 +146,7 @@ def run_dump(options: argparse.Namespace) -> int:
     from ottla.ports import StorageFailed
 
     if not os.path.exists(options.path):
-        return fail(f"There is no {options.path}: name a file of a log, or a directory.", MISUSED)
+        return fail(f"{options.path} does not exist: name a file of a log, or a directory.", MISUSED)
     say, errors = _printer(options.json), 0
     root = os.path.dirname(os.path.abspath(options.path))
     try:
@@ -157,7 +159,7 @@ def run_dump(options: argparse.Namespace) -> int:
                     errors += "error" in row
                     say({"file": path} | row, "  " + _line(row))
     except StorageFailed as failure:
-        return fail(f"{root}/{failure}: it cannot be read; let this user read and write it.")
+        return fail(f"{root}/{failure}: it cannot be read; make it readable and writable for this user.")
     except BrokenPipeError:
         sys.stderr.close()  # the reader, such as head, has closed the pipe
         return 0

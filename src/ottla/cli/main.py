@@ -20,7 +20,7 @@ class Words(argparse.ArgumentParser):
     """A parser that reports wrong arguments in one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        sys.exit(fail(f"{message}; `{self.prog} --help` tells what it takes.", MISUSED))
+        sys.exit(fail(f"{message}; see `{self.prog} --help`.", MISUSED))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options, unknown = parser.parse_known_args(argv)
     if unknown:
         program = " ".join(filter(None, ("ottla", options.command)))
-        return fail(f"unknown words: {' '.join(unknown)}; `{program} --help` tells what it takes.", MISUSED)
+        return fail(f"unknown arguments: {' '.join(unknown)}; see `{program} --help`.", MISUSED)
     if options.run is None:
         parser.print_help()
         return MISUSED

@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-DESCRIPTION = """Write topics of a Kafka 0.7 into a cluster of today, each message once. Each partition of each broker gets one of
-its own there, and keeps its order. How far it is stands in a group of the target: started again, after a kill too, it goes on where
-it was. Clusters of Kafka 0.8 and later are mirrored by `ottla pipeline mirror`."""
+DESCRIPTION = """Copy topics of Kafka 0.7 into another cluster, each message once. Each partition of each broker gets one
+there, and keeps its order. The progress is committed for a group of the target: a restart, also after a kill, continues
+there. Clusters of Kafka 0.8 and later are mirrored by `ottla pipeline mirror`."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("mirror", help="topics of a Kafka 0.7 into a cluster of today", description=DESCRIPTION)
+    parser = commands.add_parser("mirror", help="copy topics of Kafka 0.7 into another cluster", description=DESCRIPTION)
     parser.add_argument("topics", metavar="TOPIC[,…]", help="the topics to mirror")
     parser.add_argument("--from", dest="release", required=True, choices=("0.7",), help="the release of the source")
     where = parser.add_mutually_exclusive_group()
-    help_text = f"the source's brokers, or ID:HOST:PORT[,…] to give them the ids they have (default: {WHERE})"
+    help_text = f"the source's brokers, or ID:HOST:PORT[,…] with their ids (default: {WHERE})"
     where.add_argument("--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=help_text)
-    where.add_argument("--zookeeper", metavar="HOST:PORT[,…][/PATH]", help="where the source's brokers are registered")
+    where.add_argument("--zookeeper", metavar="HOST:PORT[,…][/PATH]", help="the ZooKeeper of the source's brokers")
     parser.add_argument(
-        "--to", required=True, metavar="HOST:PORT[,…]", help="brokers of the cluster to write to, of any Kafka since 0.11"
+        "--to", required=True, metavar="HOST:PORT[,…]", help="the bootstrap servers of the target cluster, of Kafka 0.11 or newer"
     )
-    help_text = "a properties file of client settings for the cluster to write to, as Kafka's tools take it: TLS and logins"
+    help_text = "a properties file of client settings for the target cluster, as for Kafka's tools: TLS and SASL"
     parser.add_argument("--to-config", metavar="FILE", help=help_text)
-    parser.add_argument("--prefix", default="", metavar="TEXT", help="put this before the names of topics there")
-    parser.add_argument("--group", metavar="NAME", help="the group that holds how far it is (default: mirror-of-kafka-0.7)")
-    parser.add_argument("--once", action="store_true", help="take what is there now, and end")
-    help_text = "go on where the source's log begins if what was to be read next is deleted there"
+    parser.add_argument("--prefix", default="", metavar="TEXT", help="the prefix of topic names in the target cluster")
+    parser.add_argument("--group", metavar="NAME", help="the group that has the progress (default: mirror-of-kafka-0.7)")
+    parser.add_argument("--once", action="store_true", help="stop at the current end")
+    help_text = "continue at the beginning of the source's log if the next messages were deleted there"
     parser.add_argument("--skip-lost", action="store_true", help=help_text)
     parser.add_argument("--json", action="store_true", help="print a JSON object for each step, on a line of its own")
     parser.set_defaults(run=_run)

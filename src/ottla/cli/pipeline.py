@@ -22,21 +22,21 @@ _OTHER_TIME = re.compile(r"\d{4}(-(0?[1-9]|1[0-2])(-(0?[1-9]|[12]\d|3[01])( .*[A
 """A time that Spark takes and Python does not: a year, a month, a day of one digit, or with the name of a zone."""
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-ARCHIVE = """Write topics into a directory of files, each record once, in one directory for each topic and day or hour. Started
-again, after a kill too, it goes on where it was: its state lies in DIRECTORY/_ottla."""
-REPLAY = """Write what `ottla pipeline archive` archived back into topics. Keys, headers, times and the order within each partition
-are kept. Started again after a kill, it goes on with the part that it was at."""
+ARCHIVE = """Archive topics in files, each record once, in one directory for each topic and day or hour. A restart,
+also after a kill, continues: its state is in DIRECTORY/_ottla."""
+REPLAY = """Write an archive of `ottla pipeline archive` back into topics. Keys, headers, timestamps and the order within partitions
+are kept. A restart after a kill continues."""
 
-MIRROR = """Write topics into another cluster: each record into its partition, with its key, headers and time. With --group, what a
-group has committed goes along, translated to the offsets there, so that its consumers can move. Started again after a kill, it goes
-on where it was."""
+MIRROR = """Copy topics into another cluster: each record into its partition, with its key, headers and timestamp. With --group, the
+committed offsets of a group are copied, translated to the offsets there, so that its consumers can move. A restart after a kill
+continues."""
 
 SQL = """Run a script of Spark's SQL over topics as tables. CREATE TABLE name (column TYPE, …) USING ottla OPTIONS (subscribe
 'topic') says what a topic's values hold; a topic that is not created is a table of records. Each INSERT INTO a topic runs on as a
-query of its own, and goes on where it was when the script is started again; the rows of each SELECT are shown."""
-TABLES = """Topics as tables: their partitions, how many offsets they span, and the columns of their values, as a schema or the last
-records show them: JSON, unless --value-format or a registry says otherwise. --sql prints statements that `ottla pipeline sql` takes
-before a script of one's own."""
+query of its own, which continues when the script is restarted; the rows of each SELECT are shown."""
+TABLES = """List topics as tables: their partitions, the number of offsets, and the columns of their values, by a schema or the last
+records: JSON, unless --value-format or a registry has another format. --sql prints statements for `ottla pipeline sql`, to be
+run before a script."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -51,14 +51,14 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _add_archive(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("archive", help="topics into files, each record once", description=ARCHIVE)
+    command = own.add_parser("archive", help="archive topics in files, each record once", description=ARCHIVE)
     command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to archive")
-    command.add_argument("directory", metavar="DIRECTORY", type=Path, help="where the files go")
+    command.add_argument("directory", metavar="DIRECTORY", type=Path, help="the directory of the files")
     help_text = "the files' format (default parquet), or a table of Delta Lake or Iceberg, whose jars Spark then needs"
     command.add_argument("--format", choices=("parquet", "orc", "delta", "iceberg"), default="parquet", help=help_text)
     command.add_argument("--table", metavar="CATALOG.DATABASE.NAME", help="the table of Iceberg; DIRECTORY holds its state alone")
     command.add_argument(
-        "--by", choices=("day", "hour", "none"), default="day", help="what time a directory holds (default day, in UTC)"
+        "--by", choices=("day", "hour", "none"), default="day", help="the period of a directory (default day, in UTC)"
     )
     _add_streaming(command, 60.0)
     _add_common(command, "source")
@@ -66,33 +66,33 @@ def _add_archive(own: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _add_replay(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("replay", help="an archive back into topics", description=REPLAY)
+    command = own.add_parser("replay", help="write an archive back into topics", description=REPLAY)
     command.add_argument("directory", metavar="DIRECTORY", type=Path, help="the archive")
     command.add_argument(
-        "--topic", action="append", default=[], metavar="NAME", help="only this one; can be repeated (default: all)"
+        "--topic", action="append", default=[], metavar="NAME", help="only this topic; can be repeated (default: all)"
     )
-    command.add_argument("--into", metavar="NAME", help="write all of it into this topic (default: each into its own)")
+    command.add_argument("--into", metavar="NAME", help="write all records into this topic (default: each into its own)")
     command.add_argument(
         "--since", type=_time, metavar="TIME", help="only records of this time or later, such as '2026-11-22 10:00' (UTC)"
     )
     command.add_argument("--until", type=_time, metavar="TIME", help="only records before this time")
-    command.add_argument("--by-key", action="store_true", help="place records by their keys (default: into the partition they had)")
-    command.add_argument(
-        "--rows-per-part", type=_count, default=1_000_000, metavar="N", help="rows written in one go (default 1000000)"
-    )
+    command.add_argument("--by-key", action="store_true", help="choose partitions by keys (default: the original partitions)")
+    command.add_argument("--rows-per-part", type=_count, default=1_000_000, metavar="N", help="rows of one batch (default 1000000)")
     _add_state(command)
     _add_common(command, "sink")
     command.set_defaults(run=lambda options: _running(options, _replay))
 
 
 def _add_mirror(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("mirror", help="topics into another cluster", description=MIRROR)
+    command = own.add_parser("mirror", help="copy topics into another cluster", description=MIRROR)
     command.add_argument("topics", metavar="TOPIC[,…]", type=_names, help="the topics to mirror")
-    command.add_argument("--to", required=True, metavar="HOST:PORT[,…]", help="brokers of the cluster to write to")
-    command.add_argument("--to-config", metavar="FILE", help="as --command-config, for the cluster to write to")
-    command.add_argument("--prefix", default="", metavar="TEXT", help="put this before the names of topics there")
-    command.add_argument("--group", action="append", default=[], metavar="NAME", help="take this group along; can be repeated")
-    command.add_argument("--all-groups", action="store_true", help="take all groups along")
+    command.add_argument("--to", required=True, metavar="HOST:PORT[,…]", help="the bootstrap servers of the target cluster")
+    command.add_argument("--to-config", metavar="FILE", help="as --command-config, for the target cluster")
+    command.add_argument("--prefix", default="", metavar="TEXT", help="the prefix of topic names in the target cluster")
+    command.add_argument(
+        "--group", action="append", default=[], metavar="NAME", help="copy the offsets of this group; can be repeated"
+    )
+    command.add_argument("--all-groups", action="store_true", help="copy the offsets of all groups")
     _add_streaming(command, 0.0)
     _add_state(command)
     _add_common(command, "source")
@@ -100,7 +100,7 @@ def _add_mirror(own: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _add_sql(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("sql", help="a streaming query over topics as tables", description=SQL)
+    command = own.add_parser("sql", help="run a streaming query over topics as tables", description=SQL)
     command.add_argument("files", metavar="FILE", type=Path, nargs="+", help="scripts, run as one")
     _add_streaming(command, 0.0)
     _add_state(command)
@@ -109,33 +109,31 @@ def _add_sql(own: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _add_tables(own: Commands[argparse.ArgumentParser]) -> None:
-    command = own.add_parser("tables", help="what columns topics have as tables", description=TABLES)
+    command = own.add_parser("tables", help="list the columns of topics as tables", description=TABLES)
     command.add_argument("topics", metavar="TOPIC", nargs="*", help="only these (default: all)")
     command.add_argument("--sql", action="store_true", help="print statements that create them")
     formats = ("json", "csv", "avro", "protobuf", "arrow")
-    command.add_argument("--value-format", choices=formats, help="how values are encoded (default: JSON is looked for)")
-    command.add_argument("--value-schema", metavar="SCHEMA", help="the schema of avro or protobuf, or the file that has it")
-    command.add_argument("--schema-registry", metavar="URL|DIR", help="a registry: topics with a schema there have its columns")
-    command.add_argument(
-        "--delimiter", type=_delimiter, default=",", metavar="C", help="what stands between fields of csv (default a comma)"
-    )
+    command.add_argument("--value-format", choices=formats, help="the format of values (default: JSON, if they are JSON)")
+    command.add_argument("--value-schema", metavar="SCHEMA", help="the schema of avro or protobuf, or its file")
+    command.add_argument("--schema-registry", metavar="URL|DIR", help="a schema registry, whose schemas define the columns")
+    command.add_argument("--delimiter", type=_delimiter, default=",", metavar="C", help="the delimiter of csv (default a comma)")
     add_options(command)
     command.set_defaults(run=_tables)
 
 
 def _add_streaming(command: argparse.ArgumentParser, every_s: float) -> None:
-    command.add_argument("--once", action="store_true", help="take what is there now, and end")
-    help_text = f"how often a batch begins (default {every_s:g})"
+    command.add_argument("--once", action="store_true", help="stop at the current end")
+    help_text = f"the interval of batches (default {every_s:g})"
     command.add_argument("--every", type=_seconds, default=every_s, metavar="SECONDS", help=help_text)
 
 
 def _add_state(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--state", type=Path, metavar="DIR", help="where is noted how far it is (default: a place of its own)")
+    command.add_argument("--state", type=Path, metavar="DIR", help="the directory of the progress (default: one of its own)")
 
 
 def _add_common(command: argparse.ArgumentParser, side: str) -> None:
     command.add_argument(
-        "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"brokers to begin with, of any Kafka (default: {WHERE})"
+        "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"the bootstrap servers, of any Kafka (default: {WHERE})"
     )
     add_client_options(command)
     help_text = f"an option of the {side}, such as kafka.client.id=night; can be repeated"
@@ -154,7 +152,7 @@ def _names(text: str) -> list[str]:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0, such as 1000000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0, such as 1000000")
     return int(text)
 
 
@@ -164,7 +162,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = -1.0
     if not 0 <= found <= MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to {MOST_SECONDS}, such as 60")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to {MOST_SECONDS}, such as 60")
     return found
 
 
@@ -175,7 +173,7 @@ def _time(text: str) -> str:
     except ValueError:
         if _OTHER_TIME.fullmatch(text.strip()):
             return text
-        raise argparse.ArgumentTypeError(f"{text!r} is no time, such as '2026-11-22 10:00' (UTC)") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time, such as '2026-11-22 10:00' (UTC)") from None
     return text
 
 
@@ -189,7 +187,7 @@ def _pairs(words: list[str], option: str) -> dict[str, str]:
     """Return NAME=VALUE words as a mapping. Raises `ValueError` with a sentence."""
     for word in words:
         if "=" not in word:
-            raise ValueError(f"{word!r} sets nothing: write {option} NAME=VALUE.")
+            raise ValueError(f"{word!r} has no value: write {option} NAME=VALUE.")
     return dict(word.split("=", 1) for word in words)
 
 

@@ -35,7 +35,7 @@ def run(pipeline: Pipeline, master: str, settings: Mapping[str, str], *, as_json
     except (PipelineError, NoJava, KafkaError) as error:
         return told.failed(str(error))
     except PySparkException as error:
-        return told.failed(f"{sentence_of(error)} (What Spark said is in {pipeline.state.log}.)")
+        return told.failed(f"{sentence_of(error)} (Spark's output is in {pipeline.state.log}.)")
     told.end()
     return 0
 

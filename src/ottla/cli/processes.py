@@ -58,25 +58,25 @@ def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequenc
 
     root, count = Path(options.data_dir), options.processes
     if count < 1:
-        raise SettingError(f"--processes {count} are none: name how many brokers are to run, such as --processes 2.")
+        raise SettingError(f"--processes must be 1 or more, not {count}: give the number of brokers, such as --processes 2.")
     if settings.registry_address is not None or settings.node_id is not None:
-        raise SettingError("--processes gives brokers a registry and numbers: leave out --registry, --node-id and their settings.")
+        raise SettingError("--processes sets the registry and the node ids: leave out --registry, --node-id and their settings.")
     if (root / META).exists():
         raise SettingError(
-            f"{root} is the data directory of a broker by itself: choose another, and take the broker along with "
+            f"{root} is the data directory of a single broker: choose another, and copy its registry with "
             f"`ottla registry copy {root} sqlite:DIR/{REGISTRY}`; {root} then becomes DIR/1."
         )
     numbers = (int(meta.parent.name) for meta in root.glob(f"*/{META}") if meta.parent.name.isdecimal())
     last = max(numbers, default=0)
     if last > count:
         raise SettingError(
-            f"{root} has data of broker {last}, which would not run: use --processes {last}, or move its partitions away with "
-            f"`ottla cluster drain {last}` and remove {root / str(last)}."
+            f"{root} has data of broker {last}, which would not be started: use --processes {last}, or move its partitions away "
+            f"with `ottla cluster drain {last}` and remove {root / str(last)}."
         )
     ports = [where.port + number for where in listen if where.port for number in range(count)]
     if len(set(ports)) < len(ports) or max(ports, default=0) > 65535:
         raise SettingError(
-            f"Each of {count} brokers listens at a port of its own, {count} in a row from that of each --listen: choose some up to "
+            f"Each of {count} brokers needs its own port, {count} in a row from each --listen: choose ports up to "
             f"{65536 - count} that are at least {count} apart."
         )
 

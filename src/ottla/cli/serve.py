@@ -17,7 +17,7 @@ Commands = argparse._SubParsersAction  # argparse has no public name for the res
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command = commands.add_parser("serve", help="run a broker", description="Run a broker until SIGTERM or Ctrl-C.")
-    command.add_argument("--data-dir", required=True, metavar="DIR", help="where topics, offsets and the registry are kept")
+    command.add_argument("--data-dir", required=True, metavar="DIR", help="the directory of topics, offsets and the registry")
     command.add_argument(
         "--listen",
         action="append",
@@ -31,9 +31,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
         help="the registry of the cluster that this broker belongs to: zookeeper://HOST:PORT,HOST:PORT/PATH, or sqlite:DIR for "
         "brokers of one host (default: the setting zookeeper.connect, or a registry of its own in DIR, for one broker alone)",
     )
-    command.add_argument(
-        "--node-id", type=int, metavar="N", help="the broker's number in its cluster (default: the setting node.id)"
-    )
+    command.add_argument("--node-id", type=int, metavar="N", help="the broker's node id (default: the setting node.id)")
     command.add_argument(
         "--processes",
         type=int,
@@ -44,7 +42,7 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)  # set for one of these processes
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
-    command.add_argument("--log-format", choices=("text", "json"), default="text", help="how log lines are written (default text)")
+    command.add_argument("--log-format", choices=("text", "json"), default="text", help="the format of log lines (default text)")
     command.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="default info")
     command.set_defaults(run=run)
 
@@ -104,7 +102,7 @@ def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
     names = {where.name for where in listen} | {listener.name for listener in settings.listeners}
     strangers = dict(settings.ottla_listener_releases).keys() - names
     if strangers:
-        raise SettingError(f"ottla.listener.releases names {min(strangers)}, which is none of the listeners: add it to them.")
+        raise SettingError(f"ottla.listener.releases names {min(strangers)}, which is not in listeners: add it there.")
     listen = listen or [
         Listen(host, port, name, settings.release_of(name))
         for name, host, port in settings.listeners
@@ -144,6 +142,6 @@ def given(config: str | None, pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise SettingError(f"{pair!r} sets nothing: write --set NAME=VALUE, such as --set num.partitions=3.")
+            raise SettingError(f"{pair!r} has no value: write --set NAME=VALUE, such as --set num.partitions=3.")
         wanted[name.strip()] = value.strip()
     return wanted

@@ -99,14 +99,14 @@ class PeerLink:
         self._opening, self._link = None, link
         if not self._was_reached:
             self._was_reached = True
-            log.info("the broker at %s:%d is reached again", self._host, self._port)
+            log.info("the broker at %s:%d is reachable again", self._host, self._port)
         waiting, self._waiting = self._waiting, []
         for request in waiting:
             self._pass_on(link, request)
 
     def _not_reached(self, error: Exception) -> None:
         """Log the first failure until the broker is reached again, and fail the waiting requests: callers retry after a pause."""
-        log.log(logging.WARNING if self._was_reached else logging.DEBUG, "another broker is not reached: %s", error)
+        log.log(logging.WARNING if self._was_reached else logging.DEBUG, "another broker is unreachable: %s", error)
         self._was_reached = False
         waiting, self._waiting = self._waiting, []
         for request in waiting:
@@ -130,7 +130,7 @@ class PeerLink:
 
     def _too_late(self, request: Pending) -> None:
         """Fail a late request and close the connection: a broker answers in order, so later answers would be late, too."""
-        log.info("the broker at %s:%d gave no answer in time: its connection is made anew", self._host, self._port)
+        log.info("the broker at %s:%d did not answer in time: reconnecting", self._host, self._port)
         self._end(request, None)
         if self._link is not None:
             self._link.close()

@@ -27,12 +27,12 @@ def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
     for where in old:
         if where.spoken.has_sasl:
             raise SettingError(
-                f"Listener {where.name} is to be Kafka {where.release} and to speak {where.spoken.value}, but clients of that time "
-                "cannot log in: have it speak PLAINTEXT or SSL."
+                f"Listener {where.name} has release {where.release} and {where.spoken.value}, but clients of that release "
+                "have no SASL: use PLAINTEXT or SSL."
             )
         if settings.registry_address is not None and where.name == settings.inter_broker_listener:
             raise SettingError(
-                f"Listener {where.name} is to be Kafka {where.release}, in which brokers cannot speak to each other: name another "
+                f"Listener {where.name} has release {where.release}, which has no requests between brokers: name another "
                 "one in inter.broker.listener.name."
             )
     connect = settings.ottla_kafka07_zookeeper_connect
@@ -41,7 +41,7 @@ def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
     shared = settings.zookeeper_connect
     if connect and shared and ZooKeeperAddress.parse(connect) == ZooKeeperAddress.parse(shared):
         raise SettingError(
-            f"{CONNECT} and zookeeper.connect are the same place, where one would take the other's entries for its own: give it "
+            f"{CONNECT} and zookeeper.connect are the same path, where their entries would conflict: use "
             "another path, such as /kafka07."
         )
 

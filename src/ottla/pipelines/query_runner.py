@@ -54,7 +54,7 @@ def session(master: str, settings: Mapping[str, str], log: Path) -> Iterator[Spa
         yield spark
     except (Py4JError, ConnectionError) as error:
         raise JavaFailed(
-            f"Spark's Java has failed or was ended ({_said(error)}): start the pipeline again, and it goes on where it was."
+            f"Spark's Java has failed or was ended ({_said(error)}): start the pipeline again, and it continues."
         ) from error
     finally:
         with suppress(Py4JError, ConnectionError):  # when Java is gone, nothing is left to stop

@@ -53,7 +53,7 @@ MUTATED: Final = 0.05
 SELDOM: Final = (20, 42, 36, 17, 31, 7)
 """APIs that end what others need: topics, groups, connections, rules."""
 OFTEN: Final = (0, 1, 11, 14, 19, 22, 24, 25, 26, 28, 44, 68, 8, 9)
-TURNED_AWAY: Final = re.compile("refused a connection|made a connection of")
+TURNED_AWAY: Final = re.compile("refused a connection|delayed and closed a connection of")
 """What the log says where limits of connections were set that keep new ones out."""
 STOP_S: Final = 40.0
 KEPT_FRAMES: Final = 200

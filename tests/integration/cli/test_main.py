@@ -20,8 +20,8 @@ from ottla.cli.main import main
         ("log chek d", "invalid choice: 'chek'", "`ottla log --help`"),
         ("serve", "required: --data-dir", "`ottla serve --help`"),
         ("serve --data-dir", "--data-dir: expected one argument", "`ottla serve --help`"),
-        ("serve --data-dir d --lisen x", "unknown words: --lisen x", "`ottla serve --help`"),
-        ("--versoin", "unknown words: --versoin", "`ottla --help`"),
+        ("serve --data-dir d --lisen x", "unknown arguments: --lisen x", "`ottla serve --help`"),
+        ("--versoin", "unknown arguments: --versoin", "`ottla --help`"),
     ],
 )
 def test_wrong_words_get_one_sentence_that_says_where_the_right_ones_are(
@@ -35,7 +35,7 @@ def test_wrong_words_get_one_sentence_that_says_where_the_right_ones_are(
     assert (code, out) == (2, "")
     assert err.startswith("ottla: ")
     assert wrong in err
-    assert err.endswith(f"; {asked} tells what it takes.\n")
+    assert err.endswith(f"; see {asked}.\n")
     assert err.count("\n") == 1
 
 
@@ -45,7 +45,7 @@ def test_a_command_left_out_gets_the_help(capsys: pytest.CaptureFixture[str], wo
     assert capsys.readouterr().out.startswith("usage: ottla")
 
 
-NOTHING_MORE = "ottla: Standard output takes nothing more"
+NOTHING_MORE = "ottla: Standard output cannot be written"
 
 
 @pytest.mark.parametrize(("number", "code", "said"), [(errno.EPIPE, 0, ""), (errno.ENOSPC, 1, NOTHING_MORE)])
@@ -74,12 +74,12 @@ def test_a_password_is_missed_where_standard_input_is_closed(
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [
-        ("pipeline replay d --since 2026-13-45", "'2026-13-45' is no time"),
-        ("pipeline replay d --until yesterday", "'yesterday' is no time"),
-        ("pipeline replay d --rows-per-part 0", "'0' is no number above 0"),
-        ("pipeline replay d --rows-per-part=-5", "'-5' is no number above 0"),
-        ("pipeline archive t d --every nan", "'nan' is no number of seconds"),
-        ("pipeline archive t d --every=-1", "'-1' is no number of seconds"),
+        ("pipeline replay d --since 2026-13-45", "'2026-13-45' is not a time"),
+        ("pipeline replay d --until yesterday", "'yesterday' is not a time"),
+        ("pipeline replay d --rows-per-part 0", "'0' is not a number above 0"),
+        ("pipeline replay d --rows-per-part=-5", "'-5' is not a number above 0"),
+        ("pipeline archive t d --every nan", "'nan' is not a number of seconds"),
+        ("pipeline archive t d --every=-1", "'-1' is not a number of seconds"),
         ("pipeline tables --value-format csv --delimiter ;; t", "';;' is not one ASCII character"),
     ],
 )

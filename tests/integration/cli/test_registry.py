@@ -68,7 +68,7 @@ def test_everything_is_in_order_and_nothing_is_changed(capsys: pytest.CaptureFix
     code, out, _ = run(capsys, "check", data_dir)
     assert code == 0
     assert out.splitlines()[0].startswith(f"whole: registry/{JOURNAL}: ")
-    assert out.splitlines()[-1] == "Everything is in order."
+    assert out.splitlines()[-1] == "Nothing is damaged."
     assert {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()} == before
 
 
@@ -76,7 +76,7 @@ def test_damage_of_one_half_is_named_with_its_position(capsys: pytest.CaptureFix
     flip(data_dir / FIRST / JOURNAL, 10)
     code, out, _ = run(capsys, "check", data_dir)
     assert code == 1
-    assert f"damaged: registry/{JOURNAL}: it cannot be read from byte 0 on; nothing of it can be used." in out
+    assert f"damaged: registry/{JOURNAL}: it cannot be read from byte 0 on; no part of it is usable." in out
     code, out, _ = run(capsys, "check", data_dir, "--json")
     assert [json.loads(line)["kind"] for line in out.splitlines()] == ["damaged", "whole"]
     assert ends(data_dir, "t") == [1, 1]
@@ -91,11 +91,11 @@ def test_damage_of_both_is_restored_up_to_it_and_lost_topics_are_adopted(
         ottla.Broker(str(data_dir)).start()
     code, out, _ = run(capsys, "check", data_dir)
     assert code == 1
-    assert f"cannot be read from byte {position} on; whole up to commit " in out
+    assert f"cannot be read from byte {position} on; usable up to commit " in out
     code, out, _ = run(capsys, "restore", data_dir)
     assert code == 1
-    assert "what was there is kept as registry.damaged.1 and registry.copy.damaged.1." in out
-    assert "u-1 is of no topic that the registry knows: call `ottla registry restore` with --adopt or --set-aside" in out
+    assert "the damaged files are kept as registry.damaged.1 and registry.copy.damaged.1." in out
+    assert "u-1 belongs to no topic of the registry: call `ottla registry restore` with --adopt or --set-aside" in out
     with pytest.raises(DataDirectoryError, match="does not know, u-0, u-1"):
         ottla.Broker(str(data_dir)).start()
     code, out, _ = run(capsys, "restore", data_dir, "--adopt")
@@ -120,8 +120,8 @@ def test_a_registry_of_which_nothing_is_left_is_made_again_of_the_directories(
     if is_counted:
         assert "refused: there is no journal in registry and registry.copy, but registry.commits counts " in out
     else:
-        assert "missing: registry: there is none, though there are partitions: `ottla registry restore` begins it anew." in out
-        assert "unknown: t-0: the registry does not know this partition: " in out
+        assert "missing: registry: it does not exist, although there are partitions: `ottla registry restore` creates it." in out
+        assert "unknown: t-0: the registry has no entry for this partition: " in out
     if was_tried:
         sentence = "there is no journal in registry" if is_counted else "no registry that knows them"
         with pytest.raises(DataDirectoryError, match=sentence):
@@ -130,9 +130,9 @@ def test_a_registry_of_which_nothing_is_left_is_made_again_of_the_directories(
     assert code == 0, out
     if is_counted:
         assert "A start would be refused: there is no journal in registry and registry.copy, but registry.commits counts " in out
-        assert "Nothing of it can be read: it is begun anew.\n" in out
+        assert "No part of it is readable: creating an empty one.\n" in out
     elif not was_tried:
-        assert "There is no copy of the registry: it is begun anew." in out
+        assert "There is no copy of the registry: creating an empty one." in out
     assert ends(data_dir, "t") == [1, 1]
     assert run(capsys, "check", data_dir)[0] == 0
 
@@ -161,7 +161,7 @@ def test_a_damaged_count_of_commits_is_told(capsys: pytest.CaptureFixture[str], 
     flip(data_dir / COUNT, 20)
     code, out, _ = run(capsys, "check", data_dir)
     assert code == 1
-    assert "damaged: registry.commits: it is not as it was written; the next start writes it anew" in out
+    assert "damaged: registry.commits: it was changed since it was written; the next start rewrites it" in out
     assert ends(data_dir, "t") == [1, 1]
     assert run(capsys, "check", data_dir)[0] == 0
 
@@ -170,7 +170,7 @@ def test_partitions_that_held_records_and_are_gone_are_named(capsys: pytest.Capt
     shutil.rmtree(data_dir / "t-1")
     code, out, _ = run(capsys, "check", data_dir)
     assert code == 1
-    assert "missing: t-1: it held records below offset 1, and its directory is gone: put it back, or delete the topic." in out
+    assert "missing: t-1: it had records below offset 1, and its directory is missing: put it back, or delete the topic." in out
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -185,17 +185,15 @@ def test_recovery_points_of_neither_a_topic_nor_a_directory_are_named(
         (data_dir / CLEAN_SHUTDOWN).unlink()
     code, out, _ = run(capsys, "check", data_dir)
     assert "empty" not in out
-    told = "missing: lost-0: it held records below offset 5, and has neither a topic nor a directory: if nobody deleted it, "
-    perhaps = (
-        "gone: lost-0: it held records below offset 5; it was deleted since that was noted, or is lost: if nobody deleted it, "
-    )
+    told = "missing: lost-0: it had records below offset 5, and has neither a topic nor a directory: if nobody deleted it, "
+    perhaps = "gone: lost-0: it had records below offset 5; it was deleted since then, or is lost: if nobody deleted it, "
     assert (told if clean else perhaps) in out
     assert code == (1 if clean else 0)
 
 
 def test_directories_are_set_aside_where_that_is_asked_for(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
     shutil.copytree(data_dir / "u-1", data_dir / "x-3")
-    assert "unknown: x-3: the registry does not know this partition: " in run(capsys, "check", data_dir)[1]
+    assert "unknown: x-3: the registry has no entry for this partition: " in run(capsys, "check", data_dir)[1]
     code, out, _ = run(capsys, "restore", data_dir, "--set-aside")
     assert (code, len(list(data_dir.glob("x-3.*-stray")))) == (0, 1), out
     assert ends(data_dir, "u") == [1, 1]
@@ -269,7 +267,7 @@ def test_a_directory_that_a_broker_holds_is_left_alone(capsys: pytest.CaptureFix
         for command in ("check", "restore"):
             code, _, err = run(capsys, command, data_dir)
             assert code == 1
-            assert "is held by another broker" in err
+            assert "is in use by another broker" in err
 
 
 @pytest.mark.parametrize("command", [["check"], ["restore"]])

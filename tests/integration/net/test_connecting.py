@@ -226,11 +226,11 @@ def test_without_a_descriptor_left_newcomers_are_closed_without_a_flood_of_lines
         limit = resource.prlimit(broker.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, (3, limit[1]))
         with closing(connect(broker.address, 200)):
-            eventually(lambda: "could not be taken" in broker.log)
+            eventually(lambda: "could not be accepted" in broker.log)
             assert first.is_served()
         resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, limit)
         eventually(lambda: is_served(broker.address))
-        assert broker.log.count("could not be taken") < 20
+        assert broker.log.count("could not be accepted") < 20
         assert broker.stop() == 0
 
 

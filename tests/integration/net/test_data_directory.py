@@ -73,7 +73,7 @@ def test_a_kill_is_told_from_a_power_cut_by_the_boot_under_which_all_logs_were_g
 
 def test_a_second_broker_of_this_process_is_refused(tmp_path: Path) -> None:
     held = DataDirectory.open(str(tmp_path))
-    with pytest.raises(DataDirectoryError, match="held by another broker: stop that one, or choose another directory"):
+    with pytest.raises(DataDirectoryError, match="in use by another broker: stop that broker, or choose another directory"):
         DataDirectory.open(f"{tmp_path}/.")
     held.close()
     DataDirectory.open(str(tmp_path)).close()
@@ -84,7 +84,7 @@ def test_another_process_keeps_it_until_it_ends(tmp_path: Path) -> None:
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(DataDirectoryError, match="held by another broker"):
+        with pytest.raises(DataDirectoryError, match="in use by another broker"):
             DataDirectory.open(str(tmp_path))
         holder.kill()
     DataDirectory.open(str(tmp_path)).close()
@@ -107,8 +107,8 @@ def test_a_directory_that_is_not_writable_is_one_sentence(tmp_path: Path) -> Non
     ("text", "sentence"),
     [
         ("version=2\nnode.id=1\ncluster.id=x\n", "has format 2, newer than 1"),
-        ("version=one\nnode.id=1\n", "cannot be understood"),
-        ("version=1\ncluster.id=x\n", "cannot be understood"),
+        ("version=one\nnode.id=1\n", "cannot be parsed"),
+        ("version=1\ncluster.id=x\n", "cannot be parsed"),
         ("version=1\nnode.id=3\ncluster.id=x\n", "belongs to node.id 3, not 5"),
     ],
 )
@@ -171,7 +171,7 @@ def test_of_several_threads_one_gets_it_and_keeps_other_processes_out(tmp_path: 
     with pytest.raises(DirectoryInUse):
         DataDirectory.open(path)
     other = subprocess.run([sys.executable, "-c", HOLD, path], capture_output=True, stdin=subprocess.DEVNULL, check=False)
-    assert b"is held by another broker" in other.stderr, "a refused look released the lock"
+    assert b"is in use by another broker" in other.stderr, "a refused look released the lock"
     directory.close()
 
 

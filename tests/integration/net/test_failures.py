@@ -44,7 +44,7 @@ def entries(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 def test_a_mistake_in_deciding_a_request_costs_that_request_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -65,7 +65,7 @@ def test_a_mistake_in_deciding_a_request_costs_that_request_alone(
         assert request(LIST_OFFSETS, 1, 2, list_offsets_v1("t", 3, -1))[4:].hex() in entry.getMessage()
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 def test_a_mistake_in_how_answers_are_made_closes_a_connection_and_ends_nothing() -> None:
     with ottla.Broker() as broker:
         assert broker._running is not None
@@ -79,7 +79,7 @@ def test_a_mistake_in_how_answers_are_made_closes_a_connection_and_ends_nothing(
             assert other.is_served()
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 def test_of_a_long_request_that_met_a_mistake_the_log_shows_the_first_200_bytes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -92,7 +92,7 @@ def test_of_a_long_request_that_met_a_mistake_the_log_shows_the_first_200_bytes(
     assert sent[:201].hex() not in entry.getMessage()
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 def test_a_mistake_in_reading_a_request_closes_its_connection_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -149,7 +149,7 @@ def see_the_end(broker: ottla.Broker, idle: Raw, caplog: pytest.LogCaptureFixtur
     broker.stop()
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 @pytest.mark.parametrize("where", MISTAKES)
 def test_a_mistake_that_could_lose_data_ends_the_broker(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -192,7 +192,7 @@ def test_a_served_broker_that_a_mistake_ends_says_so_once_and_exits_with_70(tmp_
     assert done.stderr.count("Traceback") == 1
     assert done.stderr.count("IndexError: nobody foresaw it") == 1
     assert done.stderr.count("Start it again") == 1
-    assert "ottla: The broker ended because of a mistake in it" in done.stderr
+    assert "ottla: The broker ended because of a bug in it" in done.stderr
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 

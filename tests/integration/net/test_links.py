@@ -130,13 +130,13 @@ def test_who_is_not_let_in_gets_no_answer_and_the_log_says_why_once(
 
     with caplog.at_level(logging.INFO, "ottla.net"):
         asyncio.run(main())
-    lines = [record.getMessage() for record in caplog.records if "is not reached" in record.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "is unreachable" in record.getMessage()]
     assert len(lines) == 1
     assert says in lines[0]
 
 
 def test_settings_that_cannot_secure_a_link_are_refused_with_a_sentence() -> None:
-    with pytest.raises(SettingError, match=r"^Brokers cannot log in to each other at listener SASL_PLAINTEXT: sasl_username is"):
+    with pytest.raises(SettingError, match=r"^Brokers cannot authenticate to each other at listener SASL_PLAINTEXT: sasl_user"):
         links({"sasl.mechanism.inter.broker.protocol": "PLAIN"}, "SASL_PLAINTEXT")
     with pytest.raises(SettingError, match="add NOWHERE:PLAINTEXT"):
         links({}, "nowhere")

@@ -216,7 +216,7 @@ def test_a_broker_process_has_an_address_of_ipv6_that_clients_take(tmp_path: Pat
         assert broker.address == f"[::1]:{broker.port}"
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 def test_a_broker_that_fails_while_it_hands_over_stops_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody calls back any more once a mistake has ended it."""
     given = {"ottla.registry.directory": str(tmp_path / "registry"), "node.id": "1"}

@@ -75,7 +75,7 @@ def test_one_line_per_cause_and_second_and_the_next_one_tells_how_many_were_left
     assert told.lines == [
         "refused 0",
         "full 0",
-        "refused 100 (99 more of the kind were left out since the last line)",
+        "refused 100 (99 similar messages were left out since the last line)",
         "refused 101",
     ]
 
@@ -85,7 +85,7 @@ def test_a_cause_may_have_more_lines_in_a_second(told: Told) -> None:
         told.say("%d", number, cause="group", most=3)
     told.at_s += 1
     told.say("%d", 10, cause="group", most=3)
-    assert told.lines == ["0", "1", "2", "10 (7 more of the kind were left out since the last line)"]
+    assert told.lines == ["0", "1", "2", "10 (7 similar messages were left out since the last line)"]
 
 
 def test_a_clock_that_is_set_back_silences_nothing(told: Told) -> None:

@@ -346,11 +346,11 @@ def test_what_is_written_to_a_file_that_somebody_removed_is_not_on_stable_storag
         file.append([b"2"])
     (tmp_path / "removed").unlink()
     kept.sync()
-    with pytest.raises(SyncFailed, match="removed: it was removed by somebody else"):
+    with pytest.raises(SyncFailed, match="removed: it was removed by another program"):
         removed.sync()
     disk.sync_soon([removed], done.append)
     calls.get(timeout=10)()
-    assert [str(failure) for failure in done] == ["removed: it was removed by somebody else"]
+    assert [str(failure) for failure in done] == ["removed: it was removed by another program"]
 
 
 def test_a_file_that_somebody_removed_fails_its_own_sync_alone(disk: RealDisk, calls: Calls, tmp_path: Path) -> None:
@@ -365,8 +365,8 @@ def test_a_file_that_somebody_removed_fails_its_own_sync_alone(disk: RealDisk, c
         disk.sync_soon([file], done.append)
     while len(done) < 2:
         calls.get(timeout=10)()
-    assert [str(failure) for failure in done] == ["removed: it was removed by somebody else", "None"]
-    with pytest.raises(SyncFailed, match="removed: it was removed by somebody else"):
+    assert [str(failure) for failure in done] == ["removed: it was removed by another program", "None"]
+    with pytest.raises(SyncFailed, match="removed: it was removed by another program"):
         removed.sync()
 
 

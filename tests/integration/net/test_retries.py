@@ -32,5 +32,5 @@ def test_a_last_try_without_an_end_does_not_hide_why_those_before_failed() -> No
 
 
 def test_a_first_try_without_an_end_is_told_as_such() -> None:
-    with pytest.raises(TimedOut, match=r"^There was no answer within 200 ms\.$"):
+    with pytest.raises(TimedOut, match=r"^No broker answered within 200 ms\.$"):
         give_up()

@@ -169,7 +169,7 @@ def test_what_is_no_set_of_keys_is_said_to_be_none(tmp_path: Path, text: bytes) 
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match=r"none\.json can't be read"):
+    with pytest.raises(SettingError, match=r"none\.json cannot be read"):
         JwksFile(str(tmp_path / "none.json"))
 
 

@@ -26,7 +26,7 @@ def test_the_port_is_in_use(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = refusal(BrokerProcess(tmp_path / "data", port=port))
-    assert f"Cannot listen on 127.0.0.1:{port}: Address already in use; stop what uses it, or choose another with --listen." in said
+    assert f"Cannot listen on 127.0.0.1:{port}: Address already in use; stop the process that uses it, or choose" in said
 
 
 def test_the_data_directory_is_held_by_another_broker(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_address_is_no_address(tmp_path: Path, address: str) -> None:
 def test_the_address_is_not_of_this_machine(tmp_path: Path) -> None:
     said = refusal(BrokerProcess(tmp_path / "data", host="nowhere.invalid", port=9))
     assert "nowhere.invalid:9" in said
-    assert said.endswith("name one of this machine with --listen.")
+    assert said.endswith("choose an address of this machine with --listen.")
 
 
 def test_the_cluster_id_is_kept_over_restarts(tmp_path: Path) -> None:

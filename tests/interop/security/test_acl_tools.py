@@ -38,7 +38,7 @@ def test_a_rule_is_made_listed_and_removed(guarded: BrokerProcess) -> None:
     assert command(guarded, "add", *words, "--json") == (0, [said])
     assert command(guarded, "list", "--principal", "User:dora", "--json") == (0, [said])
     assert command(guarded, "remove", *words, "--json") == (0, [said])
-    assert command(guarded, "remove", *words) == (0, ["There is no such rule: `ottla acl list` tells those that there are."])
+    assert command(guarded, "remove", *words) == (0, ["There is no such ACL: `ottla acl list` lists the existing ones."])
     code, [line] = command(guarded, "add", "User:dora", "look", "topic", "flights")
     assert (code, line.startswith("ottla: 'look' is not a word of an ACL")) == (2, True)
 

@@ -204,7 +204,7 @@ def test_a_renewed_certificate_is_taken_and_a_wrong_one_is_not(tls_broker: TlsBr
         assert is_answered(earlier)
         log_bytes = len(tls_broker.process.log)
         tls_broker.store.write_text("nothing of the kind")
-        eventually(lambda: "listener SSL keeps the certificates that it has: " in tls_broker.process.log[log_bytes:], timeout_s=60)
+        eventually(lambda: "listener SSL keeps its previous certificates: " in tls_broker.process.log[log_bytes:], timeout_s=60)
         assert f"ssl.keystore.location={tls_broker.store}" in tls_broker.process.log[log_bytes:]
         assert tls_broker.shown() == renewed
         again = tls_broker.renew()

@@ -31,11 +31,11 @@ def logs_in(users: Users, name: str, password: str, mechanism: Any = "SCRAM-SHA-
 
 
 def test_a_user_is_added_listed_and_removed(users: Users) -> None:
-    assert command(users, "list") == (0, ["Nobody can log in by SCRAM: `ottla user add NAME` lets somebody."])
+    assert command(users, "list") == (0, ["There are no SCRAM users: `ottla user add NAME` adds one."])
     assert command(users, "add", "dora", stdin="doras word\n") == (0, ["dora can log in."])
     assert logs_in(users, "dora", "doras word")
     assert command(users, "list", "--json") == (0, ['{"name": "dora", "mechanism": "SCRAM-SHA-256", "iterations": 4096}'])
-    assert command(users, "remove", "dora") == (0, ["dora can no longer log in."])
+    assert command(users, "remove", "dora") == (0, ["User dora is removed."])
     assert not logs_in(users, "dora", "doras word")
     code, [line] = command(users, "remove", "dora")
     assert (code, "RESOURCE_NOT_FOUND" in line) == (1, True)
@@ -44,7 +44,7 @@ def test_a_user_is_added_listed_and_removed(users: Users) -> None:
 def test_without_a_password_nobody_is_added(users: Users) -> None:
     code, [line] = command(users, "add", "dora", stdin="\u2168\n")
     assert (code, line.endswith("choose another password.")) == (2, True)
-    assert command(users, "add", "dora") == (2, ["ottla: standard input is empty: its first line has to be the password."])
+    assert command(users, "add", "dora") == (2, ["ottla: standard input is empty: write the password to its first line."])
 
 
 def test_the_admin_client_sets_passwords_of_either_kind(users: Users) -> None:

@@ -200,11 +200,11 @@ def test_requests_of_one_lane_to_this_broker_wait_for_each_other_and_those_of_ot
     assert house.heard == [None, None]  # the number of the answer is another request's; the second was closed
 
 
-@pytest.mark.expects_errors("met a mistake")
+@pytest.mark.expects_errors("met a bug")
 def test_a_mistake_in_serving_this_broker_itself_costs_that_request_alone(caplog: pytest.LogCaptureFixture) -> None:
     house = House()
     house.replies = []
     house.ask(ME)
     house.run()
     assert house.heard == [None]
-    assert "met a mistake" in caplog.text
+    assert "met a bug" in caplog.text

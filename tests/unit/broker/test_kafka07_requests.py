@@ -313,7 +313,7 @@ def test_who_has_used_up_a_quota_rests() -> None:
     assert machine.rest_ms > 0
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 def test_a_mistake_costs_its_request_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine07()
     machine.produce07("t", HELLO)

@@ -147,7 +147,7 @@ def test_nothing_is_appended_before_everything_was_looked_at() -> None:
     assert len(records(machine, "t")) == 2
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 def test_a_mistake_in_one_batch_costs_that_batch_and_not_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     def mistaken(*_: object) -> None:
         raise RuntimeError("a mistake")

@@ -103,7 +103,7 @@ REQUESTS: dict[str, Callable[[Machine, pytest.MonkeyPatch], list[int]]] = {
 }
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_a_mistake_in_a_later_slice_costs_the_request_alone(kind: str, slow: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = slow
@@ -166,7 +166,7 @@ PROMISED: dict[str, tuple[int, int, Callable[[Machine, pytest.MonkeyPatch], Dela
 }
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 @pytest.mark.parametrize("kind", PROMISED)
 def test_a_mistake_in_a_promised_reply_costs_the_request_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     machine, (key, version, provoke) = machine_with("t"), PROMISED[kind]
@@ -186,7 +186,7 @@ def codes(response: Any) -> list[int]:
     return [getattr(response, "error_code", NONE), *(part.error_code for part in parts)]
 
 
-@pytest.mark.expects_errors("met a mistake in Ottla")
+@pytest.mark.expects_errors("met a bug in Ottla")
 def test_a_connection_is_closed_where_not_even_the_mistake_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = machine_with("t")
     pending = begun(machine, PRODUCE, 9, produced("t", bytes(build(None, [b"value"], 1)), acks=-1, version=9))

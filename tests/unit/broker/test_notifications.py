@@ -208,15 +208,15 @@ def test_old_notifications_are_removed(ensemble: SimEnsemble) -> None:
     assert one.world.run(5_000, lambda: ensemble.children("/config/changes") == ["config_change_0000000001"])
 
 
-@pytest.mark.expects_errors("can't be understood")
+@pytest.mark.expects_errors("cannot be parsed")
 def test_an_entry_that_is_no_json_keeps_a_broker_from_serving_and_is_named(ensemble: SimEnsemble) -> None:
     ensemble.put(Change("/kafka-acl/Topic/t", b"\xff"))
     refused = PreparedBroker(ensemble, 1).refused
-    assert refused.startswith("The registry's entry /kafka-acl/Topic/t can't be understood")
+    assert refused.startswith("The registry's entry /kafka-acl/Topic/t cannot be parsed")
     assert ensemble.get("/kafka-acl/Topic/t").value == b"\xff"  # type: ignore[union-attr]  # it is there
 
 
-@pytest.mark.expects_errors("can't be understood", "cannot be in force")
+@pytest.mark.expects_errors("cannot be parsed", "cannot be in force")
 def test_what_makes_no_sense_while_a_broker_runs_changes_nothing(ensemble: SimEnsemble) -> None:
     ensemble.put(Change("/config/brokers/1", b'{"version":1,"config":{"message.max.bytes":"17"}}'))
     one = PreparedBroker(ensemble, 1)

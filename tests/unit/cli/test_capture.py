@@ -46,7 +46,7 @@ def test_older_blocks_of_packets_are_read(kind: int) -> None:
 def test_a_capture_that_breaks_off_gives_what_came_before(write: type) -> None:
     packets, fault = read_packets(write([ONE, ONE])[:-3])
     assert len(packets) == 1
-    assert fault == "The capture breaks off within packet 2: what came before it was read."
+    assert fault == "The capture ends within packet 2: the packets before it were read."
 
 
 def test_padding_of_a_short_ethernet_frame_is_no_payload() -> None:

@@ -63,7 +63,7 @@ def damage(data_dir: Path) -> int:
 def test_everything_is_in_order(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
     before = {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()}
     for directory in (data_dir, data_dir / "t-0"):
-        assert run(capsys, "check", directory) == (0, "Everything is in order.\n", "")
+        assert run(capsys, "check", directory) == (0, "Nothing is damaged.\n", "")
         assert run(capsys, "check", "--json", directory) == (0, "", "")
     assert {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file()} == before
 
@@ -84,7 +84,7 @@ def test_a_leader_epoch_that_changed_is_written_again_where_the_checkpoint_is_no
     (data_dir / LOG).write_bytes(data)
     code, out, _ = run(capsys, "check", data_dir)
     if not was_killed:  # a power cut may have taken the newest epoch from the checkpoint
-        assert (code, out) == (0, "Everything is in order.\n")
+        assert (code, out) == (0, "Nothing is damaged.\n")
         return
     said = f"damaged: {LOG}, byte {last}: this batch has leader epoch 64, though leader-epoch-checkpoint says 0."
     assert (code, out.splitlines()[0]) == (1, said)
@@ -106,11 +106,11 @@ def test_a_directory_that_is_gone_is_missed_and_nothing_is_given_up_for_it(
         assert code == int(is_known)
         if is_known:
             assert out.startswith(
-                "damaged: t-0: its directory is gone, and it held records below offset 3: put it back, or delete the"
+                "damaged: t-0: its directory is missing, and it had records below offset 3: restore it, or delete the"
             )
         else:
             assert out.startswith(
-                "note: t-0: its directory is gone, and it held records below offset 3: put it back, unless the topic"
+                "note: t-0: its directory is missing, and it had records below offset 3: restore it, unless the topic"
             )
         code, out, _ = run(capsys, *words, data_dir / "t-0")
         assert (code, out.partition(":")[0]) == (int(is_known), "damaged" if is_known else "note")
@@ -135,7 +135,7 @@ def test_a_directory_of_another_topic_is_not_in_order_and_not_repaired(capsys: p
 def test_a_directory_that_never_was_is_not_in_order(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
     code, out, err = run(capsys, "check", data_dir / "u-0")
     assert (code, out) == (1, "")
-    assert "u-0 is not there: name a data directory, or a partition's directory in it." in err
+    assert "u-0 does not exist: name a data directory, or a partition's directory in it." in err
 
 
 @pytest.mark.parametrize("of_the_partition", [False, True])
@@ -148,7 +148,7 @@ def test_damage_is_told_and_repaired(capsys: pytest.CaptureFixture[str], data_di
     code, out, _ = run(capsys, "check", "--json", directory)
     assert (code, json.loads(out)["position"]) == (1, begins)
     code, out, _ = run(capsys, "check", "--repair", directory)
-    assert (code, out.splitlines()[-1]) == (0, "Everything is in order.")
+    assert (code, out.splitlines()[-1]) == (0, "Nothing is damaged.")
     assert f"kept as {LOG}.damaged." in out
     assert (data_dir / f"{LOG}.damaged").stat().st_size == begins
     assert run(capsys, "check", directory)[0] == 0
@@ -159,7 +159,7 @@ def test_a_directory_that_a_broker_holds_is_refused(capsys: pytest.CaptureFixtur
     code, _, err = run(capsys, "check", "--repair", data_dir)
     directory.release()
     assert (code, err.count("\n")) == (1, 1)
-    assert "is held by another broker" in err
+    assert "is in use by another broker" in err
 
 
 def test_what_is_no_data_directory_or_of_a_newer_format_is_refused(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
@@ -205,7 +205,7 @@ def test_what_can_be_read_is_printed_before_the_damage(capsys: pytest.CaptureFix
     rows = [json.loads(line) for line in out.splitlines()]
     assert (code, len(rows), rows[1]["position"]) == (1, 2, begins)
     code, _, err = run(capsys, "dump", data_dir / "nothing")
-    assert (code, err.startswith("ottla: There is no ")) == (2, True)
+    assert (code, err.endswith("nothing does not exist: name a file of a log, or a directory.\n")) == (2, True)
 
 
 def test_records_of_an_internal_topic_are_printed_by_their_fields(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:

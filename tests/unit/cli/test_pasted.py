@@ -58,7 +58,7 @@ def test_what_means_no_bytes_is_said(text: str) -> None:
 
 
 def test_nothing_is_said_to_be_nothing() -> None:
-    with pytest.raises(NotBytes, match="nothing to decode"):
+    with pytest.raises(NotBytes, match="The input is empty"):
         bytes_of(" \n")
     assert not is_text(b"")
     assert is_text(b"00 0a\n")

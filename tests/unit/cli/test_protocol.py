@@ -67,7 +67,7 @@ def test_an_unknown_name_names_the_nearest(protocol: Any) -> None:
     assert protocol("Fecth", code=2).startswith("ottla: There is no API 'Fecth': did you mean Fetch")
     assert protocol("zzzzzz", code=2) == "ottla: There is no API 'zzzzzz': `ottla protocol` lists all.\n"
     assert protocol("Fetch", "--version", "99", code=2) == "ottla: Fetch has no version 99: its versions are 0-18.\n"
-    assert "Name it" in protocol("--version", "1", code=2)
+    assert "--version needs an API" in protocol("--version", "1", code=2)
 
 
 def test_errors_are_a_table(protocol: Any) -> None:

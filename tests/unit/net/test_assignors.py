@@ -41,11 +41,11 @@ def test_an_own_assignor_is_named_by_module_and_class_or_given_as_it_is() -> Non
     ("wanted", "sentence"),
     [
         ([], "is empty: name at least one"),
-        (["uniform", "uniform"], "two assignors of one name"),
-        (["nowhere.at.all:X"], "which can't be had"),
-        ([f"{HERE}:Missing"], "which can't be had"),
-        ([f"{HERE}:Nameless"], "which is no assignor"),
-        ([object()], "object, which is no assignor"),
+        (["uniform", "uniform"], "two assignors with the same name"),
+        (["nowhere.at.all:X"], "which cannot be imported"),
+        ([f"{HERE}:Missing"], "which cannot be imported"),
+        ([f"{HERE}:Nameless"], "which is not an assignor"),
+        ([object()], "object, which is not an assignor"),
     ],
     ids=["empty", "twice", "no-module", "no-class", "nameless", "object"],
 )

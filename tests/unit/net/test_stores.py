@@ -128,18 +128,18 @@ def test_nothing_given_is_nothing_loaded() -> None:
 OTHER_KEY = authority.issue_cert("other").private_key_pem.bytes()
 REFUSED = {
     "no file": (None, {}, "cannot be read: No such file or directory; name a readable file."),
-    "Java's own type": (b"\xfe\xed\xfe\xed\x00\x00\x00\x02", {}, "is of Java's type JKS, .* keytool -importkeystore .*PKCS12$"),
-    "another key": (OTHER_KEY + CHAIN, {}, "a certificate that does not belong to its private key"),
-    "no key": (CHAIN, {}, "holds no private key"),
-    "no certificate": (KEY, {}, "holds no certificate"),
+    "Java's own type": (b"\xfe\xed\xfe\xed\x00\x00\x00\x02", {}, "has Java's type JKS, .* keytool -importkeystore .*PKCS12$"),
+    "another key": (OTHER_KEY + CHAIN, {}, "a certificate that does not match its private key"),
+    "no key": (CHAIN, {}, "has no private key"),
+    "no certificate": (KEY, {}, "has no certificate"),
     "an encrypted key": (_encrypted(b"pass") + CHAIN, {}, "ssl.key.password is missing, and the key is encrypted"),
     "a wrong password": (_encrypted(b"pass") + CHAIN, {"ssl.key.password": "wrong"}, "ssl.key.password is not the key's password"),
-    "a wrong password of a store": (_pkcs12(), {"ssl.keystore.password": "wrong"}, "with ssl.keystore.password: give its password"),
+    "a wrong password of a store": (_pkcs12(), {"ssl.keystore.password": "wrong"}, "with ssl.keystore.password: set its password"),
     "no password of a store": (_pkcs12(), {}, "cannot be opened as PKCS#12 with ssl.keystore.password"),
     "neither": (b"nothing that anybody knows", {}, "cannot be opened as PKCS#12"),
-    "another type": (KEY + CHAIN, {"ssl.keystore.type": "PKCS12"}, "is PEM, and ssl.keystore.type says PKCS12"),
+    "another type": (KEY + CHAIN, {"ssl.keystore.type": "PKCS12"}, "is PEM, and ssl.keystore.type is PKCS12"),
     "no type": (KEY + CHAIN, {"ssl.keystore.type": "DER"}, "ssl.keystore.type must be PEM or PKCS12, not DER"),
-    "text beside a file": (KEY + CHAIN, {"ssl.keystore.key": "x"}, "ssl.keystore.location is given beside"),
+    "text beside a file": (KEY + CHAIN, {"ssl.keystore.key": "x"}, "ssl.keystore.location conflicts with"),
 }
 
 
@@ -154,7 +154,7 @@ def test_a_key_store_that_cannot_be_used_is_named_by_one_sentence(case: str, wri
 
 
 def test_half_of_key_and_certificates_as_text_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"^ssl\.keystore\.key is missing: a key and its certificates are given together"):
+    with pytest.raises(SettingError, match=r"^ssl\.keystore\.key is missing: set the key and its certificates together"):
         load_key(_server(), {"ssl.keystore.certificate.chain": CHAIN.decode()})
 
 
@@ -164,7 +164,7 @@ def test_sentences_spell_settings_as_they_were_given() -> None:
 
     with pytest.raises(SettingError, match=r"^ssl_truststore_location=/nowhere cannot be read"):
         load_trust(_server(), {"ssl.truststore.location": "/nowhere"}, spell)
-    with pytest.raises(SettingError, match=r"^ssl_truststore_certificates holds no certificate"):
+    with pytest.raises(SettingError, match=r"^ssl_truststore_certificates has no certificate"):
         load_trust(_server(), {"ssl.truststore.certificates": "none"}, spell)
 
 
@@ -173,7 +173,7 @@ def test_pkcs12_without_what_reads_it_is_one_sentence(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("cryptography")]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(SettingError, match=r"install what reads it with pip install 'ottla\[pkcs12\]', or give PEM"):
+    with pytest.raises(SettingError, match=r"which needs cryptography: pip install 'ottla\[pkcs12\]', or use PEM"):
         load_key(_server(), {"ssl.keystore.location": written("s.p12", _pkcs12())})
 
 

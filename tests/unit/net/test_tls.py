@@ -44,14 +44,14 @@ def test_a_listener_has_what_is_given_for_it_alone(store: Path) -> None:
     [
         (
             {"ssl.keystore.location": ""},
-            "Listener IN speaks TLS and has no certificate: set listener.name.in.ssl.keystore.location",
+            "Listener IN has TLS and no certificate: set listener.name.in.ssl.keystore.location",
         ),
         ({"ssl.keystore.location": "/nowhere"}, "ssl.keystore.location=/nowhere cannot be read: No such file or directory; "),
         (
             {"listener.name.in.ssl.keystore.location": "/nowhere"},
             "listener.name.in.ssl.keystore.location=/nowhere cannot be read: ",
         ),
-        ({"ssl.client.auth": "required"}, "ssl.client.auth asks clients of listener IN for certificates, and nothing says whose: "),
+        ({"ssl.client.auth": "required"}, "ssl.client.auth requests client certificates on listener IN, and no authority is"),
         (
             {"ssl.enabled.protocols": "TLSv1.3", "ssl.protocol": "TLSv1.2"},
             "ssl.enabled.protocols, ssl.protocol and ssl.cipher.suites",
@@ -73,9 +73,7 @@ def test_what_cannot_be_is_one_sentence(store: Path, given: dict[str, str], sent
 def test_a_certificate_that_is_over_is_refused_by_its_file(tmp_path: Path) -> None:
     path = tmp_path / "old.pem"
     authority.issue_cert("localhost", not_after=PAST).private_key_and_cert_chain_pem.write_to_path(str(path))
-    with pytest.raises(
-        SettingError, match=f"^ssl.keystore.location={path} holds a certificate that was valid until .*: renew it.$"
-    ):
+    with pytest.raises(SettingError, match=f"^ssl.keystore.location={path} has a certificate that was valid until .*: renew it.$"):
         made(BrokerSettings.parse({"ssl.keystore.location": str(path)}), "IN")
 
 
@@ -127,9 +125,7 @@ def test_a_file_is_read_again_once_for_each_of_its_states(store: Path, caplog: p
     tls.look()
     tls.look()
     assert tls.context is before
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
-        "listener IN keeps the certificates that it has"
-    ]
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["listener IN keeps its previous certificates"]
     store.write_bytes(kept)
     tls.look()
     assert tls.context is not before

@@ -87,8 +87,8 @@ AT_ONCE_BYTES = PAUSE_BYTES
 
 PARTITION_BYTES = 8192
 PAUSE_PARTITIONS = 16
-MISTAKEN = "%s: a batch met a mistake in Ottla and was refused; please report these lines"
-MISTAKE = "The broker met a mistake of its own while it looked at this batch: its log says which one, please report it."
+MISTAKEN = "%s: a batch met a bug in Ottla and was refused; please report these lines"
+MISTAKE = "The batch was refused because of a bug in the broker: please report the exception in the broker's log."
 
 
 Kept = tuple[Callable[[Callable[[int], None]], None], list[PartitionResponse]]

@@ -23,7 +23,7 @@ Receive = Callable[[Buffer, Peer, Now, bool], Answer | DelayedReply]
 Answered = Callable[[memoryview | None], None]
 
 SIZE_BYTES = 4
-MISTAKEN = "a request of this broker to itself met a mistake in Ottla and was refused; please report these lines"
+MISTAKEN = "a request of this broker to itself met a bug in Ottla and was refused; please report these lines"
 
 
 class Within:

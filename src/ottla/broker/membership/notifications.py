@@ -183,9 +183,7 @@ class Notifications:
                 self._image.apply(path, None if entry is None else entry.value)
             except layout.NOT_UNDERSTOOD as error:
                 why = layout.why(error)
-                fault = (
-                    f"The registry's entry {path} can't be understood ({why}): mend it with ZooKeeper's own tools, or remove it."
-                )
+                fault = f"The registry's entry {path} cannot be parsed ({why}): repair it with ZooKeeper's own tools, or remove it."
                 log.error("%s", fault)
                 continue
             (self._known.discard if entry is None else self._known.add)(path)

@@ -34,7 +34,7 @@ AT_ONCE = (Message, Encoded, type(NO_REPLY), Close)
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
 API_VERSIONS = ApiVersionsRequest.WIRE.key
-MISTAKEN = "%s: %s met a mistake in Ottla and was refused, nobody else was hurt; please report these lines"
+MISTAKEN = "%s: %s met a bug in Ottla and was refused; please report these lines"
 
 TOO_LARGE = "it has {} bytes, and can have no more than {}: name less at a time"
 

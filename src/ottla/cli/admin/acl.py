@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-ADD = """Make a rule: ottla acl add User:alice read topic flights. It is in force when the command ends. One that denies goes before
+ADD = """Add an ACL: ottla acl add User:alice read topic flights. It is in force when the command ends. One that denies goes before
 all that allow."""
-REMOVE = "Delete a rule, told as it was made."
-LIST = "The rules, all or those of one principal or about one resource."
+REMOVE = "Remove an ACL, given as it was added."
+LIST = "List the ACLs: all, or those of a principal or a resource."
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("acl", help="add, remove and list rules of access")
+    parser = commands.add_parser("acl", help="add, remove and list ACLs")
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    add = own.add_parser("add", help="make a rule", description=ADD)
+    add = own.add_parser("add", help="add an ACL", description=ADD)
     add.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _add(admin, options)))
-    remove = own.add_parser("remove", help="delete a rule", description=REMOVE)
+    remove = own.add_parser("remove", help="remove an ACL", description=REMOVE)
     remove.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _remove(admin, options)))
     for each in (add, remove):
-        each.add_argument("principal", metavar="PRINCIPAL", help="who: User:NAME, or User:* for everybody")
+        each.add_argument("principal", metavar="PRINCIPAL", help="the principal: User:NAME, or User:* for all")
         each.add_argument("operation", metavar="OPERATION", help="read, write, create, delete, alter, describe, all …")
         each.add_argument("resource", metavar="RESOURCE", help="topic, group, cluster, transactional-id, delegation-token or user")
-        each.add_argument("name", metavar="NAME", help="its name, * for all; that of the cluster is kafka-cluster")
-        each.add_argument("--prefixed", action="store_true", help="all resources whose names begin so")
-        each.add_argument("--host", default="*", metavar="ADDRESS", help="from this address alone")
+        each.add_argument("name", metavar="NAME", help="the resource's name, * for all; kafka-cluster for the cluster")
+        each.add_argument("--prefixed", action="store_true", help="all resources whose names have this prefix")
+        each.add_argument("--host", default="*", metavar="ADDRESS", help="only from this address")
         each.add_argument("--deny", action="store_true", help="deny it instead of allowing it")
-    listing = own.add_parser("list", help="which rules there are", description=LIST)
-    listing.add_argument("--principal", metavar="PRINCIPAL", help="rules of this one only")
-    listing.add_argument("--resource", metavar="RESOURCE", help="rules about resources of this type only")
-    listing.add_argument("--name", metavar="NAME", help="rules about this name only")
+    listing = own.add_parser("list", help="list ACLs", description=LIST)
+    listing.add_argument("--principal", metavar="PRINCIPAL", help="only ACLs of this principal")
+    listing.add_argument("--resource", metavar="RESOURCE", help="only ACLs of this resource type")
+    listing.add_argument("--name", metavar="NAME", help="only ACLs of this resource name")
     listing.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _list(admin, options)))
     for each in (add, remove, listing):
         add_options(each, is_new=each is add)
@@ -72,7 +72,7 @@ def _add(admin: Asked, options: argparse.Namespace) -> int:
 def _remove(admin: Asked, options: argparse.Namespace) -> int:
     removed = admin.delete_acls([_rule(options)])
     if not removed and not options.json:
-        print("There is no such rule: `ottla acl list` tells those that there are.")
+        print("There is no such ACL: `ottla acl list` lists the existing ones.")
         return 0
     return _say(removed, options)
 
@@ -80,7 +80,7 @@ def _remove(admin: Asked, options: argparse.Namespace) -> int:
 def _list(admin: Asked, options: argparse.Namespace) -> int:
     rules = admin.list_acls(options.principal, options.resource, options.name)
     if not rules and not options.json:
-        print("There are no such rules: `ottla acl add` makes one.")
+        print("There are no such ACLs: `ottla acl add` adds one.")
         return 0
     return _say(rules, options)
 

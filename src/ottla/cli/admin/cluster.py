@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-STATUS = "The whole cluster in a few lines. Exit code 1: partitions have no leader, or fewer replicas in sync than they should."
-BROKERS = "The brokers that are up: where they are, what they hold, and how much room they have."
-PARTITIONS = "Partitions with their leaders, replicas and in-sync replicas; with a filter, only those that need somebody's eye."
+STATUS = "Show the cluster in a few lines. Exit code 1: partitions have no leader, or are under-replicated."
+BROKERS = "List the live brokers, with their addresses, replicas and free space."
+PARTITIONS = "List partitions with their leaders, replicas and in-sync replicas; the filters select those with a problem."
 BROKER_COLUMNS = ("broker", "host", "port", "rack", "is controller", "leads", "replicas", "out of sync", "bytes", "free bytes")
 PARTITION_COLUMNS = ("topic", "partition", "leader", "leader epoch", "replicas", "isr")
 
@@ -56,18 +56,20 @@ class PartitionSeen(NamedTuple):
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("cluster", help="see the brokers of a cluster, and move replicas and leaders between them")
+    parser = commands.add_parser("cluster", help="show the brokers of a cluster, and move replicas and leaders between them")
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    status = own.add_parser("status", help="the whole cluster in a few lines", description=STATUS)
+    status = own.add_parser("status", help="show the cluster in a few lines", description=STATUS)
     status.set_defaults(run=lambda options: asking(options, lambda admin: _status(admin, options)))
-    brokers = own.add_parser("brokers", help="the brokers that are up", description=BROKERS)
+    brokers = own.add_parser("brokers", help="list the live brokers", description=BROKERS)
     brokers.set_defaults(run=lambda options: asking(options, lambda admin: _brokers(admin, options)))
-    partitions = own.add_parser("partitions", help="leaders and replicas of partitions", description=PARTITIONS)
-    partitions.add_argument("--topic", action="append", metavar="NAME", help="only of this one; can be repeated (default: all)")
-    partitions.add_argument("--under-replicated", action="store_true", help="only those with a replica that is not in sync")
-    partitions.add_argument("--offline", action="store_true", help="only those that nobody leads")
-    partitions.add_argument("--not-preferred", action="store_true", help="only those that another replica than the first leads")
+    partitions = own.add_parser("partitions", help="list partitions with leaders and replicas", description=PARTITIONS)
+    partitions.add_argument("--topic", action="append", metavar="NAME", help="only this topic; can be repeated (default: all)")
+    partitions.add_argument("--under-replicated", action="store_true", help="only partitions with a replica that is not in sync")
+    partitions.add_argument("--offline", action="store_true", help="only partitions without a leader")
+    partitions.add_argument(
+        "--not-preferred", action="store_true", help="only partitions that are not led by the preferred replica"
+    )
     partitions.set_defaults(run=lambda options: asking(options, lambda admin: _partitions(admin, options)))
     for each in (status, brokers, partitions):
         add_options(each)
@@ -89,7 +91,7 @@ def _status(admin: Admin, options: argparse.Namespace) -> int:
         "replicas": sum(len(each.info.replicas) for each in seen),
         "offline partitions": offline,
         "under-replicated partitions": behind,
-        "not led by their first replica": sum(each.is_led_by_another and not each.is_offline for each in seen),
+        "not led by their preferred replica": sum(each.is_led_by_another and not each.is_offline for each in seen),
         "moving partitions": len(admin.list_partition_reassignments()),
     }
     if options.json:
@@ -135,7 +137,7 @@ def _partitions(admin: Admin, options: argparse.Namespace) -> int:
     filters: dict[str, tuple[Callable[[PartitionSeen], bool], bool]] = {
         "under-replicated": (lambda each: each.is_under_replicated, options.under_replicated),
         "offline": (lambda each: each.is_offline, options.offline),
-        "led by another replica than its first": (lambda each: each.is_led_by_another, options.not_preferred),
+        "not led by its preferred replica": (lambda each: each.is_led_by_another, options.not_preferred),
     }
     asked = {kind: is_of_kind for kind, (is_of_kind, is_asked) in filters.items() if is_asked}
     found = list(_seen(cluster_reassign.topics_of(admin, options.topic)))

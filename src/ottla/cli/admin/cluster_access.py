@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> Choice:
     """Add the options of every command that queries a cluster; return the group for options that replace a server."""
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"brokers to begin with, of any Kafka (default: {WHERE})"
+        "--bootstrap-server", metavar="HOST:PORT[,…]", default=WHERE, help=f"the bootstrap servers, of any Kafka (default: {WHERE})"
     )
     add_client_options(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object for each row, on a line of its own")
@@ -36,9 +36,11 @@ def add_options(parser: argparse.ArgumentParser) -> Choice:
 def add_client_options(parser: argparse.ArgumentParser) -> None:
     """Add the client options of a command."""
     parser.add_argument(
-        "--command-config", metavar="FILE", help="a properties file of client settings, as Kafka's tools take it: TLS and logins"
+        "--command-config", metavar="FILE", help="a properties file of client settings, as for Kafka's tools: TLS and SASL"
     )
-    help_text = "one more client setting by Kafka's name; can be repeated. Passwords belong into the file, which others cannot see"
+    help_text = (
+        "another client setting by Kafka's name; can be repeated. Put passwords into the file, which other users cannot read"
+    )
     parser.add_argument("--command-property", action="append", default=[], metavar="NAME=VALUE", help=help_text)
 
 
@@ -48,9 +50,9 @@ def client_texts(options: argparse.Namespace) -> dict[str, str]:
     for pair in options.command_property:
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals:
-            raise SettingError(f"{name!r} sets nothing: write --command-property NAME=VALUE.")
+            raise SettingError(f"{name!r} has no value: write --command-property NAME=VALUE.")
         if name not in _known_names():
-            raise SettingError(f"--command-property: a command's client has no setting {name}; leave it out.")
+            raise SettingError(f"--command-property: clients of commands have no setting {name}; leave it out.")
         found[name] = value
     return found
 
@@ -78,7 +80,7 @@ def read_config(path: str | None) -> dict[str, str]:
         raise SettingError(f"{path}, {error}") from None
     known = _known_names()
     if idle := sorted(found.keys() - known):
-        print(f"ottla: of no effect in {path}, and ignored: {', '.join(idle)}", file=sys.stderr)
+        print(f"ottla: ignored settings of {path}, which have no effect: {', '.join(idle)}", file=sys.stderr)
     return {name: text for name, text in found.items() if name in known}
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def add_options(parser: argparse.ArgumentParser, *, is_new: bool = False) -> None:
     """Add the options of every command of this kind; with `is_new`, the data directory may be missing."""
     where = cluster_access.add_options(parser)
-    where.add_argument("--data-dir", metavar="DIR", help="the data directory of a broker that does not run, in place of a server")
+    where.add_argument("--data-dir", metavar="DIR", help="the data directory of a stopped broker, instead of --bootstrap-server")
     if is_new:
-        parser.add_argument("--node-id", type=int, metavar="N", help="whose a new data directory is (default: 1, as of a broker)")
+        parser.add_argument("--node-id", type=int, metavar="N", help="the node id of a new data directory (default: 1)")
     parser.set_defaults(is_new=is_new, node_id=None)
 
 
@@ -31,7 +31,7 @@ def asking_or_changing(options: argparse.Namespace, ask: Callable[[Asked], int])
     """Run `ask` with an admin client or on a data directory; return the command's exit code."""
     if options.data_dir is None:
         if options.node_id is not None:
-            return fail("--node-id is for a new data directory: leave it out, or name that with --data-dir.", MISUSED)
+            return fail("--node-id is for a new data directory: leave it out, or add --data-dir.", MISUSED)
         return cluster_access.asking(options, ask)
     return _changing(options, ask)
 
@@ -41,12 +41,12 @@ def _changing(options: argparse.Namespace, ask: Callable[[Asked], int]) -> int:
     from ottla.net.startup.data_directory import DataDirectoryError, DirectoryInUse
 
     if options.command_config or options.command_property:
-        return fail("--data-dir asks no server, so that settings of a client mean nothing: leave one of both out.", MISUSED)
+        return fail("--data-dir needs no connection, so client settings have no effect: leave out one of them.", MISUSED)
     try:
         with stopped_broker(options.data_dir, is_new=options.is_new, node_id=options.node_id) as broker:
             return ask(broker)
     except DirectoryInUse:
-        return fail(f"The broker of {options.data_dir} runs: ask it with --bootstrap-server instead, or stop it first.")
+        return fail(f"The broker of {options.data_dir} is running: use --bootstrap-server instead, or stop it first.")
     except SettingError as error:
         return fail(str(error), MISUSED)
     except (DataDirectoryError, KafkaError) as error:

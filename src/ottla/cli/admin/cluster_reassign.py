@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-REASSIGN = """Move replicas. --topic spreads topics evenly over brokers, all unless --brokers names some; what is on them already
-stays where that is fair. --plan moves partitions as a file says, in the JSON of Kafka's kafka-reassign-partitions. With neither,
-what moves now is shown, or with --cancel taken back. Waits until all is moved, and tells how far it is."""
-DRAIN = """Move all replicas of a broker to the others, so that it can be taken away. Topics that are made meanwhile may be placed
-on it: they are moved, too, until nothing is left on it, unless --no-wait is given. Stop the broker when this command has ended."""
-ELECT = """Give the lead of partitions back to their first replicas. With --unclean, partitions without a leader get one that lags
-behind: what it has not is lost."""
+REASSIGN = """Move replicas. --topic spreads topics evenly over all brokers or those of --brokers; replicas that are already there
+stay where the spread is even. --plan reads a JSON file of Kafka's kafka-reassign-partitions. With neither option,
+the current reassignments are shown, or cancelled with --cancel. Waits until all replicas are moved, and shows the progress."""
+DRAIN = """Move all replicas of a broker to the others, so that it can be removed. Topics that are created meanwhile may be placed
+on it: they are moved, too, until it has no replica, unless --no-wait is given. Stop the broker when this command has ended."""
+ELECT = """Elect the preferred leaders of partitions. With --unclean, partitions without a leader get one that is out of
+sync: records that it lacks are lost."""
 VERSION = 1
-DRAINED = "Nothing is left on broker {0}. Stop it now: a topic that is made before it has stopped may be placed on it."
+DRAINED = "Broker {0} has no replicas. Stop it now: a topic that is created before it has stopped may be placed on it."
 HEARD_WITHIN_S = 10
 
 Asking = Callable[["Admin", argparse.Namespace], int]
@@ -41,25 +41,30 @@ Asking = Callable[["Admin", argparse.Namespace], int]
 def add_to(own: Commands[argparse.ArgumentParser]) -> None:
     reassign = own.add_parser("reassign", help="move replicas to other brokers", description=REASSIGN)
     what = reassign.add_mutually_exclusive_group()
-    what.add_argument("--topic", action="append", metavar="NAME", help="spread the replicas of this one; can be repeated")
-    what.add_argument("--plan", metavar="FILE", help="move what this file says")
-    what.add_argument("--cancel", action="store_true", help="take back all moves that are under way")
-    what.add_argument("--lift-throttles", action="store_true", help="lift what a command that was ended left throttled")
+    what.add_argument("--topic", action="append", metavar="NAME", help="spread the replicas of this topic; can be repeated")
+    what.add_argument("--plan", metavar="FILE", help="move partitions as in this JSON file")
+    what.add_argument("--cancel", action="store_true", help="cancel all reassignments in progress")
+    what.add_argument("--lift-throttles", action="store_true", help="remove throttles that an interrupted command left")
     reassign.add_argument("--brokers", metavar="ID,ID,…", type=_node_ids, help="the brokers to spread topics over (default: all)")
-    reassign.add_argument("--replication-factor", type=int, metavar="N", help="how many replicas partitions of --topic shall have")
+    reassign.add_argument("--replication-factor", type=int, metavar="N", help="the number of replicas of each partition of --topic")
     reassign.set_defaults(run=lambda options: _asking(options, _reassign))
     drain = own.add_parser("drain", help="move all replicas away from a broker", description=DRAIN)
     drain.add_argument("node_id", metavar="BROKER", type=int, help="its id")
     drain.set_defaults(run=lambda options: _asking(options, _drain))
     for each in (reassign, drain):
-        each.add_argument("--dry-run", action="store_true", help="only print the plan, as --plan takes it")
-        each.add_argument("--throttle", type=int, metavar="BYTES", help="the most that a broker sends or takes in a second for it")
-        each.add_argument("--no-wait", action="store_true", help="end when the moves have begun")
-    elect = own.add_parser("elect", help="give the lead back to first replicas", description=ELECT)
+        each.add_argument("--dry-run", action="store_true", help="only print the plan, as JSON for --plan")
+        each.add_argument(
+            "--throttle",
+            type=int,
+            metavar="BYTES",
+            help="the maximum rate, in bytes a second, that a broker sends or receives for the moves",
+        )
+        each.add_argument("--no-wait", action="store_true", help="do not wait until the moves are done")
+    elect = own.add_parser("elect", help="elect the preferred leaders", description=ELECT)
     elect.add_argument(
-        "--topic", action="append", metavar="NAME[:PARTITION]", help="only of this one; can be repeated (default: all)"
+        "--topic", action="append", metavar="NAME[:PARTITION]", help="only this topic; can be repeated (default: all)"
     )
-    elect.add_argument("--unclean", action="store_true", help="let replicas lead that lag behind, where nobody else can")
+    elect.add_argument("--unclean", action="store_true", help="elect a replica out of sync where no other is alive")
     elect.set_defaults(run=lambda options: _asking(options, _elect))
     for each in (reassign, drain, elect):
         add_options(each)
@@ -68,7 +73,7 @@ def add_to(own: Commands[argparse.ArgumentParser]) -> None:
 def _asking(options: argparse.Namespace, ask: Asking) -> int:
     """Check options that argparse cannot check, then run the command."""
     if getattr(options, "throttle", None) is not None and (options.no_wait or options.throttle < 1):
-        return fail("--throttle takes 1 or more, and is lifted at the end: leave out --no-wait.", MISUSED)
+        return fail("--throttle must be 1 or more, and is removed at the end: leave out --no-wait.", MISUSED)
     return asking(options, lambda admin: ask(admin, options))
 
 
@@ -108,7 +113,7 @@ def _reassign(admin: Admin, options: argparse.Namespace) -> int:
     racks = {node.node_id: node.rack for node in admin.describe_cluster().nodes}
     wanted = sorted(racks) if options.brokers is None else options.brokers
     if unknown := [node_id for node_id in wanted if node_id not in racks]:
-        raise SettingError(f"Broker {unknown[0]} is not up: the brokers are {', '.join(map(str, sorted(racks)))}.")
+        raise SettingError(f"Broker {unknown[0]} is not alive: choose among {', '.join(map(str, sorted(racks)))}.")
     placed = _placed(topics_of(admin, options.topic))
     return _move(admin, options, spread(placed, {node_id: racks[node_id] for node_id in wanted}, options.replication_factor))
 
@@ -119,7 +124,7 @@ def _drain(admin: Admin, options: argparse.Namespace) -> int:
     up = sorted(node.node_id for node in admin.describe_cluster().nodes)
     if not left and options.node_id not in up:
         there_are = ", ".join(map(str, up))
-        raise SettingError(f"Broker {options.node_id} is not up and has no replica: the brokers that are up are {there_are}.")
+        raise SettingError(f"Broker {options.node_id} is not alive and has no replica: choose among {there_are}.")
     while True:
         code = _move(admin, options, left)
         if not left or options.dry_run or options.no_wait:
@@ -154,11 +159,11 @@ def _move(admin: Admin, options: argparse.Namespace, moves: Moves) -> int:
         print(_plan_text(moves))
         return 0
     if not moves:
-        _say(options, "Nothing has to move.")
+        _say(options, "No replica has to be moved.")
         return 0
     before = _placed(topics_of(admin, sorted({where.topic for where in moves})))
     if unknown := [where for where in moves if where not in before]:
-        raise SettingError(f"There is no partition {unknown[0].topic}-{unknown[0].partition}: take it out of the plan.")
+        raise SettingError(f"There is no partition {unknown[0].topic}-{unknown[0].partition}: remove it from the plan.")
     if options.throttle is not None:
         throttle(admin, before, moves, options.throttle)
     admin.alter_partition_reassignments(moves)
@@ -187,7 +192,7 @@ def _cancel(admin: Admin, options: argparse.Namespace) -> int:
     moving = sorted(admin.list_partition_reassignments())
     if moving:
         admin.alter_partition_reassignments(dict.fromkeys(moving))
-    _say(options, f"{len(moving)} moves were taken back.", cancelled=len(moving))
+    _say(options, f"{len(moving)} reassignments were cancelled.", cancelled=len(moving))
     return 0
 
 
@@ -197,7 +202,7 @@ def _elect(admin: Admin, options: argparse.Namespace) -> int:
         for line in as_lines(where._asdict() for where in elected):
             print(line)
     else:
-        print(f"{len(elected)} partitions have another leader now.")
+        print(f"{len(elected)} partitions have a new leader.")
     return 0
 
 
@@ -211,7 +216,7 @@ def _asked(admin: Admin, words: Sequence[str] | None) -> list[TopicPartition] | 
     for word in words:
         name, colon, index = word.partition(":")
         if colon and not index.isdecimal():
-            raise SettingError(f"{word!r} names no partition: write {name}:0.")
+            raise SettingError(f"{word!r} is not a partition: write {name}:0.")
         indexes = [int(index)] if colon else sorted(next(topics_of(admin, [name])).partitions)
         found += (TopicPartition(name, each) for each in indexes)
     return found
@@ -241,7 +246,7 @@ def _plan_in(path: str) -> Moves:
         raise SettingError(f"Cannot read {path}: {error.strerror}; name a readable file.") from None
     except (ValueError, LookupError, TypeError):
         example = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
-        raise SettingError(f"{path} is no plan of moves: it must be JSON like {example}.") from None
+        raise SettingError(f"{path} is not a plan of reassignments: write JSON like {example}.") from None
 
 
 def _say(options: argparse.Namespace, sentence: str, **row: object) -> None:

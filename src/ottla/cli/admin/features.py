@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-DESCRIBE = "The features of the cluster: the levels that a broker can serve, and the one in force."
-UPGRADE = "Raise features to a level, all that are named or none."
-DOWNGRADE = "Lower features to a level, all that are named or none; level 0 turns one off."
+DESCRIBE = "List the features of the cluster: the supported levels, and the finalized one."
+UPGRADE = "Raise features to a level, all of them or none."
+DOWNGRADE = "Lower features to a level, all of them or none; level 0 disables one."
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -28,14 +28,14 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
     describe = own.add_parser("describe", help="all features", description=DESCRIBE)
     describe.set_defaults(run=lambda options: asking(options, lambda admin: _describe(admin, options)))
-    upgrade = own.add_parser("upgrade", help="raise some of them", description=UPGRADE)
+    upgrade = own.add_parser("upgrade", help="raise features", description=UPGRADE)
     upgrade.set_defaults(downgrade=False, unsafe=False)
-    downgrade = own.add_parser("downgrade", help="lower some of them", description=DOWNGRADE)
+    downgrade = own.add_parser("downgrade", help="lower features", description=DOWNGRADE)
     downgrade.set_defaults(downgrade=True)
-    downgrade.add_argument("--unsafe", action="store_true", help="even if what the lower level has no room for is lost")
+    downgrade.add_argument("--unsafe", action="store_true", help="even if metadata is lost that the lower level cannot express")
     for each in (upgrade, downgrade):
         each.add_argument("levels", metavar="FEATURE=LEVEL", nargs="+", type=_level, help="such as transaction.version=2")
-        each.add_argument("--dry-run", action="store_true", help="only ask whether it could be done")
+        each.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
         each.set_defaults(run=lambda options: asking(options, lambda admin: _update(admin, options)))
     for each in (describe, upgrade, downgrade):
         add_options(each)
@@ -52,7 +52,7 @@ def _describe(admin: Admin, options: argparse.Namespace) -> int:
     found = admin.describe_features()
     rows = found.features.values()
     if not rows and not options.json:
-        print("The cluster has no features: they came with Kafka 2.7.")
+        print("The cluster has no features: they need Kafka 2.7 or newer.")
         return 0
     headers = ("FEATURE", "LOWEST", "HIGHEST", "LEVEL")
     for line in as_lines({**each._asdict(), "epoch": found.epoch} for each in rows) if options.json else table(headers, rows):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-LIST = "The quotas that are set: all of them, or those of a user, a client id or an address."
+LIST = "List the quotas: all of them, or those of a user, a client id or an address."
 SET = (
     "Set quotas: producer_byte_rate and consumer_byte_rate (bytes a second), request_percentage (of the broker's thread), "
     "controller_mutation_rate (partitions created and deleted a second), and connection_creation_rate for addresses."
@@ -31,17 +31,17 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("quota", help="list, set and remove the quotas of clients")
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    listed = own.add_parser("list", help="those that are set", description=LIST)
+    listed = own.add_parser("list", help="list quotas", description=LIST)
     listed.set_defaults(run=lambda options: asking(options, lambda admin: _list(admin, options)))
     setting = own.add_parser("set", help="set some", description=SET)
     setting.add_argument("quotas", metavar="QUOTA=NUMBER", nargs="+", type=_quota, help="such as producer_byte_rate=1000000")
     removing = own.add_parser("remove", help="remove some", description=REMOVE)
     removing.add_argument("quotas", metavar="QUOTA", nargs="+", type=lambda text: (text, None), help="such as producer_byte_rate")
     for each in (setting, removing):
-        each.add_argument("--dry-run", action="store_true", help="only ask whether it could be done")
+        each.add_argument("--dry-run", action="store_true", help="only check whether the broker would do it")
         each.set_defaults(run=lambda options: asking(options, lambda admin: _alter(admin, options)))
     for each in (listed, setting, removing):
-        each.add_argument("--user", metavar="NAME", help=f"a user, or {DEFAULT} for each that has no quota of his own")
+        each.add_argument("--user", metavar="NAME", help=f"a user, or {DEFAULT} for users without a quota")
         each.add_argument("--client-id", metavar="ID", help=f"a client id, alone or together with a user, or {DEFAULT}")
         each.add_argument("--ip", metavar="ADDRESS", help=f"an address, or {DEFAULT}")
         add_options(each)
@@ -88,7 +88,7 @@ def _shown(name: str | None) -> str | None:
 def _alter(admin: Admin, options: argparse.Namespace) -> int:
     entity = _entity(options)
     if not any(name is not None for name in entity):
-        return fail("for whom? Give --user, --client-id, both of them, or --ip.", MISUSED)
+        return fail("the quota's entity is missing: give --user, --client-id, both of them, or --ip.", MISUSED)
     admin.alter_quotas(dict(options.quotas), *entity, validate_only=options.dry_run)
     for key, value in options.quotas:
         (line,) = (

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-LIST = "The transactional ids of all brokers, with their coordinators, producers and states."
-DESCRIBE = "The state of transactional ids: producer and epoch, timeout, for how long a transaction is open, and where."
-FIND_HANGING = """Transactions that are open in a partition although no coordinator will end them there. Readers of committed
-records wait behind them for ever. Exit code 1: there are some; `ottla transactions abort` ends them."""
+LIST = "List the transactional ids of all brokers, with their coordinators, producers and states."
+DESCRIBE = "Show transactional ids: producer id and epoch, timeout, and the age and partitions of the open transaction."
+FIND_HANGING = """List transactions that are open in a partition although no coordinator will end them there. Readers of committed
+records wait for them without end. Exit code 1: there are some; `ottla transactions abort` ends them."""
 ABORT = """End an open transaction. With --transactional-id, its producer is fenced, and its coordinator aborts. With --topic,
 --partition and --start-offset, the hanging transaction that begins there is aborted in this partition alone. Brokers before Kafka
-2.8 cannot tell who began it: give --producer-id, --producer-epoch and --coordinator-epoch instead of the offset."""
+2.8 do not return its producer: give --producer-id, --producer-epoch and --coordinator-epoch instead of the offset."""
 
 QUARTER_HOUR_MS = 900_000
 OLDER = ("producer_id", "producer_epoch", "coordinator_epoch")
@@ -35,18 +35,18 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("transactions", help="list, describe and abort the transactions of a cluster")
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    listing = own.add_parser("list", help="all transactional ids", description=LIST)
-    listing.add_argument("--state", action="append", default=[], help="only this one, such as Ongoing; can be repeated")
+    listing = own.add_parser("list", help="list transactional ids", description=LIST)
+    listing.add_argument("--state", action="append", default=[], help="only this state, such as Ongoing; can be repeated")
     listing.add_argument("--producer-id", action="append", default=[], type=int, metavar="N", help="only this one; can be repeated")
     listing.add_argument("--min-open-ms", type=int, default=-1, metavar="MS", help="only transactions that are open for longer")
     listing.add_argument("--pattern", metavar="REGEX", help="only ids that match as a whole (Kafka 4.1 and later)")
     listing.set_defaults(run=lambda options: asking(options, lambda admin: _list(admin, options)))
-    describe = own.add_parser("describe", help="the state of some of them", description=DESCRIBE)
+    describe = own.add_parser("describe", help="show transactional ids", description=DESCRIBE)
     describe.add_argument("ids", metavar="ID", nargs="+", help="a transactional id")
     describe.set_defaults(run=lambda options: asking(options, lambda admin: _describe(admin, options)))
-    find = own.add_parser("find-hanging", help="transactions that nobody will end", description=FIND_HANGING)
+    find = own.add_parser("find-hanging", help="list hanging transactions", description=FIND_HANGING)
     find.add_argument("--topic", action="append", metavar="NAME", help="only in this one; can be repeated (default: all)")
-    help_text = "without a record for so long: the longest timeout that producers ask for, or more (default: 15 minutes)"
+    help_text = "the minimum time without a record: the longest timeout of all producers, or more (default: 15 minutes)"
     find.add_argument("--min-open-ms", type=int, default=QUARTER_HOUR_MS, metavar="MS", help=help_text)
     find.set_defaults(run=lambda options: asking(options, lambda admin: _find_hanging(admin, options)))
     _add_abort(own)
@@ -56,10 +56,10 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def _add_abort(own: Commands[argparse.ArgumentParser]) -> None:
     abort = own.add_parser("abort", help="end one", description=ABORT)
-    abort.add_argument("--transactional-id", metavar="ID", help="the one whose producer is fenced")
-    abort.add_argument("--topic", metavar="NAME", help="where a hanging transaction is")
+    abort.add_argument("--transactional-id", metavar="ID", help="the transactional id whose producer is fenced")
+    abort.add_argument("--topic", metavar="NAME", help="the topic of a hanging transaction")
     abort.add_argument("--partition", type=int, metavar="N", help="its partition")
-    abort.add_argument("--start-offset", type=int, metavar="N", help="where it begins, as find-hanging says")
+    abort.add_argument("--start-offset", type=int, metavar="N", help="its first offset, as find-hanging shows it")
     for name in OLDER:
         abort.add_argument(f"--{name.replace('_', '-')}", type=int, metavar="N", help="for brokers before Kafka 2.8")
     add_options(abort)
@@ -110,7 +110,7 @@ def _find_hanging(admin: Admin, options: argparse.Namespace) -> int:
         headers = ("TOPIC", "PARTITION", "START OFFSET", "PRODUCER ID", "EPOCH", "COORDINATOR EPOCH", "SILENT FOR")
         _print(table(headers, (_hanging(each) for each in found)))
     else:
-        print("No transaction hangs.")
+        print("There are no hanging transactions.")
     return 1 if found else 0
 
 
@@ -134,8 +134,8 @@ def _abort(options: argparse.Namespace) -> int:
     if by_id and not (options.topic or options.partition or named):
         return asking(options, lambda admin: _fence(admin, options))
     if by_id or not in_partition or named != 1 or (options.start_offset is None and None in older):
-        sentence = "say which transaction: --transactional-id, or --topic, --partition and --start-offset"
-        return fail(f"{sentence}; `ottla transactions abort --help` tells more.", MISUSED)
+        sentence = "the transaction is missing: give --transactional-id, or --topic, --partition and --start-offset"
+        return fail(f"{sentence}; see `ottla transactions abort --help`.", MISUSED)
     return asking(options, lambda admin: _abort_in_partition(admin, options))
 
 
@@ -161,7 +161,7 @@ def _abort_in_partition(admin: Admin, options: argparse.Namespace) -> int:
         found = _begun_at(admin, topic, index, options.start_offset)
         if found is None:
             sentence = f"no open transaction begins at offset {options.start_offset} of {topic}-{index}"
-            return fail(f"{sentence}: `ottla transactions find-hanging --topic {topic}` tells which there are.")
+            return fail(f"{sentence}: `ottla transactions find-hanging --topic {topic}` lists them.")
         producer_id, producer_epoch, coordinator_epoch = found.producer_id, found.producer_epoch, found.coordinator_epoch
     admin.abort_transaction(topic, index, producer_id, producer_epoch, coordinator_epoch)
     if options.json:

@@ -18,27 +18,29 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
-ADD = """Let a user log in by SCRAM with a password, or give him another one. The password is asked for at a terminal, and is the
-first line of standard input otherwise: no list of processes ever shows it. With --data-dir, before the broker is started,
-the first user of one that serves nobody without a login is added."""
-REMOVE = "Let a user no longer log in by SCRAM. Connections that he has stay open until they end."
-LIST = "Who can log in by SCRAM, by which mechanisms, and how slow each makes guessing (iterations)."
+ADD = """Set the SCRAM password of a user, new or existing. The password is read at a terminal, or from the
+first line of standard input: it is never in the list of processes. With --data-dir, before the broker is started,
+the first user of a broker that requires authentication is added."""
+REMOVE = "Remove the SCRAM credential of a user. Open connections of the user stay open."
+LIST = "List the users with SCRAM credentials, with their mechanisms and iterations."
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser("user", help="add, remove and list users who log in by SCRAM")
+    parser = commands.add_parser("user", help="add, remove and list SCRAM users")
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    add = own.add_parser("add", help="let somebody log in, or change his password", description=ADD)
-    add.add_argument("--iterations", type=int, help="4096 (the default) to 16384: more make guessing, and each login, slower")
+    add = own.add_parser("add", help="set the password of a user", description=ADD)
+    add.add_argument(
+        "--iterations", type=int, help="4096 (the default) to 16384; more make guessing, and each authentication, slower"
+    )
     add.set_defaults(run=_add)
-    remove = own.add_parser("remove", help="let somebody no longer log in", description=REMOVE)
+    remove = own.add_parser("remove", help="remove a user", description=REMOVE)
     remove.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _remove(admin, options)))
     for each in (add, remove):
-        each.add_argument("name", metavar="NAME", help="the user, as in User:NAME of rules")
+        each.add_argument("name", metavar="NAME", help="the user, as in User:NAME of ACLs")
         each.add_argument("--mechanism", metavar="MECHANISM", help="SCRAM-SHA-256 (the default) or SCRAM-SHA-512")
-    listing = own.add_parser("list", help="who can log in", description=LIST)
-    listing.add_argument("names", metavar="NAME", nargs="*", help="these users only")
+    listing = own.add_parser("list", help="list users", description=LIST)
+    listing.add_argument("names", metavar="NAME", nargs="*", help="only these users")
     listing.set_defaults(run=lambda options: asking_or_changing(options, lambda admin: _list(admin, options)))
     for each in (add, remove, listing):
         add_options(each, is_new=each is add)
@@ -47,9 +49,9 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
 def _add(options: argparse.Namespace) -> int:
     password = _password(options.name)
     if password is None and not _is_typed():
-        return fail("standard input is empty: its first line has to be the password.", MISUSED)
+        return fail("standard input is empty: write the password to its first line.", MISUSED)
     if password is None:
-        return fail("the two passwords differ, or there is none: try again.", MISUSED)
+        return fail("the two passwords differ, or are empty: try again.", MISUSED)
     return asking_or_changing(options, lambda admin: _set(admin, options, password))
 
 
@@ -74,12 +76,12 @@ def _set(admin: Asked, options: argparse.Namespace, password: str) -> int:
     given = {"mechanism": options.mechanism} if options.mechanism else {}
     count = {} if options.iterations is None else {"iterations": options.iterations}
     admin.set_user_password(options.name, password, **given, **count)
-    return _say(options, f"{options.name} can log in.")
+    return _say(options, f"The password of {options.name} is set.")
 
 
 def _remove(admin: Asked, options: argparse.Namespace) -> int:
     admin.remove_user(options.name, **({"mechanism": options.mechanism} if options.mechanism else {}))
-    return _say(options, f"{options.name} can no longer log in.")
+    return _say(options, f"User {options.name} is removed.")
 
 
 def _say(options: argparse.Namespace, sentence: str) -> int:
@@ -93,7 +95,7 @@ def _list(admin: Asked, options: argparse.Namespace) -> int:
         (user, mechanism, count) for user, kinds in admin.list_users(*options.names).items() for mechanism, count in kinds.items()
     ]
     if not rows and not options.json:
-        print("Nobody can log in by SCRAM: `ottla user add NAME` lets somebody.")
+        print("There are no SCRAM users: `ottla user add NAME` adds one.")
         return 0
     names = ("name", "mechanism", "iterations")
     for line in told(names, rows, as_json=options.json):

@@ -75,7 +75,7 @@ def read_packets(data: bytes) -> tuple[list[Packet], str]:
     try:
         found.extend(source)  # keeps the packets before an exception, unlike a comprehension
     except StructError:
-        return found, f"The capture breaks off within packet {len(found) + 1}: what came before it was read."
+        return found, f"The capture ends within packet {len(found) + 1}: the packets before it were read."
     return found, ""
 
 
@@ -168,7 +168,7 @@ def _network_layer(link: int, data: memoryview) -> memoryview | None:
     elif link in (SLL, SLL2):
         kind, at = (unpack_from(">H", data, 14)[0], 16) if link == SLL else (unpack_from(">H", data)[0], 20)
     else:
-        raise CaptureError(f"The capture is of link type {link}, which is not known here: capture on Ethernet, loopback or `any`.")
+        raise CaptureError(f"The capture is of link type {link}, which is not supported: capture on Ethernet, loopback or `any`.")
     return data[at:] if kind in (_IPV4, _IPV6) else None
 
 

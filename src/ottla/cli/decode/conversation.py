@@ -82,7 +82,7 @@ class Conversation:
         for end, count in ((client, lost), (server, lost_too)):
             if count:
                 self.remarks.append(
-                    f"{name}: {count} bytes from {end} belong to no whole frame: the capture lacks what belongs to them."
+                    f"{name}: {count} bytes from {end} belong to no whole frame: the capture lacks the rest of them."
                 )
 
 

@@ -22,8 +22,8 @@ SMALLEST_FRAME_BYTES = 2
 DESCRIPTION = """Print a frame of Kafka's protocol as a tree, each value with the byte where it stands, counted from the first
 byte after the frame's size. Frames come as hex (also as xxd, hexdump or Wireshark print it, or as a bytes literal of Python), as
 an argument, on standard input or in a file; from a file of raw bytes; or from a capture of a network (pcap, pcapng). A request
-says itself what it is; a response does not, except in a capture that has its request. Exit code 1: some of it could not be read;
-what could is printed all the same."""
+has its API and version; a response does not, except in a capture that has its request. Exit code 1: a part could not be read;
+the rest is printed."""
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -122,7 +122,7 @@ def _frames(options: argparse.Namespace, data: bytes) -> list[str]:
     faults: list[str] = []
     missing = 0 if options.release else _missing_bytes(data)
     if missing:
-        faults.append(f"The frame is cut off: by its size {missing} bytes more belong to it.")
+        faults.append(f"The frame is cut off: {missing} bytes of its size are missing.")
         data = data[4:]
     for index, piece in enumerate([data] if missing else _split(data, whole=bool(options.release))):
         frame = _frame(options, piece)
@@ -175,7 +175,7 @@ def _frame(options: argparse.Namespace, data: bytes) -> Frame:
         return frames.request(data, _opener(options))
     api = find_api(name)
     if options.version is None:
-        raise NoSuchName(f"Which version of {api.name}? Add --version N.")
+        raise NoSuchName(f"The version of {api.name} is missing: add --version N.")
     check_version(api.name, api.versions, options.version)
     if options.request or options.body:
         return frames.body(api.request if options.request else api.response, api, options.version, data, _opener(options))

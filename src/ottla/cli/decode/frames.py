@@ -111,7 +111,7 @@ def _unknown(key: int, version: int) -> str:
     """Return what is wrong with an API and version; empty if nothing is."""
     api = API.get(key)
     if api is None:
-        return f"RequestHeader v1, api_key at byte 0: there is no API {key}; give --response API --version N if this is a response."
+        return f"RequestHeader v1, api_key at byte 0: there is no API {key}; add --response API --version N if this is a response."
     if version in api.versions:
         return ""
     low, high = api.versions.start, api.versions.stop - 1

@@ -35,7 +35,7 @@ def bytes_of(text: str) -> bytes:
     dumped = _dumped(stripped)
     data = _hex(stripped) if dumped is None else dumped
     if not data:
-        raise NotBytes("There is nothing to decode: give a frame as hex, or a file with --file.")
+        raise NotBytes("The input is empty: give a frame as hex, or a file with --file.")
     return data
 
 
@@ -45,7 +45,7 @@ def _literal(text: str) -> bytes:
     except (ValueError, SyntaxError):
         value = None
     if not isinstance(value, bytes):
-        raise NotBytes("The input begins as a bytes literal of Python and is none: give all of it, with both its quotes.")
+        raise NotBytes("The input is an incomplete bytes literal of Python: give all of it, with both quotes.")
     return value
 
 
@@ -69,5 +69,5 @@ def _hex(text: str) -> bytes:
         return bytes.fromhex(digits)
     except ValueError as error:
         wrong = next((digit for digit in digits if digit not in "0123456789abcdef"), "")
-        reason = f"{wrong!r} is no hex digit" if wrong else "a hex digit is missing: there is an odd number of them"
-        raise NotBytes(f"The input is no hex: {reason}; give bytes as pairs of hex digits, or a file with --file.") from error
+        reason = f"{wrong!r} is not a hex digit" if wrong else "a hex digit is missing: there is an odd number of them"
+        raise NotBytes(f"The input is not hex: {reason}; give bytes as pairs of hex digits, or a file with --file.") from error

@@ -101,9 +101,9 @@ def meaning(node: ValueNode) -> str:
         return ""
     if node.name == "error_code":
         error = ERRORS.get(node.value)
-        return error.name if error else "no known error"
+        return error.name if error else "unknown error"
     if node.name in ("api_key", "request_api_key"):
-        return API[node.value].name if node.value in API else "no known API"
+        return API[node.value].name if node.value in API else "unknown API"
     return ""
 
 

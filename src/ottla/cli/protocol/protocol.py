@@ -63,7 +63,7 @@ def _text(options: argparse.Namespace) -> str:
         return _of_07(options)
     if options.api is None:
         if options.version is not None:
-            raise NoSuchName("Which API's version? Name it: ottla protocol API --version N.")
+            raise NoSuchName("--version needs an API: ottla protocol API --version N.")
         return _overview(options)
     thing, versions = _chosen(options.api, options.version)
     if options.html is not None:

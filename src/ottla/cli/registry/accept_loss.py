@@ -12,8 +12,10 @@ directory had are gone then. ADDRESS is zookeeper://HOST:PORT,HOST:PORT/PATH or 
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("accept-loss", help="let a broker start whose data directory is lost", description=ACCEPT)
-    command.add_argument("address", metavar="ADDRESS", help="the registry that brokers share")
+    command = commands.add_parser(
+        "accept-loss", help="permit the start of a broker whose data directory is lost", description=ACCEPT
+    )
+    command.add_argument("address", metavar="ADDRESS", help="the address of the shared registry")
     command.add_argument("--node-id", type=int, required=True, metavar="N", help="the broker whose data directory is lost")
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
     command.set_defaults(run=run)
@@ -30,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
 
     if not is_shared(options.address):
         return fail(
-            f"{options.address} is not a registry that brokers share: name zookeeper://HOST:PORT/PATH or sqlite:DIR.", MISUSED
+            f"{options.address} is not the address of a shared registry: name zookeeper://HOST:PORT/PATH or sqlite:DIR.", MISUSED
         )
     try:
         loss = accept(options.address, options.node_id, given(None, options.set))
@@ -41,9 +43,9 @@ def run(options: argparse.Namespace) -> int:
     except RegistryDamaged as damage:
         return fail(f"{options.address}: {damage}.")
     except StorageFailed as failure:
-        return fail(f"Nothing was accepted ({failure}): mend that, and call this again.")
+        return fail(f"Nothing was accepted ({failure}): repair that, and run this command again.")
     print(
-        f"Accepted: at its next start broker {options.node_id} leaves the in-sync sets that it is in ({loss.in_sync}); "
+        f"Accepted: at its next start broker {options.node_id} leaves its in-sync sets ({loss.in_sync}); "
         f"in {loss.alone} of them it is alone, and the records that only it had are lost."
     )
     return 0

@@ -13,7 +13,7 @@ there is no cluster yet if it is written to, or sqlite:DIR for the brokers of on
 
 
 def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("copy", help="carry it into a cluster, out of one, or elsewhere", description=COPY)
+    command = commands.add_parser("copy", help="copy a registry into a cluster, out of one, or elsewhere", description=COPY)
     command.add_argument("source", metavar="FROM", help="a data directory, or an address")
     command.add_argument("target", metavar="TO", help="an address, or the data directory of a broker of the cluster")
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
@@ -40,12 +40,12 @@ def run(options: argparse.Namespace) -> int:
     except RegistryDamaged as damage:
         return fail(f"{source}: {damage}.")
     except StorageFailed as failure:
-        return fail(f"The registry was not copied ({failure}): mend that, and call this again.")
+        return fail(f"The registry was not copied ({failure}): repair that, and run this command again.")
     if not is_shared(target):
         then = f"Start the broker with --data-dir {target}, and without --registry."
     elif is_shared(source):
         then = f"Start the brokers with --registry {target}, and with their data directories."
     else:
         then = f"Start the broker with --data-dir {source} --registry {target}."
-    print(f"{count} entries are copied. {then}")
+    print(f"{count} entries were copied. {then}")
     return 0

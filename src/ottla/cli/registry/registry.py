@@ -27,13 +27,13 @@ Say = Callable[[str, str, str], None]
 
 CHECK = """Read every copy of a data directory's registry, and hold the directories of partitions and the recovery points against
 it: which partitions it does not know, and which are gone. No broker may run on the directory. Of a registry that brokers share,
-which may be at work, zookeeper://HOST:PORT/PATH or sqlite:DIR: look for damage, and for entries that can't be understood. Nothing
-is changed. Exit code 1: something is the matter."""
-RESTORE = """Put back the copy of a damaged registry that holds most, as far as it is whole, or the one named by --from; what was
-there is kept as registry.damaged.N. Partitions that the registry does not know become topics again with --adopt, or get names that
-end with -stray with --set-aside. No broker may run on the directory. Exit code 1: there is more to do, and it is told."""
+which may be at work, zookeeper://HOST:PORT/PATH or sqlite:DIR: look for damage, and for entries that cannot be parsed. Nothing
+is changed. Exit code 1: there are findings."""
+RESTORE = """Restore the most complete copy of a damaged registry, up to its first damage, or the one named by --from; the
+damaged files are kept as registry.damaged.N. Partitions without an entry become topics again with --adopt, or get names that
+end with -stray with --set-aside. No broker may run on the directory. Exit code 1: the output names what is left to do."""
 
-MISSED = "there is none, though there are partitions: `ottla registry restore` begins it anew."
+MISSED = "it does not exist, although there are partitions: `ottla registry restore` creates it."
 OLD = (
     "registry.sqlite is the registry of an earlier version: start a broker, which takes it over; if it is damaged and there is no "
     "backup of it, move it elsewhere and call this again"
@@ -51,18 +51,18 @@ def add_to(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser("registry", help="check, restore or copy a registry, or accept a lost data directory")
     parser.set_defaults(run=lambda options: _help(parser))
     own = parser.add_subparsers(title="commands", metavar="COMMAND")
-    check = own.add_parser("check", help="find damage, and partitions it does not know", description=CHECK)
-    check.add_argument("directory", metavar="DIR", help="a data directory, or the address of a registry that brokers share")
+    check = own.add_parser("check", help="find damage, and partitions without an entry", description=CHECK)
+    check.add_argument("directory", metavar="DIR", help="a data directory, or the address of a shared registry")
     check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting zookeeper.* of the brokers")
     check.add_argument("--json", action="store_true", help="print a JSON object for each finding, on a line of its own")
     check.set_defaults(run=run_check)
     copy.add_to(own)
     accept_loss.add_to(own)
-    restore = own.add_parser("restore", help="put a copy back", description=RESTORE)
+    restore = own.add_parser("restore", help="restore a copy", description=RESTORE)
     restore.add_argument("directory", metavar="DIR", help="a data directory")
-    restore.add_argument("--from", dest="source", metavar="FILE", help="the journal to put back (default: the best there is)")
-    restore.add_argument("--adopt", action="store_true", help="make topics of the partitions that the registry does not know")
-    restore.add_argument("--set-aside", action="store_true", help="rename their directories instead")
+    restore.add_argument("--from", dest="source", metavar="FILE", help="the journal to restore (default: the most complete one)")
+    restore.add_argument("--adopt", action="store_true", help="create topics for partitions without an entry")
+    restore.add_argument("--set-aside", action="store_true", help="rename the directories of partitions without an entry")
     restore.set_defaults(run=run_restore)
 
 
@@ -91,7 +91,7 @@ def _on_disk(directory: str, work: Callable[[RealDisk, int], int]) -> int:
     except RegistryDamaged as damage:
         return fail(f"{directory}: {damage}.")
     except StorageFailed as failure:
-        return fail(f"{directory}/{failure}: mend that, and call this again.")
+        return fail(f"{directory}/{failure}: repair that, and run this command again.")
 
 
 def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
@@ -107,7 +107,7 @@ def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
         return 0
     faults = [_tell(one, say) for one in survey(disk)]
     if count.is_damaged(disk):
-        say("damaged", count.COUNT, "it is not as it was written; the next start writes it anew from what the journals have.")
+        say("damaged", count.COUNT, "it was changed since it was written; the next start rewrites it from the journals.")
         faults.append(True)
     try:
         found = find(disk)
@@ -117,13 +117,13 @@ def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
     tree = Tree() if found is None else found.best.tree
     strangers = _strangers(disk, tree)
     if found is None:
-        say("missing", "registry", MISSED if strangers else "there is none yet: it is begun at the first start.")
+        say("missing", "registry", MISSED if strangers else "it does not exist yet: the first start creates it.")
     for directory in strangers:
-        say("unknown", directory, f"the registry does not know this partition: {WAYS_OUT}.")
+        say("unknown", directory, f"the registry has no entry for this partition: {WAYS_OUT}.")
     faults.append(bool(strangers))
     faults.append(_tell_gone(disk, tree, say))
     if not any(faults) and not is_json:
-        print("Everything is in order.")
+        print("Nothing is damaged.")
     return 1 if any(faults) else 0
 
 
@@ -138,11 +138,11 @@ def _tell_gone(disk: RealDisk, entries: Entries, say: Say) -> bool:
     missing = gone(disk, deleted)
     for name, offset in missing.items():
         if name in held:
-            say("missing", name, f"it held records below offset {offset}, and its directory is gone: {PUT_BACK}.")
+            say("missing", name, f"it had records below offset {offset}, and its directory is missing: {PUT_BACK}.")
         elif was_clean:
-            say("missing", name, f"it held records below offset {offset}, and has neither a topic nor a directory: {LOST}.")
+            say("missing", name, f"it had records below offset {offset}, and has neither a topic nor a directory: {LOST}.")
         else:
-            say("gone", name, f"it held records below offset {offset}; it was deleted since that was noted, or is lost: {LOST}.")
+            say("gone", name, f"it had records below offset {offset}; it was deleted since then, or is lost: {LOST}.")
     return any(name in held or was_clean for name in missing)
 
 
@@ -156,7 +156,7 @@ def _tell(reading: JournalReading, say: Say) -> bool:
         kind = "older" if reading.continued else "whole"
         say(kind, reading.path, f"{reading.commits} commits, {len(reading.tree)} entries.")
         return False
-    what = f"whole up to commit {reading.commits}" if reading.commits >= 0 else "nothing of it can be used"
+    what = f"usable up to commit {reading.commits}" if reading.commits >= 0 else "no part of it is usable"
     say("damaged", reading.path, f"it {fault(reading)}; {what}.")
     return True
 
@@ -189,7 +189,7 @@ def _restore(disk: RealDisk, node_id: int, options: argparse.Namespace) -> int:
     finally:
         registry.close()
     for directory in left:
-        print(f"{directory} is of no topic that the registry knows: {WAYS_OUT}.")
+        print(f"{directory} belongs to no topic of the registry: {WAYS_OUT}.")
     if not left:
         print("The broker can be started.")
     return 1 if left else 0
@@ -202,12 +202,12 @@ def _put_back(disk: RealDisk, source: str | None) -> bool:
     from ottla.registry.survey import best_of, finish, put_back, survey
 
     if finish(disk):
-        print("An earlier call ended half-way: what it had made ready is put back first.")
+        print("An earlier run was interrupted: its prepared copy is restored first.")
     if source is None:
         try:
             if find(disk) is not None:
                 return False
-            print("There is no copy of the registry: it is begun anew.")
+            print("There is no copy of the registry: creating an empty one.")
             return True
         except RegistryDamaged as damage:
             readings = survey(disk)
@@ -221,12 +221,12 @@ def _put_back(disk: RealDisk, source: str | None) -> bool:
         from ottla.registry.tree import Tree
 
         kept = put_back(disk, Tree(), 0)
-        done = "Nothing of it can be read: it is begun anew"
+        done = "No part of it is readable: creating an empty one"
     else:
         kept = put_back(disk, best.tree, best.commits)
         done = f"Restored from {best.path} up to commit {best.commits}"
-    print(done + (f"; what was there is kept as {' and '.join(kept)}." if kept else "."))
-    print("Later changes of topics and settings are lost; what the directories of partitions tell is said below.")
+    print(done + (f"; the damaged files are kept as {' and '.join(kept)}." if kept else "."))
+    print("Later changes of topics and settings are lost; the findings of the partitions' directories follow.")
     return True
 
 
@@ -240,7 +240,9 @@ def _read(source: str) -> JournalReading:
     except OSError as error:
         raise RegistryDamaged(f"{source} cannot be read ({error.strerror}): name a journal with --from") from error
     if reading.commits < 0:
-        raise RegistryDamaged(f"{source} is no journal of a registry, or damaged at byte {reading.fault}: name another with --from")
+        raise RegistryDamaged(
+            f"{source} is not a journal of a registry, or damaged at byte {reading.fault}: name another with --from"
+        )
     return reading
 
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from ottla.registry.tree import Tree
 
 Say = Callable[[str, str, str], None]
-MEND = "mend it with ZooKeeper's own tools, or remove it"
-PUT_BACK = "put back a backup of the registry's directory"
+MEND = "repair it with ZooKeeper's own tools, or remove it"
+PUT_BACK = "restore a backup of the registry's directory"
 
 
 def check(options: argparse.Namespace, say: Say) -> int:
@@ -30,14 +30,14 @@ def check(options: argparse.Namespace, say: Say) -> int:
     except RegistryDamaged as damage:
         return fail(f"{options.directory}: {damage}.")
     except StorageFailed as failure:
-        return fail(f"{options.directory} was not read ({failure}): try again when it is reached.")
+        return fail(f"{options.directory} was not read ({failure}): try again when it is available.")
     for path, reason in faults:
         say("damaged", path, f"{reason}.")
     strange = [*_strange(found, remedy)]
     for path, sentence in strange:
         say("strange", path, sentence)
     if not faults and not strange and not options.json:
-        print("Everything is in order.")
+        print("Nothing is damaged.")
     return 1 if faults or strange else 0
 
 
@@ -65,11 +65,11 @@ def _strange(found: Tree, remedy: str) -> Iterator[tuple[str, str]]:
 
     image = ClusterImage()
     for path, error in image.load_all(found):
-        yield path, f"it can't be understood ({error}): {remedy}."
+        yield path, f"it cannot be parsed ({error}): {remedy}."
     for name, topic in image.topics.items():
         for one in topic.partitions:
             if not one.replicas:
                 yield layout.topic_path(name), f"partition {one.index} has no replicas: {remedy}."
     entry = found.get(layout.CLUSTER_ID)
     if entry is None:
-        yield layout.CLUSTER_ID, "there is none: a cluster begins with its first broker of release 0.10.1 or later."
+        yield layout.CLUSTER_ID, "it does not exist: the first broker of release 0.10.1 or later creates a cluster."

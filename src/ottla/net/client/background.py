@@ -74,7 +74,7 @@ class BackgroundLoop:
 
     @staticmethod
     def _elsewhere() -> Closed:
-        return Closed("The client belongs to the process that made it: make another one in a forked child.")
+        return Closed("The client belongs to the process that created it: create another one in a forked child.")
 
     def check_thread(self) -> None:
         """Raise `KafkaError` on the loop's own thread, which would wait for itself without end."""
@@ -83,7 +83,7 @@ class BackgroundLoop:
 
     @staticmethod
     def _own_thread() -> KafkaError:
-        return KafkaError("A callback of a client cannot wait for that client: note what to do, and do it on another thread.")
+        return KafkaError("A callback cannot call its own client, which would wait for itself: call it on another thread.")
 
     def _refusal(self) -> KafkaError | None:
         if self.is_forked:
@@ -99,7 +99,7 @@ class BackgroundLoop:
 
     @staticmethod
     def _closed() -> Closed:
-        return Closed("The client is closed: make a new one.")
+        return Closed("The client is closed: create a new one.")
 
     def do(self, function: Callable[[], Result]) -> Result:
         """Call a function on the loop and return its result. Raises as `run`."""

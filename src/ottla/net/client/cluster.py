@@ -111,7 +111,7 @@ class ClusterLinks:
     async def _open(self, key: tuple[str, int]) -> Link:
         node = self.metadata.nodes.get(key[1])
         if node is None:
-            raise ConnectionFailed(f"Broker {key[1]} is not among those that metadata names.")
+            raise ConnectionFailed(f"Broker {key[1]} is not in the cluster's metadata.")
         settings = self.settings
         pause = self._backoff.get(key, 0)
         self._backoff[key] = min(max(settings.reconnect_backoff_ms, pause * 2), settings.reconnect_backoff_max_ms)
@@ -139,7 +139,7 @@ class ClusterLinks:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Closed("The client is closed: make a new one.")
+            raise Closed("The client is closed: create a new one.")
 
     async def any_link(self) -> Link:
         """Return a link to any broker, preferably one whose last answer did not fail. Raises `ConnectionFailed`."""
@@ -273,7 +273,7 @@ class ClusterLinks:
                     self._unhelpful.add(self._asked_last.where)
             except TimeoutError:
                 why = self._rest() if before is None else f" The try before: {before}"
-                raise TimedOut(f"There was no answer within {allowed_ms} ms.{why}") from before
+                raise TimedOut(f"No broker answered within {allowed_ms} ms.{why}") from before
             await asyncio.sleep(pause / 1000)
 
     def _rest(self) -> str:
@@ -282,7 +282,7 @@ class ClusterLinks:
         rest_ms, where = max(((link.rest_ms, link.where) for link in links), default=(0, ""))
         if not rest_ms:
             return ""
-        return f" A quota is used up, and {where} reads nothing of this client for {rest_ms} ms more: wait, or raise the quota."
+        return f" {where} throttles this client for {rest_ms} ms more by a quota: wait, or raise the quota."
 
     async def _try_refresh(self, topics: Collection[str]) -> None:
         try:

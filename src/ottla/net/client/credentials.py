@@ -98,7 +98,9 @@ class Issued:
         except (ValueError, LookupError, TypeError, RecursionError):
             raise SaslFailed(f"{URL}: {self._url} answers with no access_token: check that it is a token endpoint.") from None
         if not isinstance(token, str):
-            raise SaslFailed(f"{URL}: {self._url} answers with an access_token that is no text: check that it is a token endpoint.")
+            raise SaslFailed(
+                f"{URL}: {self._url} answers with an access_token that is not a string: check that it is a token endpoint."
+            )
         return token.strip()
 
 
@@ -108,7 +110,7 @@ def _called(callback: Callable[[], object]) -> str:
     except Exception as error:  # the user's callback may raise any exception
         raise SaslFailed(f"sasl_oauthbearer_token_callback raised {type(error).__name__}: {error}") from error
     if not isinstance(token, str):
-        raise SaslFailed(f"sasl_oauthbearer_token_callback returned {type(token).__name__}: have it return the token as a text.")
+        raise SaslFailed(f"sasl_oauthbearer_token_callback returned {type(token).__name__}: return the token as a string.")
     return token
 
 
@@ -117,4 +119,4 @@ def _read(path: str) -> str:
         with open(path, encoding="ascii") as file:
             return file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise SaslFailed(f"{URL}: {path} can't be read ({error}): put the token there.") from None
+        raise SaslFailed(f"{URL}: {path} cannot be read ({error}): put the token there.") from None

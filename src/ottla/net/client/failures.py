@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from ottla.client.errors import AuthenticationFailed, ConnectionFailed
 
-_OLD = "A broker older than Kafka 0.10 cannot say which versions it serves: name its release with api_version='0.9.0'."
+_OLD = "Brokers before Kafka 0.10 have no ApiVersions: set the release, as with api_version='0.9.0'."
 _TLS = "A listener with TLS needs security_protocol=SSL or SASL_SSL."
-PERHAPS_SASL = " A listener that asks for a login does so to clients without one: set security_protocol to SASL_SSL then."
+PERHAPS_SASL = " A listener with SASL needs security_protocol=SASL_SSL."
 EXPIRED, NOT_YET, OTHER_HOST, OTHER_ADDRESS = 10, 9, 62, 64
 """The codes of X.509 verification errors in OpenSSL."""
 
@@ -30,7 +30,8 @@ def none_reached(bootstrap_servers: object, failures: Iterable[str]) -> Connecti
     """Return the error after all brokers failed. `failures` has one sentence for each broker that was tried."""
     tried = " ".join(failures)
     return ConnectionFailed(
-        f"None of bootstrap_servers={bootstrap_servers} could be reached: start a broker there, or name another. {tried}"
+        f"None of bootstrap_servers={bootstrap_servers} could be reached: start a broker there, or change "
+        f"bootstrap_servers. {tried}"
     )
 
 
@@ -42,7 +43,7 @@ def perhaps_old(*, is_secure: bool) -> str:
 def ended_early(where: str) -> ConnectionFailed:
     """Return the error for a connection that was closed during the TLS handshake."""
     return ConnectionFailed(
-        f"No connection to {where}: it was closed during the TLS handshake. Is that a listener with TLS, and is its broker up?"
+        f"No connection to {where}: it was closed during the TLS handshake; check that the broker is up and the listener has TLS."
     )
 
 
@@ -57,9 +58,7 @@ def not_secured(where: str, error: ssl.SSLError) -> AuthenticationFailed | Conne
             f"{where} does not speak TLS: set security_protocol to PLAINTEXT or SASL_PLAINTEXT, or name a listener with TLS."
         )
     if "PROTOCOL_VERSION" in reason or "NO_PROTOCOLS" in reason:
-        return AuthenticationFailed(
-            f"{where} speaks no version of TLS that is in ssl_enabled_protocols ({told}): allow another one."
-        )
+        return AuthenticationFailed(f"{where} supports no TLS version of ssl_enabled_protocols ({told}): add another one.")
     if "ALERT" in reason:
         return AuthenticationFailed(
             f"{where} ended the TLS handshake ({told}): it asks for a certificate that it trusts, from ssl_keystore_location, "
@@ -76,5 +75,5 @@ def _not_trusted(where: str, error: ssl.SSLCertVerificationError) -> str:
             'use a name that it is for, or set ssl_endpoint_identification_algorithm="" to accept any.'
         )
     if error.verify_code in (EXPIRED, NOT_YET):
-        return f"The certificate of {where} cannot be used now ({why}): have it renewed there, and look at the clock here."
-    return f"The certificate of {where} is not trusted ({why}): give that of its authority as ssl_truststore_location."
+        return f"The certificate of {where} is expired or not yet valid ({why}): renew it there, and check the clock here."
+    return f"The certificate of {where} is not trusted ({why}): add its authority's certificate to ssl_truststore_location."

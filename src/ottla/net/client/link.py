@@ -219,7 +219,7 @@ class Link(asyncio.BufferedProtocol):
         except TimeoutError as error:
             if isinstance(error, KafkaError):  # of another request, which closed the connection
                 raise
-            late = TimedOut(f"{self.where} gave no answer within {timeout_ms} ms.")
+            late = TimedOut(f"{self.where} did not answer within {timeout_ms} ms.")
             asked = next((each for each in self._connection.unanswered if each.token is sent), None)
             self._fail(late)
             raise (late if asked is None else self._connection.failure(asked, late)) from None

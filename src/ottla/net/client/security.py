@@ -85,7 +85,9 @@ def _choose_ciphers(context: ssl.SSLContext, names: tuple[str, ...]) -> None:
     try:
         context.set_ciphers(":".join(_by_openssl(name) for name in names if not name.startswith(("TLS_AES", "TLS_CHACHA"))))
     except ssl.SSLError:
-        raise SettingError(f"ssl_cipher_suites={','.join(names)} names none that is known here: leave it out.") from None
+        raise SettingError(
+            f"ssl_cipher_suites={','.join(names)} has no cipher suite that this system supports: leave it out."
+        ) from None
 
 
 def _by_openssl(name: str) -> str:

@@ -57,8 +57,8 @@ class Tasks:
     def ended(self) -> Closed:
         """Return the exception for calls after the end of the client."""
         if self._cause is None:
-            return Closed("The client is closed: make a new one.")
-        closed = Closed(f"The client ended with an error of its own or of a function given to it: {self._cause!r}; make a new one.")
+            return Closed("The client is closed: create a new one.")
+        closed = Closed(f"The client ended with an unexpected error, or one of a callback: {self._cause!r}; create a new one.")
         closed.__cause__ = self._cause
         return closed
 

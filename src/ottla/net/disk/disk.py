@@ -37,7 +37,7 @@ MAX_BUFFERS = 1024
 READ_BYTES = 1 << 20
 
 DELETED = "it is deleted"
-REMOVED = "it was removed by somebody else"
+REMOVED = "it was removed by another program"
 
 FDATASYNC = os.fdatasync
 

@@ -103,7 +103,7 @@ class Janitor(Worker):
             except FileNotFoundError:
                 return
             except OSError as failure:
-                log.warning("%s is deleted, but could not be removed (%s); the next start tries again", path, failure.strerror)
+                log.warning("the deleted %s could not be removed (%s); the next start tries again", path, failure.strerror)
                 return
         self._free(fd)
 
@@ -114,7 +114,7 @@ class Janitor(Worker):
                     self._free(_unlink(f"{path}/{name}"))
         shutil.rmtree(path, ignore_errors=True)
         if os.path.exists(path):
-            log.warning("%s is deleted, but not all of its files could be; the next start tries again", path)
+            log.warning("not all files of the deleted %s could be removed; the next start tries again", path)
 
     def _free(self, fd: int) -> None:
         try:

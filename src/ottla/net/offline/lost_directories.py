@@ -40,7 +40,9 @@ async def _accept(address: str, node_id: int, given: Mapping[str, str]) -> Accep
     try:
         (member,) = await completed(registry.read([layout.broker_path(node_id)]))
         if member is not None:
-            raise NotAMember(f"Broker {node_id} is registered in {address}, so its directory is not lost: stop it first if it is.")
+            raise NotAMember(
+                f"Broker {node_id} is registered in {address}, so its data directory is in use: stop the broker first."
+            )
         counted = await completed(in_sync_of(registry, node_id))
         await completed(registry.commit([Change(layout.accepted_loss_path(node_id), b"")]))
         return AcceptedLoss(len(counted), sum(state.isr == (node_id,) for state in counted.values()))

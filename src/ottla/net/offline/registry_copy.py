@@ -58,13 +58,15 @@ def copy(source: str, target: str, given: Mapping[str, str]) -> int:
     """
     if source == target or not (is_shared(source) or is_shared(target)):
         raise NotCarried(
-            f"{source} and {target} are data directories: a registry is part of its own, so move the directory itself."
+            f"{source} and {target} are data directories: a data directory contains its registry, so move the directory itself."
             if source != target
-            else f"{source} is both what is copied and where to: name another place."
+            else f"{source} is both source and target: name another target."
         )
     host = source.removeprefix(HOST_SCHEME)
     if host != source and not Path(host, FILE).exists():
-        raise NotCarried(f"There is no cluster in {source}, for it has no {FILE}: name the registry that brokers are started with.")
+        raise NotCarried(
+            f"{source} has no {FILE}, so it is no registry of a cluster: name the registry that brokers are started with."
+        )
     carried = asyncio.run(_of_cluster(source, given)) if is_shared(source) else [*_of_one(source)]
     if is_shared(target):
         asyncio.run(_share(carried, target, given))
@@ -78,7 +80,7 @@ def _of_one(directory: str) -> Iterator[Carried]:
     with hold(directory) as known, _disk(directory) as disk:
         if known.get("version") == "0" or not has_registry(directory):
             raise NotCarried(
-                f"The data directory {directory} is of a broker of a cluster, which keeps its registry elsewhere: name the address "
+                f"The data directory {directory} belongs to a broker of a cluster, whose registry is elsewhere: name the address "
                 "of that registry instead."
             )
         with closing(open_registry(directory, disk)) as own:
@@ -105,7 +107,7 @@ async def _of_cluster(address: str, given: Mapping[str, str]) -> list[Carried]:
     finally:
         await asyncio.to_thread(registry.close)
     if not any(each.path == layout.CLUSTER_ID or each.path.startswith(f"{layout.TOPICS}/") for each in found):
-        raise NotCarried(f"There is no cluster in {address}: name the registry that its brokers are started with.")
+        raise NotCarried(f"{address} has no registry of a cluster: name the registry that its brokers are started with.")
     return found
 
 
@@ -140,7 +142,7 @@ async def _share(carried: list[Carried], address: str, given: Mapping[str, str])
     try:
         there = await completed(place.cluster_id(registry))
         if there is not None:
-            raise NotCarried(f"{address} has the registry of a cluster already, {there}: name a path where there is none.")
+            raise NotCarried(f"{address} already has the registry of a cluster, {there}: name an unused path.")
         members, topics = await completed(registry.list([layout.BROKERS, layout.TOPICS]))
         check_at_rest(members or (), address)
         check_free(topics or (), carried, address)
@@ -171,14 +173,14 @@ def _give(carried: list[Carried], source: str, directory: str) -> None:
         finish(disk)
         if known.get("version", "0") != "0":
             raise NotCarried(
-                f"The data directory {directory} is of a broker by itself, and has a registry of its own: name that of a broker of "
+                f"The data directory {directory} belongs to a single broker with its own registry: name that of a broker of "
                 "the cluster."
             )
         there = next((layout.read(each.value).get("id") for each in carried if each.path == layout.CLUSTER_ID), None)
         own = known.get("cluster.id")
         if own is not None and there is not None and own != there:
             raise NotCarried(
-                f"The data directory {directory} is of the cluster {own}, and {source} has the registry of {there}: name a data "
+                f"The data directory {directory} belongs to cluster {own}, and {source} to cluster {there}: name a data "
                 "directory of that cluster."
             )
         node_id = node_id_in(known)

@@ -94,7 +94,7 @@ def stopped_broker(path: str, *, is_new: bool = False, node_id: int | None = Non
     Raises `DataDirectoryError`: there is none, its broker runs, its registry is damaged, its disk fails.
     """
     if not is_new and not Path(path, META).exists():
-        raise DataDirectoryError(f"{path} is no data directory, for it holds no {META}: name one that a broker has used.")
+        raise DataDirectoryError(f"{path} has no {META}, so it is no data directory: name one that a broker has used.")
     directory = DataDirectory.open(path, node_id=node_id)
     try:
         with (
@@ -106,7 +106,7 @@ def stopped_broker(path: str, *, is_new: bool = False, node_id: int | None = Non
         raise DataDirectoryError(f"The data directory {path} cannot be used: {damage}.") from damage
     except StorageFailed as failure:
         raise DataDirectoryError(
-            f"The data directory {path} cannot be used ({failure}): mend that, and call this again."
+            f"The data directory {path} cannot be used ({failure}): repair that, and run this command again."
         ) from failure
     finally:
         if directory.clean:

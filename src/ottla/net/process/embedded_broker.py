@@ -133,7 +133,7 @@ class Broker:
     def start(self) -> Self:
         """Start the broker; return once it serves requests. Raises `RuntimeError` in a forked child, where it cannot run."""
         if self._is_forked:
-            raise RuntimeError("The broker belongs to the process that made it: make another one in a forked child.")
+            raise RuntimeError("The broker belongs to the process that created it: create another one in a forked child.")
         with self._turn:
             if self._running is None:
                 self._begin()

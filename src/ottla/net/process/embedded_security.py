@@ -76,7 +76,7 @@ class Gatekeeper:
     def client_settings(self, address: str, words: str, user: str | None) -> dict[str, Any]:
         """Return a client's settings; see `Broker.client_settings`."""
         if words not in WORDS:
-            raise ValueError(f"There are no settings in the words of {words!r}: choose {', '.join(WORDS)}.")
+            raise ValueError(f"There are no settings in the format of {words!r}: choose {', '.join(WORDS)}.")
         if user is not None and user not in self._users:
             raise ValueError(f"There is no user {user!r}: give users={{{user!r}: PASSWORD}} to the broker.")
         name = user or next(iter(self._users), None)
@@ -92,7 +92,7 @@ def _issue(directory: Path, host: str) -> None:
     try:
         import trustme
     except ImportError:
-        raise SettingError("tls=True makes certificates by trustme: install it with pip install 'ottla[testing]'.") from None
+        raise SettingError("tls=True creates certificates with trustme: install it with pip install 'ottla[testing]'.") from None
     authority = trustme.CA()
     issued = authority.issue_cert(*dict.fromkeys([host, "localhost", "127.0.0.1"]))
     authority.cert_pem.write_to_path(str(directory / "ca.pem"))
@@ -156,5 +156,5 @@ def _checked(users: Mapping[str, str] | None) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(password, str):
             raise TypeError(f"users is a mapping of names to passwords, and these are strings, not {shown((name, password))}.")
         if not name or not password:
-            raise SettingError("users: a name or a password is empty, and nobody can log in with it: give one.")
+            raise SettingError("users: a name or a password is empty: set both.")
     return dict(users or {})

@@ -73,7 +73,7 @@ async def _serve(
 def _noticed(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
     """Stop the broker: standard input, to which nothing is written, has ended."""
     loop.remove_reader(sys.stdin.fileno())
-    log.warning("the process that started this broker is gone")
+    log.warning("the parent process of this broker has ended")
     stop.set()
 
 

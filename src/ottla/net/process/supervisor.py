@@ -31,7 +31,7 @@ class CouldNotStart(Exception):
     """A process ended before it served requests. `code` is its exit code, negative after a signal."""
 
     def __init__(self, number: int, code: int) -> None:
-        super().__init__(f"Broker {number} {_how(code)} before it answered, so that none is started: look at what it said.")
+        super().__init__(f"Broker {number} {_how(code)} before it was ready, so all brokers were stopped: see its output.")
         self.code = code
 
 
@@ -52,7 +52,7 @@ class SupervisedBroker:
             self._process.kill()
         assert self._process.stdout is not None, "it was asked for"
         if await self._process.stdout.readline():
-            log.info("broker %d answers as process %d", self._number, self._process.pid)
+            log.info("broker %d is ready as process %d", self._number, self._process.pid)
             return None
         return await self._process.wait()
 
@@ -68,7 +68,7 @@ class SupervisedBroker:
                 return
             if loop.time() - began_s >= STEADY_S:
                 pause_s = FIRST_PAUSE_S
-            log.warning("broker %d %s: it is started again in %g s", self._number, _how(code), pause_s)
+            log.warning("broker %d %s: restarting it in %g s", self._number, _how(code), pause_s)
             await asyncio.sleep(pause_s)
             if self._is_stopping:
                 return
@@ -89,7 +89,7 @@ class SupervisedBroker:
         try:
             await asyncio.wait_for(self._process.wait(), STOP_S)
         except TimeoutError:
-            log.warning("broker %d has not stopped for %g s: it is killed", self._number, STOP_S)
+            log.warning("broker %d did not stop within %g s: killing it", self._number, STOP_S)
             with suppress(ProcessLookupError):
                 self._process.kill()
             await self._process.wait()

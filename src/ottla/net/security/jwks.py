@@ -63,10 +63,10 @@ def parse_keys(text: bytes, where: str) -> tuple[SigningKey, ...]:
         listed = loads(text)["keys"]
         keys = [_signing_key(each) for each in listed if isinstance(each, dict)]
     except (ValueError, LookupError, TypeError, RecursionError):
-        raise ValueError(f"{where} is no JSON Web Key Set") from None
+        raise ValueError(f"{where} is not a JSON Web Key Set") from None
     found = tuple(key for key in keys if key is not None)
     if not found:
-        raise ValueError(f"{where} has no public key that can check signatures (RSA of 2048 bits or more, EC, Ed25519)")
+        raise ValueError(f"{where} has no public key for signatures (RSA of 2048 bits or more, EC, Ed25519)")
     return found
 
 
@@ -105,7 +105,9 @@ class JwksFile:
             self._stamp = self._stamp_now()
             self._keys = self._read()
         except (OSError, ValueError) as failure:
-            raise SettingError(f"{URL_SETTING}: {reason(failure)}: name a file with the keys of those who sign tokens.") from None
+            raise SettingError(
+                f"{URL_SETTING}: {reason(failure)}: name a file with the public keys of the token issuers."
+            ) from None
 
     def find(self, key_id: str | None, algorithm: str) -> Sequence[SigningKey]:
         if self._monotonic() - self._looked_at >= LOOK_AGAIN_S:
@@ -123,7 +125,7 @@ class JwksFile:
                 self._stamp, self._keys = stamp, self._read()
                 log.info("%s: its %d keys are in force", self._path, len(self._keys))
         except (OSError, ValueError) as failure:
-            log.warning("%s: %s; the keys read before stay in force", URL_SETTING, reason(failure))
+            log.warning("%s: %s; the previous keys stay in force", URL_SETTING, reason(failure))
 
     def _stamp_now(self) -> tuple[int, int, int]:
         status = os.stat(self._path)
@@ -197,8 +199,8 @@ class JwksUrl:
             try:
                 self._keys = parse_keys(fetch(self._url, self._times.timeout_s, self._trust), self._url)
             except (OSError, ValueError, HTTPException) as failure:
-                kept = "the keys fetched before stay in force" if self._keys else "no token is accepted until then"
-                log.warning("%s: %s; it is tried again, and %s", URL_SETTING, reason(failure), kept)
+                kept = "the previous keys stay in force" if self._keys else "tokens are refused until then"
+                log.warning("%s: %s; the fetch is retried, and %s", URL_SETTING, reason(failure), kept)
                 self._rest(backoff_s)
                 backoff_s = min(2 * backoff_s, self._times.backoff_max_s)
                 continue
@@ -245,7 +247,7 @@ def local_path(setting: str, url: str) -> str | None:
         return unquote(parts.path)
     if parts.scheme in ("http", "https") and parts.netloc:
         return None
-    raise SettingError(f"{setting}: {url} is no URL of a file or a web server: write file:///path or https://host/path.")
+    raise SettingError(f"{setting}: {url} is not a URL of a file or a web server: write file:///path or https://host/path.")
 
 
 def reason(failure: BaseException) -> str:
@@ -253,7 +255,7 @@ def reason(failure: BaseException) -> str:
     if isinstance(failure, urllib.error.HTTPError):
         return f"{failure.url} answers {failure.code} {failure.reason}"
     if isinstance(failure, urllib.error.URLError):
-        return f"it can't be reached ({failure.reason})"
+        return f"it cannot be reached ({failure.reason})"
     if isinstance(failure, OSError) and failure.filename:
-        return f"{failure.filename} can't be read ({failure.strerror})"
+        return f"{failure.filename} cannot be read ({failure.strerror})"
     return str(failure) or type(failure).__name__

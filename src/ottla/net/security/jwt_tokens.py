@@ -37,9 +37,9 @@ class SignedTokens:
             parts = take_apart(token)
             algorithm, key_id = parts.header.get("alg"), parts.header.get("kid")
             if not isinstance(algorithm, str) or not isinstance(key_id, str | None):
-                raise ValueError("its header has no algorithm, or an id of a key that is no text")
+                raise ValueError("its header has no algorithm, or a key id that is not a string")
             if not self._is_signed(token, algorithm, key_id):
-                raise ValueError("no key that is known has signed it")
+                raise ValueError("none of the known keys has signed it")
         except ValueError as refused:
             return BadToken(str(refused))
         return self._rules.judge(parts.claims, wall_ms)

@@ -15,7 +15,7 @@ from ottla.sasl.gssapi import SecurityFailed
 
 T = TypeVar("T")
 
-MISSING: Final = "GSSAPI needs the library of Kerberos and python-gssapi: pip install 'ottla[gssapi]'."
+MISSING: Final = "GSSAPI needs the Kerberos library and python-gssapi: pip install 'ottla[gssapi]'."
 
 
 def check_installed() -> None:
@@ -37,7 +37,7 @@ class Keytab:
     def check(self, setting: str) -> None:
         """Raise `SettingError` if the file is unreadable."""
         if not os.access(self.path, os.R_OK):
-            raise SettingError(f"{setting}: the keytab {self.path} can't be read: create it with ktutil or kadmin, for this user.")
+            raise SettingError(f"{setting}: the keytab {self.path} cannot be read: create it with ktutil or kadmin, for this user.")
 
 
 class GssContext:

@@ -61,12 +61,12 @@ def load_key(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
 def _why(error: ssl.SSLError, found: KeyAndChain, given: Given, spell: Spell) -> str:
     reason = error.reason or ""
     if "MISMATCH" in reason:
-        return "holds a certificate that does not belong to its private key: put the key's own certificate first."
+        return "has a certificate that does not match its private key: put the key's own certificate first."
     if b"ENCRYPTED" in found.key:  # OpenSSL gives no reason for a wrong password
         what = "is not the key's password" if given.get("ssl.key.password") else "is missing, and the key is encrypted"
-        return f"holds a private key that cannot be opened: {spell('ssl.key.password')} {what}."
+        return f"has a private key that cannot be decrypted: {spell('ssl.key.password')} {what}."
     told = reason.replace("_", " ").lower() or "not readable"
-    return f"holds a key or certificate that TLS cannot use ({told}): give another one."
+    return f"has a key or certificate that TLS cannot use ({told}): replace it."
 
 
 def load_trust(context: ssl.SSLContext, given: Given, spell: Spell = str) -> bool:
@@ -79,7 +79,7 @@ def load_trust(context: ssl.SSLContext, given: Given, spell: Spell = str) -> boo
         context.load_verify_locations(cadata=certificates.decode("ascii", "replace"))
     except ssl.SSLError as error:
         told = (error.reason or "not readable").replace("_", " ").lower()
-        raise SettingError(f"{source} holds a certificate that cannot be read ({told}): give another one.") from None
+        raise SettingError(f"{source} has a certificate that cannot be decoded ({told}): replace it.") from None
     return True
 
 
@@ -91,7 +91,7 @@ def key_and_chain(given: Given, spell: Spell = str) -> KeyAndChain | None:
         _check_inline(given, "keystore", spell)
         if not key or not chain:
             missing = "key" if chain else "certificate.chain"
-            raise SettingError(f"{spell(f'ssl.keystore.{missing}')} is missing: a key and its certificates are given together.")
+            raise SettingError(f"{spell(f'ssl.keystore.{missing}')} is missing: set the key and its certificates together.")
         source = spell("ssl.keystore.certificate.chain")
         return KeyAndChain(_key_of(_lines(key), spell("ssl.keystore.key")), _certificates(_lines(chain), source), password, source)
     if not location:
@@ -100,7 +100,7 @@ def key_and_chain(given: Given, spell: Spell = str) -> KeyAndChain | None:
     if not _is_pem(content):
         found = _opened(content, given, "keystore", spell, source)
         if not found.key:
-            raise SettingError(f"{source} holds no private key: a key store has one, with its certificates.")
+            raise SettingError(f"{source} has no private key: add it, with its certificates.")
         return KeyAndChain(found.key, found.certificates, None, source)
     return KeyAndChain(_key_of(content, source), _certificates(content, source), password, source)
 
@@ -118,7 +118,7 @@ def trusted(given: Given, spell: Spell = str) -> tuple[bytes, str] | None:
         return _certificates(content, source), source
     found = _opened(content, given, "truststore", spell, source)
     if not found.certificates:
-        raise SettingError(f"{source} holds no certificate: import those to be trusted.")
+        raise SettingError(f"{source} has no certificate: import the trusted ones.")
     return found.certificates, source
 
 
@@ -127,7 +127,7 @@ def _check_inline(given: Given, store: str, spell: Spell) -> None:
     if kind != PEM:
         raise SettingError(f"{spell(f'ssl.{store}.type')} is {kind}, and certificates as text are PEM: set it to PEM.")
     if given.get(f"ssl.{store}.location"):
-        raise SettingError(f"{spell(f'ssl.{store}.location')} is given beside certificates as text: leave out one of both.")
+        raise SettingError(f"{spell(f'ssl.{store}.location')} conflicts with certificates given as text: remove one of them.")
 
 
 def _lines(text: str) -> bytes:
@@ -147,7 +147,7 @@ def _read(given: Given, store: str, spell: Spell) -> tuple[bytes, str]:
         raise SettingError(f"{source} cannot be read: {error.strerror or error}; name a readable file.") from None
     if content.startswith(_JAVA):
         raise SettingError(
-            f"{source} is of Java's type JKS, which is not read here; convert it: keytool -importkeystore -srckeystore {path} "
+            f"{source} has Java's type JKS, which is not supported: convert it with keytool -importkeystore -srckeystore {path} "
             f"-destkeystore {Path(path).with_suffix('.p12')} -deststoretype PKCS12"
         )
     kind = (given.get(f"ssl.{store}.type") or "").upper()
@@ -155,7 +155,7 @@ def _read(given: Given, store: str, spell: Spell) -> tuple[bytes, str]:
         raise SettingError(f"{spell(f'ssl.{store}.type')} must be PEM or PKCS12, not {kind}.")
     if kind and (kind == PEM) != _is_pem(content):
         what = PEM if _is_pem(content) else "not PEM"
-        raise SettingError(f"{source} is {what}, and {spell(f'ssl.{store}.type')} says {kind}: change one of both.")
+        raise SettingError(f"{source} is {what}, and {spell(f'ssl.{store}.type')} is {kind}: change one of them.")
     return content, source
 
 
@@ -166,14 +166,14 @@ def _is_pem(content: bytes) -> bool:
 def _key_of(content: bytes, source: str) -> bytes:
     found = _KEY.search(content)
     if found is None:
-        raise SettingError(f"{source} holds no private key: put it beside its certificates, as PEM of PKCS#8.")
+        raise SettingError(f"{source} has no private key: add it beside its certificates, as PEM of PKCS#8.")
     return found[0]
 
 
 def _certificates(content: bytes, source: str) -> bytes:
     found = _CERTIFICATE.findall(content)
     if not found:
-        raise SettingError(f"{source} holds no certificate: put it there as PEM, between BEGIN CERTIFICATE and END CERTIFICATE.")
+        raise SettingError(f"{source} has no certificate: add it as PEM, between BEGIN CERTIFICATE and END CERTIFICATE.")
     return b"\n".join(found) + b"\n"
 
 
@@ -189,14 +189,14 @@ def _opened(content: bytes, given: Given, store: str, spell: Spell, source: str)
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
     except ImportError:
         raise SettingError(
-            f"{source} is a PKCS#12 store: install what reads it with pip install 'ottla[pkcs12]', or give PEM."
+            f"{source} is a PKCS#12 store, which needs cryptography: pip install 'ottla[pkcs12]', or use PEM."
         ) from None
     password = given.get(f"ssl.{store}.password")
     try:
         found = load_pkcs12(content, password.encode() if password else None)
     except ValueError:
         word = spell(f"ssl.{store}.password")
-        raise SettingError(f"{source} cannot be opened as PKCS#12 with {word}: give its password, or another file.") from None
+        raise SettingError(f"{source} cannot be opened as PKCS#12 with {word}: set its password, or another file.") from None
     key = b"" if found.key is None else found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     held = [*([found.cert] if found.cert else []), *found.additional_certs]
     return _Contents(key, b"".join(each.certificate.public_bytes(Encoding.PEM) for each in held))

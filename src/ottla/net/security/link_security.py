@@ -46,7 +46,7 @@ def as_client(settings: BrokerSettings) -> SecureSettings:
     try:
         return parse(AdminSettings, given)
     except SettingError as refused:
-        raise SettingError(f"Brokers cannot log in to each other at listener {listener}: {refused}") from None
+        raise SettingError(f"Brokers cannot authenticate to each other at listener {listener}: {refused}") from None
 
 
 def _applies(name: str, value: str, protocol: SecurityProtocol, mechanism: str) -> bool:
@@ -93,4 +93,4 @@ class LinkSecurity:
         try:
             self._found, self._given = Security.of(wanted), wanted
         except SettingError as refused:
-            log.warning("links to other brokers keep the certificates that they have: %s", refused)
+            log.warning("connections to other brokers keep their previous certificates: %s", refused)

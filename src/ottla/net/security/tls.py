@@ -56,7 +56,7 @@ class ListenerTls:
         try:
             self.context = made(self._settings.value, self._name)
         except SettingError as refused:
-            sentence = "listener %s keeps the certificates that it has: %s"
+            sentence = "listener %s keeps its previous certificates: %s"
             log.warning(sentence, self._name, refused, extra={"cause": f"certificates of {self._name}"})
         else:
             log.info("listener %s has new certificates", self._name)
@@ -77,14 +77,14 @@ def made(settings: BrokerSettings, name: str) -> ssl.SSLContext:
     _limit(context, settings.of_listener(name), spell)
     if not load_key(context, wanted, spell):
         raise SettingError(
-            f"Listener {name} speaks TLS and has no certificate: set {PREFIX}{name.lower()}.ssl.keystore.location to a file with "
+            f"Listener {name} has TLS and no certificate: set {PREFIX}{name.lower()}.ssl.keystore.location to a file with "
             "its private key and certificates."
         )
     _check_time(wanted, spell)
     context.verify_mode = CLIENTS[wanted["ssl.client.auth"] or "none"]
     if not load_trust(context, wanted, spell) and context.verify_mode is not ssl.CERT_NONE:
         raise SettingError(
-            f"{spell('ssl.client.auth')} asks clients of listener {name} for certificates, and nothing says whose: set "
+            f"{spell('ssl.client.auth')} requests client certificates on listener {name}, and no authority is trusted: set "
             "ssl.truststore.location."
         )
     return context
@@ -118,10 +118,10 @@ def _check_time(wanted: Given, spell: partial[str]) -> None:
     certificate = read_certificate(ssl.PEM_cert_to_DER_cert("".join(first[:2]) + "\n"))
     now = datetime.now(UTC)
     if certificate.not_after < now:
-        raise SettingError(f"{found.source} holds a certificate that was valid until {certificate.not_after:%Y-%m-%d}: renew it.")
+        raise SettingError(f"{found.source} has a certificate that was valid until {certificate.not_after:%Y-%m-%d}: renew it.")
     if certificate.not_before > now:
         since = f"{certificate.not_before:%Y-%m-%d %H:%M} UTC"
-        raise SettingError(f"{found.source} holds a certificate that is not valid before {since}: wait, or set the clock.")
+        raise SettingError(f"{found.source} has a certificate that is not valid before {since}: wait, or correct the clock.")
 
 
 def stamps_of(wanted: Given) -> tuple[Stamp | None, ...]:

@@ -26,7 +26,7 @@ def narrow(context: ssl.SSLContext, versions: Sequence[ssl.TLSVersion], suites: 
         raise SettingError(f"{spell('ssl.cipher.suites')} must name all suites of TLS 1.3 or none of them: add {missing}.")
     if not allowed:
         names = f"{spell('ssl.enabled.protocols')}, {spell('ssl.protocol')} and {spell('ssl.cipher.suites')}"
-        raise SettingError(f"{names} leave no version of TLS: allow TLSv1.3.")
+        raise SettingError(f"{names} exclude every version of TLS: allow TLSv1.3.")
     context.minimum_version, context.maximum_version = min(allowed), max(allowed)
     if older:
         try:

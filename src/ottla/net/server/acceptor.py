@@ -152,7 +152,7 @@ class Acceptor(Generic[P]):
         except OSError as error:
             peer.close()
             self._limits.leave(host)
-            log.info("a connection of %s was gone before it was taken in: %s", host, error, extra={"cause": "accept"})
+            log.info("the connection of %s was closed before it was accepted: %s", host, error, extra={"cause": "accept"})
 
     def _entered(self, task: asyncio.Task[None]) -> None:
         peer = self._entering.pop(task)
@@ -166,7 +166,7 @@ class Acceptor(Generic[P]):
 
     def _refuse(self, error: OSError) -> None:
         """Close the next connection if a resource is short; otherwise, or without a spare descriptor, pause for a moment."""
-        sentence = "a connection could not be taken: %s; allow more open files, or fewer max.connections"
+        sentence = "a connection could not be accepted: %s; allow more open files, or lower max.connections"
         log.warning(sentence, error.strerror, extra={"cause": "accept"})
         if error.errno in SHORT_OF and self._spare is not None:
             os.close(self._spare)

@@ -313,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse(self, size: int) -> None:
         most = self._owner.max_request_bytes
         if 0 <= size <= most:
-            self.abort(f"a frame of {size} bytes came before it had logged in, where sasl.server.max.receive.size is the limit")
+            self.abort(f"a frame of {size} bytes before authentication exceeds sasl.server.max.receive.size")
         else:
             self.abort(f"a request of {size} bytes is outside 0 to socket.request.max.bytes ({most})")
 
@@ -348,9 +348,7 @@ class Connection(asyncio.BufferedProtocol):
     def give_up(self) -> None:
         """Cut the connection: its request is stalled, and others wait for the memory."""
         if not self._closing:
-            sentence = (
-                "cut the connection of %s: its request stopped arriving, and others wait for memory (queued.max.request.bytes)"
-            )
+            sentence = "closed the connection of %s: its request is stalled, and others wait for memory (queued.max.request.bytes)"
             log.warning(sentence, self, extra={"cause": "stalled request"})
             self.cut()
 

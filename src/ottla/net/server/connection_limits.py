@@ -69,21 +69,19 @@ class ConnectionLimits:
         most, of_host = min(settings.max_connections, self._room), self._of_host(host)
         of_listener = settings.of_listener(listener).max_connections
         if self._by_host[host] >= of_host:
-            sentence = "refused a connection of %s: it has as many as max.connections.per.ip allows (%d)"
+            sentence = "refused a connection of %s: it has reached max.connections.per.ip (%d)"
             log.warning(sentence, host, of_host, extra={"cause": "max.connections.per.ip"})
             return False
         if self._by_listener[listener] >= of_listener and of_listener < settings.max_connections:
-            sentence = "refused a connection of %s: listener %s has as many as its max.connections allows (%d)"
+            sentence = "refused a connection of %s: listener %s has reached its max.connections (%d)"
             log.warning(sentence, host, listener, of_listener, extra={"cause": f"max.connections of {listener}"})
             return False
         if self._by_host.total() >= most and not (most and self._make_room()):
-            sentence = (
-                "refused a connection of %s: %d are open, as many as max.connections and the open files of this process allow"
-            )
+            sentence = "refused a connection of %s: %d are open, the limit by max.connections and the open files of this process"
             log.warning(sentence, host, most, extra={"cause": "max.connections"})
             return False
         if not self._rates.enter(host, listener):
-            sentence = "made a connection of %s wait and closed it: it connects more often than its connection_creation_rate allows"
+            sentence = "delayed and closed a connection of %s: it exceeds its quota connection_creation_rate"
             log.info(sentence, host, extra={"cause": "connection_creation_rate"})
             return False
         self._by_host[host] += 1
@@ -233,5 +231,5 @@ def _addresses(host: str) -> set[str]:
     try:
         return {str(address[0]) for *_, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as error:
-        log.warning("max.connections.per.ip.overrides names %s, which is no host that is known: %s", host, error)
+        log.warning("max.connections.per.ip.overrides names %s, which is not a known host: %s", host, error)
         return set()

@@ -22,12 +22,12 @@ from ottla.wire.errors import UNKNOWN_SERVER_ERROR
 log = logging.getLogger("ottla.net")
 
 SHOWN_BYTES = 200
-REFUSED = "%s: a request met a mistake in Ottla and was refused, nobody else was hurt; please report these lines. It begins with %s"
+REFUSED = "%s: a request met a bug in Ottla and was refused; please report these lines. It begins with %s"
 ENDED = (
-    "the broker ends, for %s met a mistake in Ottla, and going on could lose data; what it has acknowledged is on disk. "
+    "the broker stops, because %s met a bug in Ottla, and continuing could lose data; acknowledged records are on disk. "
     "Start it again, and please report these lines"
 )
-SENTENCE = "The broker met a mistake of its own while it looked at this request: its log says which one, please report it."
+SENTENCE = "The request was refused because of a bug in the broker: please report the exception in the broker's log."
 
 
 class BrokerFailed(Exception):
@@ -37,9 +37,7 @@ class BrokerFailed(Exception):
     """
 
     def __init__(self) -> None:
-        super().__init__(
-            "The broker ended because of a mistake in it: start it again, and please report the exception that caused it."
-        )
+        super().__init__("The broker ended because of a bug in it: start it again, and please report the exception that caused it.")
 
 
 class Door:

@@ -65,7 +65,7 @@ class Handshakes:
         self._loop.add_reader(secure, self._step, one)
         if len(self._under_way) > MOST:
             oldest = next(each for each in self._under_way if not each.busy)
-            self._give_up(oldest, "others want to connect, and too many handshakes are under way")
+            self._give_up(oldest, "too many TLS handshakes are in progress")
 
     def look(self) -> None:
         """Close handshakes that take too long. Call this about every second."""
@@ -138,5 +138,5 @@ def why(error: OSError) -> str:
     """Return why a handshake failed, in a few words."""
     if isinstance(error, ssl.SSLError) and error.reason:
         told = getattr(error, "verify_message", "") or error.reason.replace("_", " ").lower()
-        return "it speaks no TLS" if error.reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER") else told
-    return error.strerror or "it hung up"
+        return "it does not speak TLS" if error.reason in ("HTTP_REQUEST", "WRONG_VERSION_NUMBER") else told
+    return error.strerror or "it closed the connection"

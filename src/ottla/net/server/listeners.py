@@ -41,16 +41,16 @@ class Listen:
         address, *options = text.split(",")
         host, colon, port = address.rpartition(":")
         if not colon or not port.isdecimal() or int(port) > 65535:
-            raise ValueError(f"{address!r} is no address to listen on: write HOST:PORT, such as 127.0.0.1:9092.")
+            raise ValueError(f"{address!r} is not a listener's address: write HOST:PORT, such as 127.0.0.1:9092.")
         given = dict(option.partition("=")[::2] for option in options)
         if not given.keys() <= set(OPTIONS) or not all(given.values()):
             raise ValueError(
-                f"{text!r} is not understood: after HOST:PORT may follow ,release=RELEASE, ,security=PROTOCOL and ,name=NAME."
+                f"{text!r} is not a listener: write HOST:PORT, then optionally ,release=RELEASE, ,security=PROTOCOL and ,name=NAME."
             )
         release = find(given["release"]) if "release" in given else TODAY
         security = SecurityProtocol.find(given["security"]) if "security" in given else None
         if not re.fullmatch("[A-Za-z0-9_.-]+", given.get("name", PLAINTEXT)):
-            raise ValueError(f"{given['name']!r} can't be the name of a listener: choose one of letters and digits.")
+            raise ValueError(f"{given['name']!r} is not a listener's name: choose one of letters and digits.")
         old = f"RELEASE_{release}".replace(".", "_") if release.name else PLAINTEXT
         name = given.get("name", old if security in (None, SecurityProtocol.PLAINTEXT) else security.value)
         return cls(host.removeprefix("[").removesuffix("]"), int(port), name.upper(), release, security)
@@ -85,5 +85,7 @@ def cannot_listen(where: Listen, error: OSError | UnicodeError) -> CannotListen:
     code = (error.errno or 0) if isinstance(error, OSError) else 0
     known = error.strerror if isinstance(error, OSError) else None
     reason = os.strerror(code) if code > 0 else known or error  # asyncio replaces the system's message
-    remedy = "stop what uses it, or choose another" if code == errno.EADDRINUSE else "name one of this machine"
+    remedy = (
+        "stop the process that uses it, or choose another port" if code == errno.EADDRINUSE else "choose an address of this machine"
+    )
     return CannotListen(f"Cannot listen on {where}: {reason}; {remedy} with --listen.")

@@ -323,7 +323,7 @@ class Server:
             if connection not in self._connections:
                 continue
             if login is not None and login.is_late(now_ms):
-                log.info("closed the connection of %s: it did not log in in time", connection, extra={"cause": "no login"})
+                log.info("closed the connection of %s: it did not authenticate in time", connection, extra={"cause": "no login"})
                 connection.cut()
             elif connection.is_left_idle_since(idle_since):
                 log.info("closed the idle connection of %s", connection, extra={"cause": "idle connection"})
@@ -340,7 +340,7 @@ class Server:
         self._room_made_ms = now_ms
         idle = [one for one in self._connections if one.idle and one.last_ms < now_ms - IDLE_WHEN_FULL_MS]
         for connection in sorted(idle, key=lambda connection: connection.last_ms)[:MOST_CLOSED]:
-            sentence = "closed the idle connection of %s: others want to connect, and max.connections are open"
+            sentence = "closed the idle connection of %s to admit a new one, because max.connections are open"
             log.warning(sentence, connection, extra={"cause": "no connection left"})
             connection.close()
         return bool(idle)
@@ -362,7 +362,7 @@ class Server:
         for connection in sorted(stale, key=lambda connection: connection.moved_ms):
             if self.unsent.bytes <= UNSENT_BYTES:
                 break
-            sentence = "cut the connection of %s: it does not take its replies, and all such replies together take too much memory"
+            sentence = "closed the connection of %s: it does not read its responses, and all unread responses take too much memory"
             log.warning(sentence, connection, extra={"cause": "unread replies"})
             connection.cut()
 

@@ -95,7 +95,7 @@ class CommitDraft:
             self._make(parent, b"", is_ephemeral=False)
             return StoredNode(0, self._number, None, 0)
         if node.owner is not None:
-            raise StorageFailed(child, "it is below an entry of a session, which can have none")
+            raise StorageFailed(child, "its parent is an ephemeral entry, which cannot have children")
         return node
 
     def _make(self, path: str, value: bytes, *, is_ephemeral: bool) -> None:

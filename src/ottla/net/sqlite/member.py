@@ -33,7 +33,7 @@ def opening(directory: Path, patience_s: float) -> Iterator[None]:
         deadline = time.monotonic() + patience_s
         while not _is_taken(lock):
             if time.monotonic() > deadline:
-                raise RegistryAway(str(directory), "another process has been opening it for long")
+                raise RegistryAway(str(directory), "another process has been opening it for too long")
             time.sleep(RETRY_S)
         yield
     finally:

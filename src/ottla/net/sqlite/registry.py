@@ -36,7 +36,7 @@ class HostRegistry:
                     store.close()
                     raise
         except OSError as error:
-            raise RegistryDamaged(f"{directory} can't be used ({os.strerror(error.errno or 0)}): mend that") from error
+            raise RegistryDamaged(f"{directory} cannot be used ({os.strerror(error.errno or 0)}): make it accessible") from error
         self._session = HostSession(store, member, timeout_ms, post)
         self._store = store
 

@@ -16,9 +16,9 @@ async def opened_on_host(directory: str, timeout_ms: int, post: Post) -> HostReg
     try:
         registry = await asyncio.to_thread(HostRegistry, Path(directory), timeout_ms, post)
     except RegistryDamaged as damage:
-        raise NotAMember(f"The registry of this host's brokers can't be used: {damage}.") from damage
+        raise NotAMember(f"The registry of this host's brokers cannot be used: {damage}.") from damage
     except RegistryAway as away:
-        raise NotAMember(f"The registry of this host's brokers is not to be had ({away}): try again.") from away
+        raise NotAMember(f"The registry of this host's brokers is not available ({away}): try again.") from away
     begun = asyncio.Event()
 
     def told(event: SessionEvent) -> None:
@@ -33,7 +33,7 @@ async def opened_on_host(directory: str, timeout_ms: int, post: Post) -> HostReg
     except TimeoutError:
         await asyncio.to_thread(registry.close)
         raise NotAMember(
-            f"No session with the registry in {directory} began within {timeout_ms} ms: another process may stand still while it "
-            "writes there; stop it, or let it go on."
+            f"No session with the registry in {directory} began within {timeout_ms} ms: another process may be suspended while it "
+            "writes there; kill or resume it."
         ) from None
     return registry

@@ -129,7 +129,7 @@ class HostSession:
     def _do(self, asked: RegistryJob) -> None:
         try:
             if not self._is_reached:
-                raise RegistryAway("the registry", "it can't be used now, or the session has ended")
+                raise RegistryAway("the registry", "it is not available, or the session has expired")
             asked.result = asked.work()
         except SessionOver as over:
             self._lose()
@@ -161,7 +161,7 @@ class HostSession:
             self._next_beat_ms = _mono_ms() + min(LOOK_MS, self.timeout_ms // HEARTBEATS)
             if self._is_reached:
                 self._is_reached = False
-                log.warning("the registry can't be used: %s", failure)
+                log.warning("the registry is not available: %s", failure)
                 self._tell(SessionEvent.AWAY)
 
     def _see_to_sessions(self, now_ms: int) -> None:

@@ -92,10 +92,10 @@ class RegistryStore:
         """
         size = sum(len(each.path) + len(each.value or b"") for each in changes if isinstance(each, Change))
         if size > MOST_BYTES:
-            raise StorageFailed(changes[0].path, f"one change of {size} bytes is more than the registry takes, {MOST_BYTES}")
+            raise StorageFailed(changes[0].path, f"a change of {size} bytes exceeds the registry's maximum of {MOST_BYTES}")
         with self._transaction("BEGIN IMMEDIATE"):
             if self._database.execute("SELECT 1 FROM session WHERE id = ?", (session,)).fetchone() is None:
-                raise SessionOver("the registry", "the session has ended")
+                raise SessionOver("the registry", "the session has expired")
             draft = CommitDraft(self._database, session)
             for each in changes:
                 draft.take(each)

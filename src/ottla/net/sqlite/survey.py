@@ -36,7 +36,7 @@ def survey(directory: str) -> HostSurvey:
                 raise RegistryDamaged(f"{FILE} has format {found}, newer than {FORMAT}: use the newer version that wrote it")
             return _read(database)
     except sqlite3.Error as error:
-        raise RegistryDamaged(f"{FILE} can't be read ({error}): if it is damaged, put back a backup of its directory") from error
+        raise RegistryDamaged(f"{FILE} cannot be read ({error}): if it is damaged, restore a backup of its directory") from error
 
 
 def _read(database: sqlite3.Connection) -> HostSurvey:

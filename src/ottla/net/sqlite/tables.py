@@ -34,7 +34,7 @@ TABLES: Final = (
 stores the changes for watches; the ones up to `state.forgotten` are deleted.
 """
 
-REMEDY: Final = "put back a backup of its directory, or delete it together with the data directories of its brokers"
+REMEDY: Final = "restore a backup of its directory, or delete it together with the data directories of its brokers"
 
 
 def opened(file: Path, busy_ms: int) -> sqlite3.Connection:
@@ -75,7 +75,7 @@ def failed(file: Path, error: sqlite3.Error) -> RegistryAway | RegistryDamaged:
     """Return the exception for an SQLite error: damage, or an unusable registry, which leaves a commit's outcome unknown."""
     if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return RegistryDamaged(f"{file} is damaged ({error}): {REMEDY}")
-    return RegistryAway(str(file), f"it can't be used now ({error})")
+    return RegistryAway(str(file), f"it is not available ({error})")
 
 
 def _begin(database: sqlite3.Connection) -> None:
@@ -102,5 +102,5 @@ def checksum(path: str, value: bytes, version: int, created: int) -> int:
 def entry_of(path: str, value: bytes, version: int, created: int, crc: int) -> Entry:
     """Return a stored entry. Raises `StorageFailed` if its checksum is wrong."""
     if crc != checksum(path, value, version, created):
-        raise StorageFailed(path, f"the entry is not as it was written: {REMEDY}")
+        raise StorageFailed(path, f"the entry was changed since it was written: {REMEDY}")
     return Entry(value, version, created)

@@ -39,9 +39,11 @@ class StuckWriter:
         if pid is None or pid != before or pid == os.getpid():
             return
         if pid in members and _is_stopped(pid) and self._kill(pid):
-            log.warning("process %d stood still while it wrote to the registry, so that nobody else could: it was killed", pid)
+            log.warning(
+                "process %d was suspended while it wrote to the registry, which blocked all other processes: it was killed", pid
+            )
         elif pid != self._told:
-            log.warning("process %d keeps others from writing to the registry: if it does not go on, end it", pid)
+            log.warning("process %d blocks writes of other processes to the registry: if it does not continue, kill it", pid)
             self._told = pid
 
     def forget(self) -> None:

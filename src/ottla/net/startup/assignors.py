@@ -20,7 +20,7 @@ def assignors(wanted: Iterable[str | Assignor]) -> tuple[Assignor, ...]:
     if not found:
         raise SettingError(f"{SETTING} is empty: name at least one, such as uniform.")
     if len(set(names)) < len(names):
-        raise SettingError(f"{SETTING} has two assignors of one name ({', '.join(names)}): leave one out.")
+        raise SettingError(f"{SETTING} has two assignors with the same name ({', '.join(names)}): leave one out.")
     return found
 
 
@@ -32,7 +32,9 @@ def _by_name(text: str) -> Assignor:
     try:
         made = getattr(import_module(module), attribute)()
     except Exception as error:
-        sentence = f"{SETTING} names {text}, which can't be had ({error!r}): name module:Class, with the module on Python's path."
+        sentence = (
+            f"{SETTING} names {text}, which cannot be imported ({error!r}): name module:Class, with the module on Python's path."
+        )
         raise SettingError(sentence) from error
     return _own(made, text)
 
@@ -41,5 +43,7 @@ def _own(assignor: Assignor, text: str) -> Assignor:
     if assignor in BUILT_IN:
         return assignor
     if not isinstance(getattr(assignor, "name", None), str) or not callable(getattr(assignor, "assign", None)):
-        raise SettingError(f"{SETTING} names {text}, which is no assignor: give it a name, which is a text, and a method assign.")
+        raise SettingError(
+            f"{SETTING} names {text}, which is not an assignor: give it a string attribute name and a method assign."
+        )
     return Checked(assignor)

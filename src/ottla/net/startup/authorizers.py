@@ -19,10 +19,10 @@ def own_authorizer(name: str) -> Authorizer | None:
     try:
         made: Authorizer = getattr(import_module(module), attribute)()
     except Exception as error:
-        sentence = f"{SETTING} names {name}, which can't be had ({error!r}): name {BY_RULES[0]}, or module:Class of your own."
+        sentence = f"{SETTING} names {name}, which cannot be imported ({error!r}): name {BY_RULES[0]}, or module:Class of your own."
         raise SettingError(sentence) from error
     if not callable(getattr(made, "allows", None)):
         raise SettingError(
-            f"{SETTING} names {name}, which is no authorizer: give it a method allows(peer, operation, resource, name)."
+            f"{SETTING} names {name}, which is not an authorizer: give it a method allows(peer, operation, resource, name)."
         )
     return made

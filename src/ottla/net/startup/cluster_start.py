@@ -55,7 +55,7 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
         if node_id is None and settings.broker_id_generation_enable:
             node_id = await completed(place.generated_node_id(registry, settings.reserved_broker_max_id))
         if node_id is None:
-            raise SettingError("A broker of a cluster needs a number: give it one with --node-id.")
+            raise SettingError("A broker of a cluster needs a node id: set it with --node-id.")
         directory = DataDirectory.open(data_dir, node_id=node_id, cluster_id=cluster_id, is_shared=True)
         try:
             return ClusterPlace(registry, directory, settings, posts)
@@ -65,7 +65,7 @@ async def found(data_dir: str, settings: BrokerSettings, posts: Posts) -> Cluste
     except StorageFailed as failure:
         await asyncio.to_thread(registry.close)
         raise NotAMember(
-            f"The registry of the cluster can't be used ({failure}): start this broker again when it can."
+            f"The registry of the cluster is not available ({failure}): start this broker again when it is."
         ) from failure
     except BaseException:
         await asyncio.to_thread(registry.close)
@@ -98,8 +98,8 @@ async def _cluster(registry: SharedRegistry, data_dir: str, known: Mapping[str, 
     cluster_id = await completed(place.cluster_id(registry))
     if cluster_id is None and has_registry(data_dir):
         raise NotAMember(
-            f"The data directory {data_dir} is of a broker by itself, and there is no cluster in {address} yet: take the broker's "
-            f"registry along first, with `ottla registry copy {data_dir} {address}`."
+            f"The data directory {data_dir} belongs to a single broker, and {address} has no cluster yet: copy the broker's "
+            f"registry first, with `ottla registry copy {data_dir} {address}`."
         )
     if cluster_id is None and known.get("version") == "0" and not await _is_of_old(registry, known):
         raise NotAMember(
@@ -136,8 +136,8 @@ async def _check_taken_along(registry: SharedRegistry, data_dir: str, address: s
     (entry,) = await completed(registry.read([layout.CONTROLLER_EPOCH]))
     if await asyncio.to_thread(_own_epoch, data_dir) > _epoch_in(entry):
         raise NotAMember(
-            f"The data directory {data_dir} has been used by itself since its registry was copied to {address}: copy its registry "
-            "again, to a path where there is none."
+            f"The data directory {data_dir} has been used alone since its registry was copied to {address}: copy its registry "
+            "again, to an unused path."
         )
 
 
@@ -184,7 +184,7 @@ def advertised(where: Listen, settings: BrokerSettings, whom: str) -> Listener:
             return listener
     if where.host in ANYWHERE:
         raise SettingError(
-            f"Listener {where.name} listens at every address, and {whom} need one to reach it: name it with "
+            f"Listener {where.name} listens on all addresses, and {whom} need a specific one: set it with "
             f"advertised.listeners={where.name}://HOST:{where.port}."
         )
     return Listener(where.name, where.host or socket.getfqdn(), where.port)

@@ -156,7 +156,7 @@ def hold(path: str) -> Iterator[dict[str, str]]:
     """
     meta = Path(path, META)
     if not meta.exists():
-        raise DataDirectoryError(f"{path} is no data directory, for it holds no {META}: name one that a broker has used.")
+        raise DataDirectoryError(f"{path} has no {META}, so it is no data directory: name one that a broker has used.")
     claim = _take(path)
     try:
         data = meta.read_bytes()
@@ -214,13 +214,11 @@ def _let_go(claim: HeldDirectory) -> None:
 
 
 def _in_use(path: str) -> DirectoryInUse:
-    return DirectoryInUse(f"The data directory {path} is held by another broker: stop that one, or choose another directory.")
+    return DirectoryInUse(f"The data directory {path} is in use by another broker: stop that broker, or choose another directory.")
 
 
 def _says_nothing(path: str) -> DataDirectoryError:
-    return DataDirectoryError(
-        f"{path}/{META} is missing or empty though the directory was used before: restore it, it says whose records these are."
-    )
+    return DataDirectoryError(f"{path}/{META} is missing or empty, although the directory has been used: restore the file.")
 
 
 def _unusable(path: str, error: OSError) -> DataDirectoryError:
@@ -268,7 +266,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
     _check_sum(path, data)
     if not is_shared and known.get("version") == "0" and has_registry(path):
         raise DataDirectoryError(
-            f"The data directory {path} has been used in a cluster since its own registry was, which knows nothing of that: "
+            f"The data directory {path} was last used in a cluster, of which its own registry has no record: "
             "start it with --registry."
         )
     properties = {
@@ -328,7 +326,7 @@ def _check_sum(path: str, data: bytes) -> None:
     right = _sum_line(content)
     if data != content + right:
         raise DataDirectoryError(
-            f"{path}/{META} is not as it was written: restore it, or if all it says is right, let its last line be "
+            f"{path}/{META} was changed since it was written: restore it, or if its values are right, replace its last line with "
             f"{right.decode().strip()}"
         )
 
@@ -338,7 +336,7 @@ def _check_version(path: str, known: dict[str, str]) -> None:
         return
     version = known.get("version", "0")
     if not version.isdecimal() or not known.get("node.id", known.get("broker.id", "")).isdecimal():
-        raise DataDirectoryError(f"{path}/{META} cannot be understood: restore it, or choose another data directory.")
+        raise DataDirectoryError(f"{path}/{META} cannot be parsed: restore it, or choose another data directory.")
     if int(version) > VERSION:
         raise DataDirectoryError(
             f"{path}/{META} has format {version}, newer than {VERSION}: start the newer version that wrote it."

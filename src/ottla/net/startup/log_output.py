@@ -74,7 +74,7 @@ class Limiter(logging.Filter):
     def _keep_on_one_line(record: logging.LogRecord, left_out: int = 0) -> bool:
         message = one_line(record.getMessage())
         if left_out:
-            message = f"{message} ({left_out} more of the kind were left out since the last line)"
+            message = f"{message} ({left_out} similar messages were left out since the last line)"
         record.msg, record.args = message, ()
         return True
 

@@ -29,10 +29,10 @@ def open_registry(root: str, disk: RealDisk) -> JournalRegistry:
         return JournalRegistry.open(disk)
     if is_begun(disk):
         registry = JournalRegistry.open(disk)
-        log.warning("%s is none of the registry's files any more: it is kept as %s", OLD_REGISTRY, IMPORTED)
+        log.warning("%s is no longer a file of the registry: it is kept as %s", OLD_REGISTRY, IMPORTED)
     else:
         registry = JournalRegistry.open(disk, _read(old))
-        log.info("the registry was taken over from %s, which is kept as %s", OLD_REGISTRY, IMPORTED)
+        log.info("the registry was migrated from %s, which is kept as %s", OLD_REGISTRY, IMPORTED)
     disk.rename(OLD_REGISTRY, IMPORTED)
     return registry
 

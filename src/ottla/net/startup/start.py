@@ -128,7 +128,7 @@ class Running:
         try:
             self._registry.close()
         except StorageFailed as failure:
-            log.warning("the registry was not closed in order: %s; the next start does what is left", failure)
+            log.warning("the registry was not closed cleanly: %s; the next start recovers it", failure)
         await asyncio.to_thread(self._disk.close)  # an unfinished sync must not touch the directory after its release
         if clean:
             self._directory.close()
@@ -162,7 +162,7 @@ async def start(
     listen = [secured(where, settings) for where in listen]
     registering07.check(listen, settings)
     if settings.idle:
-        log.warning("without effect in Ottla, and ignored: %s", ", ".join(settings.idle))
+        log.warning("ignored settings, which have no effect in Ottla: %s", ", ".join(settings.idle))
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
     authorizer = own_authorizer(settings.authorizer_class_name)
     posts = Posts(asyncio.get_running_loop())
@@ -196,8 +196,7 @@ def matched(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
     left = set(names) - {address.name for address in told}
     if strangers != [PLAINTEXT] or len(left) != 1:
         raise SettingError(
-            f"advertised.listeners names {strangers[0]}, which is none of the listeners: give each address the name of its own, "
-            f"of {', '.join(names)}."
+            f"advertised.listeners names {strangers[0]}, which is not in listeners: choose the name of {', '.join(names)}."
         )
     addresses = [address._replace(name=min(left)) if address.name == PLAINTEXT else address for address in told]
     return BrokerSettings(settings.given | {"advertised.listeners": ",".join(map(str, addresses))})
@@ -209,7 +208,7 @@ def secured(where: Listen, settings: BrokerSettings) -> Listen:
     wanted = where.security or mapped or SecurityProtocol.PLAINTEXT
     if mapped not in (None, wanted):
         raise SettingError(
-            f"Listener {where.name} is to speak {wanted.value}, but {mapped.value} by listener.security.protocol.map: say the same."
+            f"Listener {where.name} has {wanted.value}, but {mapped.value} in listener.security.protocol.map: make both equal."
         )
     settings.of_listener(where.name)  # raises if settings of this listener conflict with others
     return replace(where, security=wanted)
@@ -262,7 +261,7 @@ def _revive(
     except RegistryDamaged as damage:
         raise DataDirectoryError(f"The data directory {directory.path} cannot be used: {damage}.") from damage
     except StorageFailed as failure:
-        remedy = "make room on its disk, which is full" if directory.reserve.is_disk_full else "mend it"
+        remedy = "free space on its disk, which is full" if directory.reserve.is_disk_full else "mend it"
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry, workers, proofs)

@@ -30,7 +30,7 @@ class ZooKeeperAddress(NamedTuple):
             found = tuple(_host(host.strip()) for host in hosts.split(","))
         except ValueError:
             raise SettingError(
-                f"{text!r} names no ZooKeeper: write zookeeper://HOST:PORT,HOST:PORT/PATH, such as zookeeper://zk1:2181/kafka."
+                f"{text!r} is not an address of ZooKeeper: write zookeeper://HOST:PORT,HOST:PORT/PATH, such as zookeeper://zk1:2181/kafka."
             ) from None
         return cls(found, path)
 

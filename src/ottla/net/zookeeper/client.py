@@ -108,7 +108,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         try:
             super()._invoke(timeout, ReadMany(GetData.type, ()), PROBE_XID)
         except ZookeeperError as error:
-            raise ConnectionDropped("the server does not read many entries at once") from error
+            raise ConnectionDropped("the server does not support reading many entries in one request") from error
         self._unasked.remove(server)
         return True
 
@@ -129,7 +129,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
         if not pending:
             self._heard_s = monotonic()
         elif monotonic() - self._heard_s > read_timeout:
-            raise ConnectionDropped("the server answers nothing")
+            raise ConnectionDropped("the server does not answer")
         while waiting and len(frames) < SENT_AT_ONCE:
             request, answer = waiting.popleft()
             self._xid = self._xid % MOST_XID + 1
@@ -203,7 +203,7 @@ class AgreedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no
             if header.err:
                 raise EXCEPTIONS[header.err]()
             challenge, _ = SASL.deserialize(buffer, offset)
-        raise AuthFailedError("the server does not come to an end")
+        raise AuthFailedError("the exchange with the server does not end")
 
 
 class ZooKeeperClient(KazooClient):  # type: ignore[misc]  # kazoo has no types

@@ -16,9 +16,7 @@ async def why(address: ZooKeeperAddress, timeout_ms: int, *, has_tls: bool, name
     """Return a sentence for people, after no session began within `timeout_ms`. `named_by` is the setting of the address."""
     looks = await asyncio.gather(*(_look(host, port, has_tls=has_tls) for host, port in address.hosts))
     told = "; ".join(f"{host}:{port} {look}" for (host, port), look in zip(address.hosts, looks, strict=True))
-    return (
-        f"No session with ZooKeeper began within {timeout_ms} ms: {told}. Start ZooKeeper, or name the right one with {named_by}."
-    )
+    return f"No session with ZooKeeper began within {timeout_ms} ms: {told}. Start ZooKeeper, or correct {named_by}."
 
 
 async def _look(host: str, port: int, *, has_tls: bool) -> str:
@@ -28,18 +26,18 @@ async def _look(host: str, port: int, *, has_tls: bool) -> str:
         return "does not answer"
     except OSError as error:
         code = error.errno or 0
-        return f"is not reached ({os.strerror(code) if code > 0 else error.strerror or error})"
+        return f"is unreachable ({os.strerror(code) if code > 0 else error.strerror or error})"
     try:
         if has_tls:
-            return "is reached, and speaks no TLS that this broker trusts, or is no ZooKeeper"
+            return "has no TLS that this broker trusts, or is not a ZooKeeper"
         writer.write(QUESTION)
         said = await asyncio.wait_for(reader.read(4096), LOOK_S)
     except (OSError, TimeoutError):
-        return "answers, but not as a ZooKeeper"
+        return "is not a ZooKeeper"
     finally:
         writer.close()
     if b"not currently serving requests" in said:
-        return "serves nobody: most servers of its ensemble have to run"
+        return "serves no clients: a majority of its ensemble must run"
     if b"Zookeeper version" in said or b"not in the whitelist" in said:
-        return "is a ZooKeeper that begins no session: look at its log"
-    return "answers, but not as a ZooKeeper"
+        return "is a ZooKeeper that creates no session: see its log"
+    return "is not a ZooKeeper"

@@ -24,18 +24,18 @@ MEANINGS: dict[type[Exception], type[Exception]] = {
     zookeeper.BadVersionError: VersionConflict,
 }
 REASONS: dict[type[Exception], str] = {
-    zookeeper.NoAuthError: "ZooKeeper's rights on it do not let this broker do so: let it log in as the others do",
-    zookeeper.InvalidACLError: "only a broker that logs in can set rights on it: give it a login, or set zookeeper.set.acl=false",
-    zookeeper.NoChildrenForEphemeralsError: "it is below an entry of a session, which can have none",
-    zookeeper.QuotaExceededError: "ZooKeeper has a quota there that is used up: raise it",
+    zookeeper.NoAuthError: "ZooKeeper's ACL does not permit this broker: give it the other brokers' login",
+    zookeeper.InvalidACLError: "an ACL needs an authenticated broker: give it a login, or set zookeeper.set.acl=false",
+    zookeeper.NoChildrenForEphemeralsError: "its parent is an ephemeral entry, which cannot have children",
+    zookeeper.QuotaExceededError: "ZooKeeper's quota for it is exceeded: raise it",
 }
 
 
 def meaning(path: str, error: Exception) -> Exception:
     """Return the registry's exception for an error of kazoo."""
     if isinstance(error, AWAY):
-        return RegistryAway(path, "ZooKeeper is not reached, or the session has ended")
+        return RegistryAway(path, "ZooKeeper is unreachable, or the session has expired")
     kind = type(error)
     if kind in MEANINGS:
         return MEANINGS[kind](path)
-    return StorageFailed(path, REASONS.get(kind) or f"ZooKeeper refuses it ({kind.__name__})")
+    return StorageFailed(path, REASONS.get(kind) or f"ZooKeeper refused it ({kind.__name__})")

@@ -106,7 +106,7 @@ class ZooKeeperRegistry:
                 yield from self._make_parents(changes)
             elif not _is_race(operation, error):
                 raise meaning(operation.of.path, error)
-        raise StorageFailed(changes[0].path, "others change it all the time: try again")
+        raise StorageFailed(changes[0].path, "it is changed concurrently: try again")
 
     def _at_once(self, ask: Callable[[Sequence[str]], ZooKeeperAnswer], paths: Sequence[str]) -> Steps[Reads]:
         """Return the results for these paths, read without watches, many in each request."""
@@ -115,7 +115,7 @@ class ZooKeeperRegistry:
         found: Reads = []
         for some, answer in zip(pieces, answers, strict=True):
             if isinstance(answer.error, UnimplementedError):  # the request went to an older server after a reconnect
-                raise RegistryAway(some[0], "another server of ZooKeeper has been reached, which is older")
+                raise RegistryAway(some[0], "the session moved to a ZooKeeper server with older state")
             if answer.error is not None:
                 raise meaning(some[0], answer.error)
             found += [_there(path, one) for path, one in zip(some, answer.value, strict=True)]
@@ -155,7 +155,7 @@ class ZooKeeperRegistry:
         below = [one for one in wanted if one.kind == "delete" and one.path != one.of.path]
         rest = [one for one in wanted if one.kind != "delete" or one.path == one.of.path]
         if sum(operation.size for operation in rest) > MOST_BYTES:
-            raise StorageFailed(rest[0].path, "one change is larger than the megabyte that ZooKeeper takes: divide it")
+            raise StorageFailed(rest[0].path, "the change is larger than ZooKeeper's 1 MB: split it")
         answers = yield from self._session.asked([partial(self._session.transact, [one]) for one in below])
         for one, answer in zip(below, answers, strict=True):
             error = answer.error or answer.value[0]

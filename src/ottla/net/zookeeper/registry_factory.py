@@ -62,7 +62,7 @@ async def opened(settings: BrokerSettings, post: Post) -> ZooKeeperRegistry:
         return ZooKeeperRegistry(session)
     session.abandon()
     if session.is_login_refused:
-        raise NotAMember(f"{access.address} refuses this broker's login: give it one that ZooKeeper knows.")
+        raise NotAMember(f"{access.address} refused this broker's login: give it a valid one in ottla.zookeeper.jaas.config.")
     raise NotAMember(await why(access.address, timeout_ms, has_tls=access.secure is not None))
 
 
@@ -79,9 +79,7 @@ def access_by(settings: BrokerSettings) -> Access:
     address = ZooKeeperAddress.parse(settings.zookeeper_connect or "")
     login = _login(settings.ottla_zookeeper_jaas_config)
     if settings.zookeeper_set_acl and login is None:
-        raise SettingError(
-            "zookeeper.set.acl keeps what brokers write for their login, and this one has none: give ottla.zookeeper.jaas.config."
-        )
+        raise SettingError("zookeeper.set.acl needs an authenticated broker: set ottla.zookeeper.jaas.config.")
     if not settings.zookeeper_ssl_client_enable:
         return Access(address, settings.zookeeper_session_timeout_ms, login=login)
     if settings.zookeeper_clientCnxnSocket == NIO:
@@ -123,8 +121,8 @@ def _tls(settings: BrokerSettings) -> ssl.SSLContext:
     for name in REVOCATION:
         if settings.shown(name) == "true":
             raise SettingError(
-                f"{name} asks who has taken back ZooKeeper's certificate, which cannot be asked here: leave it out, and give "
-                "ZooKeeper certificates that are soon over."
+                f"{name} checks whether certificates are revoked, which is not supported: leave it out, and give "
+                "ZooKeeper short-lived certificates."
             )
     algorithm = settings.zookeeper_ssl_endpoint_identification_algorithm
     if algorithm.upper() not in ("HTTPS", ""):

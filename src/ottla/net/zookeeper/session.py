@@ -137,7 +137,7 @@ class ZooKeeperSession:
         if not asks:
             return []
         if not self._is_reached:
-            raise RegistryAway("the registry", "ZooKeeper is not reached")
+            raise RegistryAway("the registry", "ZooKeeper is unreachable")
         answers = yield from RequestBatch(asks).steps()
         for answer in answers:
             if isinstance(answer.error, AWAY):

@@ -61,7 +61,7 @@ class LastWill:
         """Restart the executor if it has ended, as after a shortage of memory."""
         executor = self._executor
         if self._line and executor is not None and executor.poll() is not None and time.monotonic() - self._begun_s > LEAST_S:
-            log.info("the process that ends this broker's session if the broker is killed has ended, and is started again")
+            log.info("the process that closes this broker's session if the broker is killed has ended: restarting it")
             self._have_executed()
 
     def _have_executed(self) -> None:

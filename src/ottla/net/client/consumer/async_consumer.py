@@ -217,8 +217,8 @@ class AsyncConsumer:
             self._reader.fetcher.reset(where, timestamp)
         else:
             error = KafkaError(
-                f"Nothing is committed for {where.topic}-{where.partition} and auto_offset_reset is none: "
-                "seek() to where reading shall begin, or choose earliest or latest."
+                f"No offset is committed for {where.topic}-{where.partition}, and auto_offset_reset is none: "
+                "seek() to an offset, or set auto_offset_reset to earliest or latest."
             )
             self._reader.fetcher.fail(where, error)
             self._reader.nudge()
@@ -261,7 +261,7 @@ class AsyncConsumer:
 
     def _fail(self, error: KafkaError) -> None:
         """Store the error by which the group refused this consumer: every poll raises it until the consumer subscribes again."""
-        log.warning("group %s: this consumer is out until it subscribes again: %s", self._settings.group_id, error)
+        log.warning("group %s: this consumer left the group until it subscribes again: %s", self._settings.group_id, error)
         self._error = error
         self._reader.nudge()
 
@@ -284,7 +284,7 @@ class AsyncConsumer:
     def _missing_topics(self) -> set[str]:
         missing = set(self._cluster.metadata.missing(self._topics))
         for topic in sorted(missing - self._missing):
-            log.warning("topic %s does not exist: nothing is read from it until it does", topic)
+            log.warning("topic %s does not exist: it is read once it is created", topic)
         self._missing = missing
         return missing
 

@@ -92,7 +92,7 @@ class MembershipDriver:
             while True:
                 if self._user_is_late():
                     log.warning(
-                        "group %s: this consumer leaves: it was not asked for records for max_poll_interval_ms=%d; "
+                        "group %s: this consumer leaves, because it was not polled for max_poll_interval_ms=%d; "
                         "raise that, or lower max_poll_records",
                         self.group_id,
                         self._settings.max_poll_interval_ms,
@@ -146,7 +146,7 @@ class MembershipDriver:
                 node_id = await self.coordinator()
                 answer = await self._cluster.ask(node_id, beat.api_key, beat.body, lane=GROUP_LANE, timeout_ms=beat.timeout_ms)
             except KafkaError as error:
-                log.info("group %s: a heartbeat failed while partitions were being given up: %s", self.group_id, error)
+                log.info("group %s: a heartbeat failed while partitions were being revoked: %s", self.group_id, error)
                 continue
             if answer.error_code in (codes.UNKNOWN_MEMBER_ID, codes.ILLEGAL_GENERATION):
                 return
@@ -175,7 +175,7 @@ class MembershipDriver:
         """Return the node id of the group's coordinator. Raises `KafkaError`."""
         if (self._coordinator is None or self.machine.coordinator_lost) and not await self._any_coordinates():
             self._coordinator = await find_coordinator(self._cluster, self.group_id, GROUP)
-            log.debug("group %s: broker %d coordinates", self.group_id, self._coordinator)
+            log.debug("group %s: broker %d is the coordinator", self.group_id, self._coordinator)
             self.machine.coordinator_lost = False
         assert self._coordinator is not None
         return self._coordinator
@@ -228,7 +228,7 @@ class MembershipDriver:
                 machine.commit_refused(code, request.generation_id_or_member_epoch)
                 self._changed.set()
                 reason = broker_error(code, context)
-                raise CommitFailed(f"{reason} The records since the last commit will be read again.") from reason
+                raise CommitFailed(f"{reason} Records since the last commit are read again.") from reason
             self._check(code, context)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -116,7 +116,7 @@ class ClusterLinks07(ClusterLinks):
         if len(failures) == len(self._brokers):
             raise none_reached(self.settings.bootstrap_servers, failures)
         for failure in failures:
-            log.warning("its partitions are left out unless they are known: %s", failure)
+            log.warning("its partitions are left out unless they are cached: %s", failure)
         self.metadata.update(described(self._brokers, found, refused))
 
     def _keep(self, found: dict[str, dict[int, int]], broker: Node) -> None:

@@ -114,13 +114,13 @@ class MembershipDriver07:
             self._cluster.learned(found.brokers, found.counts)
             await self._adopt_what_is_new(group)
         except (EntryExists, NoEntry, VersionConflict) as race:
-            log.info("group %s: rebalancing again, as %s was changed meanwhile", self.group_id, race)
+            log.info("group %s: rebalancing again, because %s changed", self.group_id, race)
             return backoff_ms
         except ConnectionFailed as error:
             log.warning("group %s: rebalancing again: %s", self.group_id, error)
             return backoff_ms
         if found.awaited:
-            log.info("group %s: waiting for %d partitions that others have yet", self.group_id, len(found.awaited))
+            log.info("group %s: waiting for %d partitions that other members own", self.group_id, len(found.awaited))
         return backoff_ms if found.awaited else None
 
     async def _begin_anew(self, group: Group07, subscription: Subscription) -> None:
@@ -146,7 +146,7 @@ class MembershipDriver07:
         gone = sorted(self._adopted - group.owned)
         self._adopted.difference_update(gone)
         if gone:
-            log.warning("group %s: its session with ZooKeeper is over, and so are %d partitions", self.group_id, len(gone))
+            log.warning("group %s: the session with ZooKeeper expired, which revokes %d partitions", self.group_id, len(gone))
             await self._lose(gone)
 
     async def _adopt_what_is_new(self, group: Group07) -> None:
@@ -189,7 +189,8 @@ class MembershipDriver07:
         is_kept = await self._cluster.retried(lambda: self._commit(places), timeout_ms=timeout_ms)
         if not is_kept:
             raise CommitFailed(
-                f"Group {self.group_id} has given these partitions to others: what was read since the last commit is read again."
+                f"Group {self.group_id} has assigned these partitions to other members: records since the last commit are "
+                "read again."
             )
 
     async def _commit(self, places: Mapping[TopicPartition, int]) -> bool:
@@ -208,7 +209,7 @@ class MembershipDriver07:
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Raise `NotSupported`."""
-        raise NotSupported("Groups of Kafka 0.7 keep their offsets in ZooKeeper, where no transaction commits them: call commit().")
+        raise NotSupported("Kafka 0.7 keeps the offsets of groups in ZooKeeper, outside of transactions: call commit().")
 
     async def leave(self) -> None:
         """Stop, and release the partitions for the other members at once."""

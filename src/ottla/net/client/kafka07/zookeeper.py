@@ -56,6 +56,6 @@ async def walked(steps: Steps[T]) -> T:
     try:
         return await completed(steps)
     except RegistryAway as away:
-        raise ConnectionFailed(f"ZooKeeper gave no answer about {away.path}: {away.reason}.") from away
+        raise ConnectionFailed(f"ZooKeeper did not answer for {away.path}: {away.reason}.") from away
     except StorageFailed as refused:
         raise KafkaError(f"ZooKeeper refused {refused.path}: {refused.reason}.") from refused

@@ -99,7 +99,7 @@ class ProduceDriver:
         if self._closing or self._closed:
             self._raise_closed()
         if self._transactions is None:
-            raise SettingError("Transactions need a name that outlives this producer: give it a transactional_id.")
+            raise SettingError("The producer is not transactional: set transactional_id.")
         return self._transactions
 
     def append(
@@ -161,7 +161,7 @@ class ProduceDriver:
         except TimeoutError:
             raise TimedOut(
                 f"buffer_memory={self.settings.buffer_memory} stayed full for max_block_ms={self.settings.max_block_ms}: "
-                "the broker takes records more slowly than they are sent."
+                "records are sent faster than brokers acknowledge them; send more slowly, or raise one of both."
             ) from None
 
     def pump_soon(self) -> None:
@@ -204,7 +204,7 @@ class ProduceDriver:
         """Log the losses so far, for programs that flush seldom or never."""
         self._telling = None
         if lost := self._losses.seen():
-            log.error("not written so far, and nobody has asked for the results: %s", counted(lost))
+            log.error("records were not written, and their results were not read: %s", counted(lost))
 
     def _report_losses(self) -> DeliveryFailed | None:
         """Log the losses since the last report, and return them as an exception, or None."""
@@ -287,7 +287,7 @@ class ProduceDriver:
                 await self._transactions.abort()
         except (KafkaError, TimeoutError) as error:
             log.warning(
-                "transactional id %s: brokers abort what was left open when its time is up: %s",
+                "transactional id %s: brokers abort the open transaction after its timeout: %s",
                 self.settings.transactional_id,
                 error,
             )
