@@ -238,13 +238,13 @@ TOPIC = {"version": 3, "topic_id": "bLC4bSvoRsu5iqbxCfVV0Q", "adding_replicas": 
         ),
         (
             Change("/brokers/topics/u", json.dumps({**TOPIC, "partitions": {"0": [1]}, "removing_replicas": {"0": [2]}}).encode()),
-            "Topic u is still being moved",
+            "Topic u is still being reassigned",
         ),
         (
             Change("/admin/reassign_partitions", b'{"version":1,"partitions":[]}'),
-            "is still being moved: start the brokers once more",
+            "is still being reassigned: restart the brokers",
         ),
-        (Change("/admin/delete_topics/t", b""), "Topic t is still being deleted: start the brokers of the cluster once more"),
+        (Change("/admin/delete_topics/t", b""), "Topic t is still being deleted: restart the brokers of the cluster"),
         (Change("/brokers/topics/u", b"no JSON"), "entry /brokers/topics/u can't be understood"),
         (
             Change(layout.CLUSTER_ID, layout.cluster_id_json("another")),

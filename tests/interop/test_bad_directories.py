@@ -123,7 +123,7 @@ OFFLINE: dict[str, tuple[Change, str]] = {
     "a log cut short": (lambda at: os.truncate(at / "a-0" / LOG, 1000), "a-0/00000000000000000000.log: at byte "),
     "a log with more": (
         lambda at: (at / "a-0" / LOG).write_bytes((at / "a-0" / LOG).read_bytes() + b"x" * 70),
-        "the last batch is not whole",
+        "the last batch is incomplete",
     ),
     "an empty log": (lambda at: (at / "a-0" / LOG).write_bytes(b""), "everything below 40 had been synced"),
     "no log": (lambda at: os.unlink(at / "a-0" / LOG), "everything below 40 had been synced"),

@@ -26,7 +26,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 RULE_BYTES: Final = 80
 MOST_BYTES: Final = 512 << 10
 """About the bytes of an ACL besides principal and host, and the most bytes of one resource's ACLs: ZooKeeper stores up to 1 MB."""
-TOO_MANY: Final = "There are too many rules about this resource already: make one about a prefix, or for fewer principals."
+TOO_MANY: Final = "This resource has too many ACLs: use a prefixed ACL, or fewer principals."
 
 
 class Operation(IntEnum):
@@ -251,15 +251,15 @@ def _change(key: Key, rules: Sequence[Acl]) -> Change:
 def _refusal(acl: Acl) -> str:
     """Return why this ACL is invalid, as a sentence; empty if it is valid."""
     if acl.pattern is Pattern.MATCH:
-        return "Invalid patternType MATCH: a rule is about a literal name or about a prefix."
+        return "Invalid patternType MATCH: use LITERAL or PREFIXED."
     if acl.resource is Resource.CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}."
     kind, colon, name = acl.principal.partition(":")
     if not (kind and colon and name):
         meant = (name if colon else kind) or "alice"
-        return f"{acl.principal!r} is no principal: write its type before its name, such as User:{meant}."
+        return f"{acl.principal!r} is not a principal: write its type before its name, such as User:{meant}."
     if layout.is_too_long(acl.name, acl.principal, acl.host):
-        return f"A resource name, principal or host is longer than {layout.LONGEST_NAME_BYTES} bytes: write a prefix of it."
+        return f"A resource name, principal or host is longer than {layout.LONGEST_NAME_BYTES} bytes: use a prefix."
     if not acl.name:
-        return "Invalid empty resource name: give the name of a resource, a prefix of names, or * for all."
+        return "Invalid empty resource name: set a name, a prefix of names, or * for all."
     return ""

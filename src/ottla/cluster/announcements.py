@@ -71,14 +71,14 @@ def _config_path(value: bytes) -> str:
         return f"/config/{told['entity_type']}/{told['entity_name']}"
     kind, slash, rest = str(told["entity_path"]).partition("/")
     if kind not in CONFIG_KINDS or not slash or not rest:
-        raise ValueError(f"nothing is known of {told['entity_path']}")
+        raise ValueError(f"unknown entity {told['entity_path']}")
     return f"/config/{kind}/{rest}"
 
 
 def _literal_path(value: bytes) -> str:
     kind, colon, name = value.decode().partition(":")
     if not colon:
-        raise ValueError(f"{kind} names no resource")
+        raise ValueError(f"{kind} has no resource name")
     return layout.acl_path(Pattern.LITERAL, _kind(kind), name)
 
 

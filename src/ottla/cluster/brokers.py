@@ -36,4 +36,4 @@ def address_in(value: bytes) -> str:
         stored = layout.read(value)
         return ", ".join(stored.get("endpoints") or [f"{stored['host']}:{stored['port']}"])
     except (ValueError, LookupError, TypeError, AttributeError):
-        return "an address that cannot be read"
+        return "an invalid address"

@@ -100,7 +100,7 @@ def _refusal(present: int, offered: Mapping[str, Feature], wanted: FeatureUpdate
     if not feature.lowest <= wanted.level <= feature.highest:
         return f"it can have levels {feature.lowest} to {feature.highest}."
     if wanted.level < present and wanted.upgrade_type == UPGRADE:
-        return f"its level is {present}; ask for a safe downgrade."
+        return f"its level is {present}; use a safe downgrade."
     if wanted.level > present and wanted.upgrade_type != UPGRADE:
-        return f"its level is {present}; ask for an upgrade."
+        return f"its level is {present}; use an upgrade."
     return ""

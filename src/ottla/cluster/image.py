@@ -134,7 +134,7 @@ class ClusterImage:
         """Load the whole registry into this image, which must be new. Raises `RegistryDamaged` and `StorageFailed`."""
         for path, error in self.load_all(registry):
             sentence = (
-                f"The registry's entry {path} can't be understood ({layout.why(error)}): `ottla registry restore` puts back a copy"
+                f"The registry's entry {path} cannot be parsed ({layout.why(error)}): `ottla registry restore` restores a copy"
             )
             raise RegistryDamaged(sentence) from error
 

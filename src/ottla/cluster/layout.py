@@ -169,7 +169,7 @@ def uuid_bytes(text: str) -> bytes:
     """Return the bytes that `uuid_text` wrote. Raises `ValueError` if they are not 16."""
     uuid = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(uuid) != 16:
-        raise ValueError(f"{text!r} is no topic id")
+        raise ValueError(f"{text!r} is not a topic id")
     return uuid
 
 
@@ -299,7 +299,7 @@ def read(value: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it nests too deeply") from None
     if not isinstance(found, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     if b"\\ud" in value or b"\\uD" in value:
         dumps(found, ensure_ascii=False).encode()  # half of a pair of surrogates is no text
     return found
@@ -308,21 +308,21 @@ def read(value: bytes) -> dict[str, Any]:
 def why(error: Exception) -> str:
     """Return why an entry can't be understood, for people, of one of `NOT_UNDERSTOOD`."""
     if isinstance(error, KeyError):
-        return f"{error} is missing there, or not known"
-    return str(error) if isinstance(error, ValueError) else "a part of it is of another kind than Kafka writes there"
+        return f"{error} is missing, or unknown"
+    return str(error) if isinstance(error, ValueError) else "a part of it has another type than Kafka writes"
 
 
 def whole(value: object, lowest: int = 0, highest: int = LARGEST) -> int:
     """Return a number of an entry. Raises `ValueError` where it is no whole one within these bounds."""
     if type(value) is not int or not lowest <= value <= highest:
-        raise ValueError(f"{str(value)[:40]!r} is no whole number from {lowest} to {highest}")
+        raise ValueError(f"{str(value)[:40]!r} is not a whole number from {lowest} to {highest}")
     return value
 
 
 def nodes(value: object) -> tuple[int, ...]:
     """Return the brokers that an entry lists. Raises `ValueError` where one is no broker's number, or there twice."""
     if not isinstance(value, list):
-        raise ValueError(f"{str(value)[:40]!r} is no list of brokers")
+        raise ValueError(f"{str(value)[:40]!r} is not a list of brokers")
     found = tuple(whole(one) for one in value)
     if len(set(found)) < len(found):
         raise ValueError(f"a broker is listed twice: {str(value)[:40]}")
@@ -332,7 +332,7 @@ def nodes(value: object) -> tuple[int, ...]:
 def text(value: object) -> str:
     """Return a text of an entry. Raises `ValueError` where it is none, or longer than a request can tell."""
     if not isinstance(value, str) or len(value.encode()) > LONGEST_TEXT_BYTES:
-        raise ValueError(f"{str(value)[:40]!r} is no text of at most {LONGEST_TEXT_BYTES} bytes")
+        raise ValueError(f"{str(value)[:40]!r} is not a string of at most {LONGEST_TEXT_BYTES} bytes")
     return value
 
 
@@ -344,7 +344,7 @@ def _finite(written: str) -> float:
 
 
 def _no_number(written: str) -> NoReturn:
-    raise ValueError(f"{written} is no JSON")
+    raise ValueError(f"{written} is not JSON")
 
 
 _DECODER = JSONDecoder(parse_float=_finite, parse_constant=_no_number)

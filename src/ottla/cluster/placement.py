@@ -74,7 +74,7 @@ def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None
             INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): "
             f"The target replication factor of {replication_factor} cannot be reached "
-            f"because only {brokers} broker(s) are registered; ask for at most {brokers}.",
+            f"because only {brokers} broker(s) are registered; request at most {brokers}.",
         )
     return NONE, None
 
@@ -88,7 +88,7 @@ def assignment_error(replicas: Sequence[Sequence[int]], brokers: Sequence[int], 
             continue
         sentence = _fault(index, nodes, brokers)
         if sentence is None and len(nodes) != size:
-            sentence = f"The assignment gives position {index} {len(nodes)} replicas where {size} are due: give all as many."
+            sentence = f"The assignment gives position {index} {len(nodes)} replicas instead of {size}: give all as many."
         if sentence is not None:
             return INVALID_REPLICA_ASSIGNMENT, sentence
         sound.add(nodes)
@@ -103,7 +103,5 @@ def _fault(index: int, nodes: Sequence[int], brokers: Sequence[int]) -> str | No
         return f"The manual partition assignment includes the broker {twice} more than once: name each once for position {index}."
     strangers = [node for node in nodes if node not in brokers]
     if strangers:
-        return (
-            f"The manual partition assignment includes broker {strangers[0]}, but no such broker is registered: name one that is."
-        )
+        return f"The manual partition assignment includes broker {strangers[0]}, but no such broker is registered: name another."
     return None

@@ -22,7 +22,7 @@ def end_of(value: bytes) -> int:
     try:
         return layout.whole(int(layout.read(value)["block_end"]), highest=LAST_ID - LARGEST_BLOCK)
     except layout.NOT_UNDERSTOOD as error:
-        why = f"the entry can't be understood ({layout.why(error)}): write the last block there that a broker was given"
+        why = f"the entry cannot be parsed ({layout.why(error)}): write the last allocated block there"
         raise StorageFailed(layout.PRODUCER_ID_BLOCK, why) from error
 
 

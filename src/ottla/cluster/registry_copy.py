@@ -58,7 +58,7 @@ def check_free(topics: Iterable[str], carried: Sequence[Carried], where: str) ->
     known = {each.path for each in carried}
     others = sorted(name for name in topics if layout.topic_path(name) not in known)
     if others:
-        raise NotCarried(f"{where} has {_named('topic', others)} already, of another cluster: name a path where there is none.")
+        raise NotCarried(f"{where} has {_named('topic', others)} already, of another cluster: name an unused path.")
 
 
 def for_cluster(carried: Iterable[Carried]) -> Iterator[Change]:
@@ -92,7 +92,7 @@ def _check_finished(image: ClusterImage, entries: Entries) -> None:
     leaving = entries.children(DELETIONS)
     if leaving:
         raise NotCarried(
-            f"{_named('topic', leaving)} is still being deleted: start the brokers of the cluster once more, until it is gone."
+            f"{_named('topic', leaving)} is still being deleted: restart the brokers of the cluster until it is deleted."
         )
     move = entries.get(MOVES)
     moving = []
@@ -103,9 +103,7 @@ def _check_finished(image: ClusterImage, entries: Entries) -> None:
             moving.append(name)
     if moving or (move is not None and move.value):
         what = _named("topic", moving) if moving else "what stands in " + MOVES
-        raise NotCarried(
-            f"{what} is still being moved: start the brokers once more, until `ottla cluster reassign` shows no moves."
-        )
+        raise NotCarried(f"{what} is still being reassigned: restart the brokers until `ottla cluster reassign` shows no moves.")
 
 
 def _check_replicas(image: ClusterImage, node_id: int) -> None:
@@ -114,8 +112,8 @@ def _check_replicas(image: ClusterImage, node_id: int) -> None:
     ]
     if elsewhere:
         raise NotCarried(
-            f"{_named('partition', elsewhere)} has replicas elsewhere than on broker {node_id} alone: start the cluster, and have "
-            f"it all there first, with `ottla cluster reassign --brokers {node_id} --replication-factor 1`."
+            f"{_named('partition', elsewhere)} has replicas on brokers other than {node_id}: start the cluster, and move "
+            f"them there first, with `ottla cluster reassign --brokers {node_id} --replication-factor 1`."
         )
 
 

@@ -112,7 +112,7 @@ def _refusal(wanted: ScramUpsertion) -> str | None:
         few = "few" if wanted.iterations < LEAST_ITERATIONS else "many"
         return f"Too {few} iterations: choose {LEAST_ITERATIONS} to {MOST_ITERATIONS}."
     if not wanted.salted or not wanted.salt:
-        return "A credential is made of a salted password and its salt: send both."
+        return "A credential needs a salted password and its salt: send both."
     return None
 
 

@@ -33,7 +33,7 @@ MOST_PARTITIONS = 10_000
 """The most partitions that one request may create, as in Kafka."""
 
 TWICE = "Duplicate topic name: the request names {} more than once."
-_TOO_MANY = f"Excessively large number of partitions per request: make {MOST_PARTITIONS} at most at a time."
+_TOO_MANY = f"Excessively large number of partitions per request: create at most {MOST_PARTITIONS} at a time."
 _MOVING = "A partition reassignment is in progress for the topic '{}'. Wait until it ends, or cancel it."
 _NOT_BOTH = "A manual partition assignment was specified, but {} was not set to -1: leave it out."
 
@@ -163,7 +163,7 @@ def _by_number(topic: TopicSpec, brokers: int) -> Fault:
     if topic.partitions < 1:
         return (
             INVALID_PARTITIONS,
-            "Number of partitions was set to an invalid non-positive value: ask for 1 or more, or -1 for the default.",
+            "Number of partitions was set to an invalid non-positive value: request 1 or more, or -1 for the default.",
         )
     return factor_error(topic.replication_factor, brokers)
 
@@ -255,9 +255,9 @@ def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[
     old = len(topic.partitions)
     if count <= old:
         if count == old:
-            return INVALID_PARTITIONS, f"Topic already has {old} partition(s): ask for more."
+            return INVALID_PARTITIONS, f"Topic already has {old} partition(s): request more."
         now = f"The topic {topic.name} currently has {old} partition(s)"
-        return INVALID_PARTITIONS, f"{now}; {count} would not be an increase: ask for more."
+        return INVALID_PARTITIONS, f"{now}; {count} would not be an increase: request more."
     if count - old > MOST_PARTITIONS:
         return POLICY_VIOLATION, _TOO_MANY
     size = len(topic.partitions[0].replicas)
@@ -267,7 +267,7 @@ def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[
         return (
             INVALID_REPLICA_ASSIGNMENT,
             f"Attempted to add {count - old} additional partition(s), but only {len(assignments)} assignment(s) were specified: "
-            "place each of the new ones, and no other.",
+            "assign exactly the new ones.",
         )
     return assignment_error(assignments, brokers, size)
 

@@ -37,12 +37,12 @@ class GroupMemory:
         if growth_bytes <= 0:
             return False
         if of_group_bytes > MOST_OF_ONE:
-            sentence = "group %s: a member is turned away, as the members of one group may take %d bytes: they would take %d"
+            sentence = "group %s: a member was refused, because a group's members may take %d bytes, and would take %d"
             log.warning(sentence, group_id, MOST_OF_ONE, of_group_bytes, extra={"cause": "large group"})
             return True
         taken_bytes = self.names.weight + self._of_machines()
         if taken_bytes + growth_bytes <= most_bytes:
             return False
-        sentence = "group %s: a member is turned away, as members take %d bytes of memory already: ottla.max.group.bytes allows %d"
+        sentence = "group %s: a member was refused, because members of all groups take %d bytes: ottla.max.group.bytes is %d"
         log.warning(sentence, group_id, taken_bytes, most_bytes, extra={"cause": "ottla.max.group.bytes"})
         return True

@@ -94,7 +94,7 @@ def matcher(pattern: str) -> Matcher:
     try:
         return Matcher(pattern, _compiled(engine, pattern))
     except (engine.error, UnicodeEncodeError) as error:
-        raise IllegalPattern(f"It can't be compiled: {_reason(error)}.") from error
+        raise IllegalPattern(f"It cannot be compiled: {_reason(error)}.") from error
 
 
 def _engine() -> PatternEngine:
@@ -102,7 +102,7 @@ def _engine() -> PatternEngine:
     try:
         import re2
     except ImportError as error:
-        raise IllegalPattern("This broker lacks what compiles patterns: install google-re2 beside it.") from error
+        raise IllegalPattern("This broker has no regular expressions: install google-re2.") from error
     engine: PatternEngine = re2
     return engine
 
@@ -119,10 +119,10 @@ def _compiled(engine: PatternEngine, pattern: str) -> CompiledPattern:
 def _excess(pattern: str) -> str | None:
     """Return which limit the pattern exceeds, as a sentence; None if none."""
     if len(pattern) > MOST_CHARACTERS:
-        return f"It has {len(pattern)} characters: {MOST_CHARACTERS} are the most that a pattern may have."
+        return f"It has {len(pattern)} characters, more than the {MOST_CHARACTERS} allowed."
     classes = len(_CLASS.findall(pattern))
     if classes > MOST_CLASSES:
-        return f"It has {classes} classes such as \\p{{L}}: {MOST_CLASSES} are the most that a pattern may have."
+        return f"It has {classes} classes such as \\p{{L}}, more than the {MOST_CLASSES} allowed."
     return None
 
 

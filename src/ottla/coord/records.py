@@ -128,7 +128,7 @@ def _prefix(data: bytes) -> int:
 def _version(value: bytes) -> int:
     version = _prefix(value)
     if not OLDEST_READ <= version <= NEWEST_READ:
-        raise UnreadableRecord(f"a coordinator record's value has version {version}; {NEWEST_READ} is the newest that is read")
+        raise UnreadableRecord(f"a coordinator record's value has version {version}; {NEWEST_READ} is the newest supported")
     return version
 
 

@@ -49,9 +49,7 @@ def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Fau
         sidecars.pop()
     for base in bases_07(names, KEPT_07):
         if base not in bases:
-            yield Fault07(
-                f"{path}/{file_name(base, KEPT_07)}", -1, "messages are kept here that no positions tell of.", is_torn=True
-            )
+            yield Fault07(f"{path}/{file_name(base, KEPT_07)}", -1, "messages are kept here without positions.", is_torn=True)
     faults: list[Fault07] = []
     for sidecar in sidecars:
         faults += _check_records(sidecar, is_newest=sidecar is sidecars[-1])
@@ -86,7 +84,7 @@ def renew_positions(disk: Disk, path: str, names: Sequence[str]) -> str:
             Sidecar07(disk, path, base).remove()
             Sidecar07(disk, path, base).remove_kept()
     disk.sync_dir(path)
-    return f"{path}: positions for clients of Kafka 0.7 begin anew at {position}; what they have noted is out of range."
+    return f"{path}: positions for clients of Kafka 0.7 restart at {position}; their stored positions are out of range."
 
 
 def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[Fault07]:

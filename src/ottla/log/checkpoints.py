@@ -69,7 +69,7 @@ def is_sealed(data: bytes) -> bool:
 
 
 def parse_checkpoint(data: bytes) -> list[list[str]] | None:
-    """Split each line into words, with numbers where numbers belong; None if this is no whole checkpoint of a known version.
+    """Split each line into words, with numbers where numbers belong; None if the checkpoint is damaged, or of an unknown version.
 
     A last line without its end may be a number cut short; one whose seal does not fit is not what was written.
     """
@@ -97,9 +97,9 @@ def known_offsets(disk: Disk, name: str) -> Offsets | None:
         return None
     lines = parse_checkpoint(disk.read_file(name))
     if lines is None or not all(len(line) == 3 for line in lines):
-        sentence = "%s cannot be understood and is written anew: the logs are read as if nothing were known of them"
+        sentence = "%s cannot be parsed and is rewritten: logs are recovered without checkpoints"
         if name == LOG_START_OFFSETS:
-            sentence += "; each begins where its leader epochs do, so that what was deleted last may be readable again"
+            sentence += "; each begins where its leader epochs begin, so that recently deleted records may be readable again"
         log.warning(sentence, name)
         return None
     return {(topic, int(partition)): int(offset) for topic, partition, offset in lines}

@@ -15,7 +15,7 @@ class Damaged(StorageFailed):
     def __init__(self, path: str, file: str, position: int, sentence: str) -> None:
         super().__init__(
             f"{path}/{file}",
-            f"at byte {position}: {sentence} Restore the file, or give up what cannot be read with `ottla log check --repair`.",
+            f"at byte {position}: {sentence} Restore the file, or cut out the unreadable part with `ottla log check --repair`.",
         )
         self.path = path
         self.file = file

@@ -438,8 +438,8 @@ class Log(LogUpkeep):
         """Log how many producer ids gave way to others."""
         forgotten, self.producers.forgotten = self.producers.forgotten, 0
         sentence = (
-            "%s: %d producer ids are forgotten, oldest first, as there are more than ottla.max.producer.ids=%d: a batch that one "
-            "of them sends again is appended again. Raise the setting if so many producers are real."
+            "%s: %d producer ids were expired, oldest first, because there are more than ottla.max.producer.ids=%d: a batch that "
+            "one of them sends again is appended again. Raise the setting if so many producers are real."
         )
         log.warning(sentence, self.path, forgotten, self.producers.most, extra={"cause": "producer ids"})
 
@@ -450,4 +450,4 @@ class Log(LogUpkeep):
             try:
                 self._active.transactions.add(aborted)
             except StorageFailed as failure:
-                log.error("%s: an aborted transaction is known in memory only: %s", self.path, failure)
+                log.error("%s: an aborted transaction could not be stored: %s", self.path, failure)

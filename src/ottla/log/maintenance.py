@@ -168,7 +168,7 @@ class LogUpkeep(ReadableLog):
         name = active.path(LOG) if active.size else self.path
         if not self._disk.exists(name):
             sentence = "it was removed while the broker ran"
-            raise Vanished(name, f"{sentence}: restore it and restart the broker, or delete the topic to give its records up.")
+            raise Vanished(name, f"{sentence}: restore it and restart the broker, or delete the topic and its records.")
 
     # Cuts, swaps and retention
 

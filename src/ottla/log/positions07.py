@@ -163,7 +163,7 @@ class Positions07(NoPositions07):
         place = Place07(newest.base_offset, newest.begin.position) if last is None else Place07(last.offset, last.position)
         is_batch = last is not None and last.kind != END
         if self._is_whole and newest.is_torn:
-            raise Damaged07(newest.path, "it ends within an entry, though the broker was stopped in order.")
+            raise Damaged07(newest.path, "it ends within an entry, although the broker was stopped cleanly.")
         if place.offset + is_batch > self._log.log_end_offset:
             raise misfit(newest.path)
         if last is not None and is_batch:  # it was never shown: an END follows every shown entry
@@ -352,7 +352,7 @@ class Positions07(NoPositions07):
                 self._noted_offset = self.end.offset
             files = newest.dirty_files()
         except StorageFailed as failure:
-            log.warning("%s: clients of 0.7 see nothing new until it can be written: %s", self._path, failure)
+            log.warning("%s: clients of 0.7 get no new messages until it can be written: %s", self._path, failure)
             return []
         self._asked = newest, newest.count + 1, self.end
         return files
@@ -417,7 +417,7 @@ class Positions07(NoPositions07):
             except Damaged07:
                 return
             except StorageFailed as failure:
-                log.warning("positions of deleted segments could not be removed: %s; that is tried again", failure)
+                log.warning("positions of deleted segments could not be removed: %s; it is retried", failure)
                 return
             del self.sidecars[0]
 

@@ -42,7 +42,7 @@ class Damaged07(StorageFailed):
 
     def __init__(self, path: str, sentence: str) -> None:
         advice = "Restore the file, or remove all *.positions07 and *.kept07 of the partition while the broker is stopped"
-        super().__init__(path, f"{sentence} {advice}: clients of 0.7 begin anew then.")
+        super().__init__(path, f"{sentence} {advice}: clients of 0.7 restart then.")
 
 
 def misfit(path: str) -> Damaged07:

@@ -61,7 +61,7 @@ def give_up(disk: Disk, path: str, sidecars: Sequence[Sidecar07], offset: int) -
     for sidecar in given_up:
         sidecar.remove_kept()
     fresh.synced = 1
-    log.warning("%s: positions for clients of 0.7 begin anew at %d: those before were given up", path, end + 1)
+    log.warning("%s: positions for clients of 0.7 restart at %d: earlier ones are invalid", path, end + 1)
     return fresh
 
 

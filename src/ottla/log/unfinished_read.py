@@ -17,7 +17,7 @@ class Unfinished(TryAgain):
     """
 
     def __init__(self, path: str, go_on: Callable[[], None], cost: int = 0) -> None:
-        super().__init__(path, "more has to be looked at than may be at once; call it again.")
+        super().__init__(path, "the search exceeds its limit of one call; call it again.")
         self.go_on = go_on
         self.cost = cost
 

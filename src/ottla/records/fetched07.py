@@ -86,7 +86,7 @@ def _messages(data: memoryview) -> Iterator[tuple[PlainRun, int]]:
         if broken is not None and end > pos:
             count, end, size = kernel_07.look(data, pos, end, ANY_SIZE)  # the messages before the broken one
         elif broken is not None:
-            raise BadMessage(pos, f"the message cannot be read: {broken}", INVALID_MESSAGE)
+            raise BadMessage(pos, f"the message cannot be decoded: {broken}", INVALID_MESSAGE)
         if not count:
             return
         yield PlainRun(data, pos, end, count, size, None), end

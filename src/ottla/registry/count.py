@@ -44,7 +44,7 @@ class CommitCount:
         self._disk = disk
         self._known = counted(disk)
         if is_damaged(disk):
-            log.warning("%s was damaged: it is written anew from the journals", COUNT)
+            log.warning("%s was damaged: it is rewritten from the journals", COUNT)
         self.file: File | None = None if self._known == UNKNOWN else disk.open(COUNT)
 
     def says(self, commits: int) -> bool:

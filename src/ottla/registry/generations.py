@@ -29,7 +29,7 @@ ROOM_BYTES = 1 << 16
 SPARE_BYTES = 1 << 15
 """The zeros, in bytes, that are reserved for changes which a full disk must not refuse."""
 
-REMEDY = "run `ottla registry check` for the details, and `ottla registry restore` to put back the best copy there is"
+REMEDY = "run `ottla registry check` for the details, and `ottla registry restore` to restore the most complete copy"
 
 
 def journal_name(commits: int) -> str:
@@ -140,7 +140,7 @@ def mend(disk: Disk, found: Found) -> None:
         elif one.is_whole and one.commits == best.commits - 1 and one.path.startswith(f"{COPY}/"):
             log.info("%s lacked the last commit: brought up to commit %d", one.path, best.commits)
         else:
-            log.warning("%s %s: mended from %s up to commit %d", one.path, fault(one), best.path, best.commits)
+            log.warning("%s %s: repaired from %s up to commit %d", one.path, fault(one), best.path, best.commits)
         if one.commits < 0:
             disk.make_dir(one.path.rpartition("/")[0])
             disk.write_file(one.path, with_room(best.data[: best.end]))

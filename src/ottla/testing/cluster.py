@@ -220,9 +220,7 @@ class Cluster:
         0 is ZooKeeper. Clients are not cut off. Raises ValueError for the way to a file that brokers share.
         """
         if REGISTRY in (source, target) and self.registry.startswith(_ON_HOST):
-            raise ValueError(
-                "brokers reach a file that they share whatever happens: give the cluster a ZooKeeper to cut them off from it"
-            )
+            raise ValueError("brokers cannot be cut off from a shared file: give the cluster a ZooKeeper")
         for way in ((source, target), (target, source))[: 2 if both else 1]:
             self._wiring.cut(*way)
             self._cuts.add(way)
@@ -275,7 +273,7 @@ class Cluster:
                 for found in self._asked_each(lambda admin: admin.describe_cluster())
             )
 
-        self.wait_until(joined, lambda: "not all brokers are known to a controller", timeout_s)
+        self.wait_until(joined, lambda: "not all brokers are registered with a controller", timeout_s)
 
     def wait_in_sync(self, *topics: str, timeout_s: float = 60.0) -> None:
         """Return when all brokers have a leader for each partition of these topics, and all its replicas in sync.

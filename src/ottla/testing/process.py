@@ -25,7 +25,7 @@ class DidNotStart(Exception):
     """The broker ended (`code` is its exit code), or did not answer in time (None). `log` is its standard error."""
 
     def __init__(self, code: int | None, log: str) -> None:
-        what = "said nothing in time" if code is None else f"ended with exit code {code}"
+        what = "was not ready in time" if code is None else f"ended with exit code {code}"
         super().__init__(f"the broker {what}; its log ends with:\n{log[-4000:]}")
         self.code = code
         self.log = log

@@ -45,7 +45,7 @@ def test_a_rule_is_made_listed_and_removed(guarded: BrokerProcess) -> None:
 
 def test_what_is_no_rule_is_refused_in_the_brokers_words(guarded: BrokerProcess) -> None:
     code, [line] = command(guarded, "add", "dora", "read", "topic", "flights")
-    assert (code, "'dora' is no principal" in line) == (1, True)
+    assert (code, "'dora' is not a principal" in line) == (1, True)
 
 
 @pytest.mark.java

@@ -200,7 +200,7 @@ def test_an_unreadable_note_is_told_and_written_anew(caplog: pytest.LogCaptureFi
     machine.disk.write_file(RECOVERY_POINTS, b"0\n1\nt 0 1 3\n")
     with caplog.at_level(logging.WARNING, "ottla"):
         machine.kill()
-    assert f"{RECOVERY_POINTS} cannot be understood" in caplog.text
+    assert f"{RECOVERY_POINTS} cannot be parsed" in caplog.text
     machine.pass_time(MINUTE_MS)
     assert noted(machine) == {"t-0": 3}
 
@@ -226,5 +226,5 @@ def test_an_empty_note_is_as_good_as_none(caplog: pytest.LogCaptureFixture) -> N
     machine.disk.write_file(RECOVERY_POINTS, b"")
     with caplog.at_level(logging.WARNING, "ottla"):
         machine.kill()
-    assert "cannot be understood" not in caplog.text
+    assert "cannot be parsed" not in caplog.text
     assert values(machine) == [b"0", b"1", b"2"]

@@ -331,10 +331,10 @@ def test_a_repair_writes_the_epoch_that_the_checkpoint_says(epochs: SimDisk, was
 
 
 @pytest.mark.parametrize("epoch", [7, 64, -2])
-@pytest.mark.expects_errors("the leader epoch of this batch is none that the log knows")
+@pytest.mark.expects_errors("the leader epoch of this batch is unknown to the log")
 def test_a_batch_that_no_read_gets_for_its_epoch_is_read_after_a_repair(epochs: SimDisk, epoch: int) -> None:
     set_epoch(epochs, 7, epoch)
-    with pytest.raises(StorageFailed, match="is none that the log knows: offsets 7 to 7 cannot be read"):
+    with pytest.raises(StorageFailed, match="is unknown to the log: offsets 7 to 7 cannot be read"):
         offsets(epochs, clean=True)
     repair(epochs)
     assert offsets(epochs, clean=True) == list(range(13))
@@ -421,7 +421,7 @@ def test_every_file_of_a_log_can_be_printed(disk: SimDisk) -> None:
     ]
     assert list(dump(disk, "t-0/leader-epoch-checkpoint")) == [{"leader_epoch": 0, "start_offset": 0}]
     disk.write_file("t-0/leader-epoch-checkpoint", b"torn")
-    assert list(dump(disk, "t-0/leader-epoch-checkpoint"))[-1] == {"error": "this is no whole checkpoint of a known version"}
+    assert list(dump(disk, "t-0/leader-epoch-checkpoint"))[-1] == {"error": "the checkpoint is damaged, or of an unknown version"}
     assert "error" in next(dump(disk, f"{FIRST}.log", deep=True)), "the records of these batches are opaque bytes"
     flip(disk, f"{FIRST}.log", 151 + 100)
     assert list(dump(disk, f"{FIRST}.log"))[-1] == {

@@ -257,5 +257,5 @@ def test_made_up_producer_ids_push_out_idle_ones_and_neither_the_active_nor_open
     assert 2 not in log.producers.by_id
     assert append(log, make_batch(producer_id=3, epoch=0, sequence=49)).duplicate
     assert log.last_stable_offset == 0
-    assert caplog.messages[0].startswith("t-0: 4 producer ids are forgotten")
+    assert caplog.messages[0].startswith("t-0: 4 producer ids were expired")
     assert "Raise the setting" in caplog.messages[0]

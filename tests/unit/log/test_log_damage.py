@@ -194,7 +194,7 @@ def test_a_segment_that_lost_its_last_batches_is_a_hole() -> None:
     assert read_on(opened(disk), 0) == ([each for each in EVERY if not 34 <= each < 40], list(range(34, 40)))
 
 
-@pytest.mark.expects_errors("the leader epoch of this batch is none that the log knows")
+@pytest.mark.expects_errors("the leader epoch of this batch is unknown to the log")
 def test_of_a_leader_epoch_that_changed_a_read_does_not_blame_the_crc() -> None:
     disk = SimDisk()
     written(disk)
@@ -272,7 +272,7 @@ def test_a_directory_that_was_compacted_elsewhere_keeps_its_gaps(caplog: pytest.
     disk.remove(segment_name(1))
     compacted = replace(CONFIG, cleanup_policy="compact")
     log = Log.open(disk, "t-0", compacted, NOW, clean=True)
-    assert "1 gaps between segments are taken for what compaction left" in caplog.text
+    assert "1 gaps between segments are attributed to compaction" in caplog.text
     left = [each for each in EVERY if not 20 <= each < 40]
     assert read_on(log, 0) == (left, [])
     log.close()

@@ -121,7 +121,7 @@ def test_a_torn_end_after_an_orderly_stop_is_damage() -> None:
     log = filled(disk, 5)
     log.close()
     disk.open(f"{FIRST}.log").truncate(log.segments[0].size - 1)
-    with pytest.raises(Damaged, match="the last batch is not whole though the broker was stopped in order"):
+    with pytest.raises(Damaged, match="the last batch is incomplete, although the broker was stopped cleanly"):
         reopen(disk, clean=True)
 
 
@@ -177,7 +177,7 @@ def test_a_topic_id_that_cannot_be_read_is_noted_anew(caplog: pytest.LogCaptureF
     disk.write_file("t-0/partition.metadata", b"\xff\x00 nothing that could be read")
     Log.open(disk, "t-0", CONFIG, NOW, topic_id=bytes(range(16)))
     assert disk.read_file("t-0/partition.metadata") == wanted
-    assert "t-0/partition.metadata cannot be understood and is written anew" in caplog.text
+    assert "t-0/partition.metadata cannot be parsed and is rewritten" in caplog.text
 
 
 @pytest.mark.parametrize("written", [0, 5, 12, 25, 40])

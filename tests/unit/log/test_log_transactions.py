@@ -308,7 +308,7 @@ def test_an_index_that_is_not_what_was_written_is_built_anew(
     caplog.clear()
     log = Log.open(disk, "t-0", log.config, NOW, clean=clean, recovery_point=6, is_noted=True)
     assert log.aborted_transactions(0, 9) == wanted
-    is_told = "is built anew from the batches" in caplog.text
+    is_told = "is rebuilt from the batches" in caplog.text
     assert is_told or (not clean and change in ("doubled", "longer"))
     log.close()
     assert disk.read_file(INDEX) == was

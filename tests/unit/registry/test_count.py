@@ -95,7 +95,7 @@ def test_any_flipped_bit_of_the_count_is_told_and_mended(caplog: pytest.LogCaptu
         disk.flip_bit(COUNT, bit)
         caplog.clear()
         JournalRegistry.open(disk)
-        assert [record.getMessage() for record in caplog.records] == [f"{COUNT} was damaged: it is written anew from the journals"]
+        assert [record.getMessage() for record in caplog.records] == [f"{COUNT} was damaged: it is rewritten from the journals"]
         assert counted(disk) == 3
 
 

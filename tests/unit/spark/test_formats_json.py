@@ -52,8 +52,8 @@ def test_bad_values_are_named_and_leave_their_neighbours_alone() -> None:
         values[row] = bad
     decoded = decode(values)
     assert {row: why.split(":")[0] for row, why in decoded.wrong.items()} == {
-        0: "it is no JSON",
-        499: "it is no JSON",
+        0: "it is not JSON",
+        499: "it is not JSON",
         500: "delay",
         999: "it is not UTF-8",
     }

@@ -54,7 +54,7 @@ def test_values_that_do_not_fit_are_left_out_and_counted_in_the_log(caplog: pyte
     assert len(caplog.messages) == 1
     assert caplog.messages[0].startswith(
         "4 of 10 records of flights-3 do not fit and were met in mode DROPMALFORMED; the first is flights-3 at offset 101: "
-        "its value does not fit valueFormat json: it is no JSON"
+        "its value does not fit valueFormat json: it is not JSON"
     )
 
 

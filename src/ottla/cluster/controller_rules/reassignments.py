@@ -43,19 +43,19 @@ def wanted(
     """Return the assignment for a move to `target`; None cancels a move. Without `may_resize` the number of replicas must stay."""
     present = context.assignment(partition)
     if not present.replicas:
-        return UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist: ask for the cluster's topics again."
+        return UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist: refresh the metadata."
     if target is None and not present.is_being_reassigned:
         return NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress: there is nothing to cancel."
     if target is not None and not may_resize and len(target) != len(present.origin):
         return (
             INVALID_REPLICATION_FACTOR,
-            f"There are {len(present.origin)} replicas, and their number may not change: name as many.",
+            f"There are {len(present.origin)} replicas, and their number may not change: name the same number.",
         )
     after = reassigned(present, present.origin if target is None else target)
     sentence = "" if target is None else _fault(context, present, target)
     state = context.leaders.get(partition)
     if state is not None and not set(state.isr) & set(after.replicas):
-        sentence = f"Only replicas {list(state.isr)} are in sync, and none of them would be left: wait until others are."
+        sentence = f"Only replicas {list(state.isr)} are in sync, and none of them would remain: wait until others are in sync."
     return (INVALID_REPLICA_ASSIGNMENT, sentence) if sentence else after
 
 
@@ -70,7 +70,7 @@ def _fault(context: ControllerContext, present: ReplicaAssignment, target: Seque
     dead = [node for node in reassigned(present, target).adding if node not in context.live()]
     if dead:
         live = ", ".join(map(str, sorted(context.live())))
-        return f"Replica assignment has brokers that are not alive: {dead}; name some of those that are ({live})."
+        return f"Replica assignment has brokers that are not alive: {dead}; choose among {live}."
     return ""
 
 

@@ -123,7 +123,7 @@ def _join_known(draft: ClassicDraft, ask: Ask) -> None:
         _refuse(draft, UNKNOWN_MEMBER_ID, body.member_id)
     elif rejoin is Rejoin.JOIN_ALWAYS or _has_reason(group, ask, rejoin):
         _rejoin(draft, ask)
-        rebalance.begin_or_complete(draft, _reason(ask, f"member {body.member_id} joins again"))
+        rebalance.begin_or_complete(draft, _reason(ask, f"member {body.member_id} rejoins"))
     else:
         told = rebalance.joined_reply(draft, body.member_id)
         if group.state is State.STABLE:
@@ -185,7 +185,7 @@ def _replace(draft: ClassicDraft, ask: Ask, old_id: str, member_id: str) -> None
     if group.state is State.STABLE and group.choose_protocol() == group.protocol:
         _take_seat(draft, ask, member_id, former_leader)
     else:
-        rebalance.begin_or_complete(draft, _reason(ask, f"static member {member_id} is back"))
+        rebalance.begin_or_complete(draft, _reason(ask, f"static member {member_id} rejoined"))
 
 
 def _take_seat(draft: ClassicDraft, ask: Ask, member_id: str, former_leader: str) -> None:

@@ -165,7 +165,7 @@ def sync_timed_out(draft: ClassicDraft) -> None:
     absent = list(group.unsynced)
     for member_id in absent:
         remove(draft, member_id)
-    begin(draft, f"{len(absent)} members did not ask for their assignment in time")
+    begin(draft, f"{len(absent)} members did not send SyncGroup in time")
 
 
 def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
@@ -178,7 +178,7 @@ def session_timed_out(draft: ClassicDraft, member_id: str) -> None:
     else:
         remove(draft, member_id)
         if draft.group.state in REBALANCES_FROM:
-            begin(draft, f"member {member_id} was not heard of in time")
+            begin(draft, f"member {member_id} sent no heartbeat in time")
             return
     if draft.group.state is State.PREPARING_REBALANCE and draft.group.all_joined:
         complete(draft)
@@ -208,6 +208,6 @@ def recall(draft: ClassicDraft) -> None:
     for member_id in group.members:
         draft.expect(member_id)
     if len(group.members) > draft.settings.group_max_size:
-        begin(draft, f"{len(group.members)} members are more than group.max.size ({draft.settings.group_max_size}) allows")
+        begin(draft, f"{len(group.members)} members exceed group.max.size ({draft.settings.group_max_size})")
     elif group.leader is None:
         begin(draft, "the group became a classic one before the restart")

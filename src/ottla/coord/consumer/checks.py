@@ -39,7 +39,7 @@ def request_error(body: ConsumerGroupHeartbeatRequest, version: int, assignors: 
         ("RackId", body.rack_id),
     ):
         if text is not None and not text.strip(_BLANKS):
-            return Refusal(INVALID_REQUEST, f"{name} can't be empty. Give one, or none at all where that is allowed.")
+            return Refusal(INVALID_REQUEST, f"{name} can't be empty: set it, or use null where that is allowed.")
     return _epoch_error(body) or _assignor_error(body.server_assignor, assignors)
 
 
@@ -58,12 +58,12 @@ def _epoch_error(body: ConsumerGroupHeartbeatRequest) -> Refusal | None:
 
 def _joining_error(body: ConsumerGroupHeartbeatRequest) -> Refusal | None:
     if body.rebalance_timeout_ms == -1:
-        return Refusal(INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request: a member that joins has to say it.")
+        return Refusal(INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request: set it when joining.")
     if body.topic_partitions is None or body.topic_partitions:
-        return Refusal(INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining: a member that joins owns nothing yet.")
+        return Refusal(INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining: send an empty list.")
     if body.subscribed_topic_names is None and body.subscribed_topic_regex is None:
         return Refusal(
-            INVALID_REQUEST, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining: give one."
+            INVALID_REQUEST, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining: set one."
         )
     return None
 
@@ -78,7 +78,7 @@ def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, ma
     """Return a refusal if the group is full. Members, and static members that join again, need no room."""
     if len(group.members) < max_size or member_id in group.members or instance_id in group.static:
         return None
-    return Refusal(GROUP_MAX_SIZE_REACHED, f"The group has {len(group.members)} members and takes no more.")
+    return Refusal(GROUP_MAX_SIZE_REACHED, f"The group has {len(group.members)} members, which is its maximum.")
 
 
 def epoch_error(member: ConsumerMember, epoch: int, owned: Owned | None) -> Refusal | None:
@@ -94,7 +94,7 @@ def epoch_error(member: ConsumerMember, epoch: int, owned: Owned | None) -> Refu
     kind = "greater" if epoch > member.epoch else "smaller"
     message = (
         f"The consumer group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}): let it give up its partitions and join anew."
+        f"({member.epoch}): revoke all partitions and rejoin."
     )
     return Refusal(FENCED_MEMBER_EPOCH, message)
 
@@ -104,18 +104,18 @@ def _has_all(member: ConsumerMember, owned: Owned) -> bool:
 
 
 def unknown_member(group: ConsumerGroup, member_id: str) -> Refusal:
-    return Refusal(UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}: let it join.")
+    return Refusal(UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}: join first.")
 
 
 def static_error(group: ConsumerGroup, member_id: str, instance_id: str) -> Refusal | None:
     """Return a refusal unless the instance id exists and belongs to this member id."""
     holder = group.static.get(instance_id)
     if holder is None:
-        return Refusal(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: let the member join.")
+        return Refusal(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: join first.")
     if holder != member_id:
         return Refusal(
             FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}, which came later.",
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}, which is newer.",
         )
     return None
 

@@ -56,13 +56,13 @@ def join(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal | None:
     try:
         subscription = read_subscription(bytes(body.protocols[0].metadata), draft.context.topics)
     except Malformed as malformed:
-        return Refusal(INCONSISTENT_GROUP_PROTOCOL, f"The subscription can't be read: {malformed}")
+        return Refusal(INCONSISTENT_GROUP_PROTOCOL, f"The subscription cannot be decoded: {malformed}")
     member = _joining_member(draft, body)
     if isinstance(member, Refusal):
         return member
     if subscription.owned and member.member_id not in draft.group.members and draft.replaced is None:
         # The member was removed and does not know it: it must first learn that its partitions belong to others.
-        return Refusal(UNKNOWN_MEMBER_ID, "The member owns partitions, but is not known here: let it give them up and join anew.")
+        return Refusal(UNKNOWN_MEMBER_ID, "The member owns partitions, but is unknown to the coordinator: revoke them and rejoin.")
     updated = _reported(member, ask, subscription)
     refused = crowd_error(draft, member, updated)
     if refused is not None:
@@ -81,7 +81,7 @@ def _join_error(draft: ConsumerDraft, ask: Asked[JoinGroupRequest]) -> Refusal |
     if refused is not None:
         return refused
     if not _supports(draft.group, body):
-        return Refusal(INCONSISTENT_GROUP_PROTOCOL, "The other members of the classic protocol know none of these protocols.")
+        return Refusal(INCONSISTENT_GROUP_PROTOCOL, "The other members of the classic protocol support none of these protocols.")
     return None
 
 
@@ -208,7 +208,7 @@ def _known(draft: ConsumerDraft, member_id: str, instance_id: str | None, genera
     if member is None or member.classic is None:
         return unknown_member(group, member_id)
     if member.epoch != generation:
-        return Refusal(ILLEGAL_GENERATION, f"The member's generation is {member.epoch}, and not {generation}.")
+        return Refusal(ILLEGAL_GENERATION, f"The member's generation is {member.epoch}, not {generation}.")
     return member
 
 

@@ -42,7 +42,7 @@ def read_assignment(assignment: bytes, topics: KnownTopics) -> Partitions:
         return {}
     _, held = decode_from_member(ConsumerProtocolAssignment, assignment)
     if held.user_data:
-        raise UnreadableAssignment("its assignor keeps data of its own with the assignments")
+        raise UnreadableAssignment("its assignor stores user data with the assignments")
     return topics.by_id({each.topic: each.partitions for each in held.assigned_partitions})
 
 

@@ -121,7 +121,7 @@ class ConsumerGroups:
     def _begin(self, draft: ConsumerDraft, epoch: int, known: Group | None) -> Refusal | None:
         """Create a group by a join, in place of an empty one of another kind, or turn a classic one into a consumer group."""
         if epoch != JOINING_EPOCH:
-            return Refusal(GROUP_ID_NOT_FOUND, f"There is no consumer group {draft.group_id}: let the member join it.")
+            return Refusal(GROUP_ID_NOT_FOUND, f"Consumer group {draft.group_id} does not exist: join first.")
         if known is None:
             return None
         if not known.is_empty:

@@ -143,7 +143,7 @@ def crowd_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerM
     growth = updated.weight + weight_of(updated.topics) - (0 if is_new else member.weight + weight_of(member.topics))
     if not draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
         return None
-    sentence = "The members of all groups take as much memory as the broker's ottla.max.group.bytes allows: try again later."
+    sentence = "The members of all groups reached the broker's ottla.max.group.bytes: try again later."
     return Refusal(GROUP_MAX_SIZE_REACHED, sentence)
 
 
@@ -169,7 +169,7 @@ def lead(
 
     around = Surroundings(draft.group.taken, subscribes, owned, looked.changed)
     if must_begin_anew(member, around):
-        return Refusal(FENCED_MEMBER_EPOCH, "The member's state is not known here: let it give up its partitions and join anew.")
+        return Refusal(FENCED_MEMBER_EPOCH, "The member's state is unknown to the coordinator: revoke all partitions and rejoin.")
     led = reconcile(member, aim, around)
     if led == member:
         return member

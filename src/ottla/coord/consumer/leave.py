@@ -71,10 +71,10 @@ def timed_out(draft: ConsumerDraft, key: SessionKey | RebalanceKey | RejoinKey |
 
 
 _REASONS = {
-    SessionKey: "was not heard of in time",
-    RebalanceKey: "did not give back its partitions in time",
-    RejoinKey: "did not join again in time",
-    MemberSyncGroupKey: "did not ask for its assignment in time",
+    SessionKey: "sent no heartbeat in time",
+    RebalanceKey: "did not revoke its partitions in time",
+    RejoinKey: "did not rejoin in time",
+    MemberSyncGroupKey: "did not send SyncGroup in time",
 }
 
 

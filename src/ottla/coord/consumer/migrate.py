@@ -201,7 +201,7 @@ def downgrade_with(draft: ConsumerDraft, joined: ConsumerMember, *, settled: boo
     for record in group.tombstones(draft.replaced, joined.member_id):
         draft.store(record)
     targets = {**group.targets, joined.member_id: group.targets.get(draft.replaced or "", NO_TARGET)}
-    reason = f"static member {joined.member_id} is back with the classic protocol"
+    reason = f"static member {joined.member_id} rejoined with the classic protocol"
     _begin_classic(draft, members, targets, None if settled else reason, joined)
 
 

@@ -166,7 +166,7 @@ def _part(draft: ConsumerDraft, shown: Shown, pattern: str, names: tuple[str, ..
     try:
         return _seen(shown, pattern, names, at)
     except IllegalPattern as illegal:
-        log.error("group %s: '%s' is no regular expression of RE2: %s", draft.group_id, pattern, illegal)
+        log.error("group %s: '%s' is not a regular expression of RE2: %s", draft.group_id, pattern, illegal)
         return frozenset(), len(names)
 
 

@@ -144,7 +144,7 @@ def _changes(
             changes.append(ChangedTarget(TargetStored(group_id, member_id, after), member.instance_id))
         if count % BETWEEN_PAUSES == BETWEEN_PAUSES - 1:
             yield None
-    sentence, cause = "group %s: %s assigned anew for epoch %d with %d members", {"cause": "group assignment", "most": 3}
+    sentence, cause = "group %s: %s computed the assignment of epoch %d for %d members", {"cause": "group assignment", "most": 3}
     log.info(sentence, group_id, assignor.name, look.epoch, len(members), extra=cause)
     return changes
 

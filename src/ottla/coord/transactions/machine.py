@@ -231,9 +231,7 @@ class TransactionMachine:
         taken_bytes = self._taken_bytes()
         if taken_bytes + growth_bytes <= most_bytes:
             return False
-        sentence = (
-            "A transactional id is refused, as others take %d bytes of memory already: ottla.max.transactional.id.bytes allows %d"
-        )
+        sentence = "A transactional id was refused, because all of them take %d bytes: ottla.max.transactional.id.bytes is %d"
         log.warning(sentence, taken_bytes, most_bytes, extra={"cause": "ottla.max.transactional.id.bytes"})
         return True
 
@@ -308,7 +306,7 @@ class TransactionMachine:
         if len(self._told_overdue) > 2 * len(self.ongoing):
             self._told_overdue = {name: began for name, began in self._told_overdue.items() if name in self.ongoing}
         self._told_overdue[known.transactional_id] = known.started_ms
-        sentence = "Transaction of %s (producer %d) was open for more than its %d ms, and is aborted"
+        sentence = "aborting the transaction of %s (producer %d): it exceeded its timeout of %d ms"
         cause = {"cause": "transaction timed out"}
         log.info(sentence, known.transactional_id, known.producer_id, known.timeout_ms, extra=cause)
 

@@ -131,12 +131,12 @@ class TransactionReader(RecordReader[Stored]):
 def _transaction(transactional_id: str, value: bytes) -> Transaction:
     version = _prefix(value)
     if not OLDEST_READ <= version <= NEWEST_READ:
-        raise UnreadableRecord(f"the state of transactional id {transactional_id!r} has version {version}, which is not known here")
+        raise UnreadableRecord(f"the state of transactional id {transactional_id!r} has version {version}, which is unknown")
     stored = decode(TransactionLogValue, version, value[2:])
     try:
         status = Status(stored.transaction_status)
     except ValueError:
-        sentence = f"the state of transactional id {transactional_id!r} has status {stored.transaction_status}, which there is not"
+        sentence = f"the state of transactional id {transactional_id!r} has status {stored.transaction_status}, which is unknown"
         raise UnreadableRecord(sentence) from None
     return Transaction(
         transactional_id,

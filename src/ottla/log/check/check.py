@@ -56,7 +56,7 @@ DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", 
 UNSERVED = "unserved"
 """The records are complete, but some clients are not served."""
 
-NEVER_SYNCED = "As far as is known it was never synced: after a crash, the next start of a broker cuts it off."
+NEVER_SYNCED = "It was probably never synced: after a crash, the next start of a broker cuts it off."
 FAULTS = (DAMAGED, TORN, DERIVED, REFUSED, UNSERVED)
 KEPT = ".damaged"
 COPY_BYTES = 1 << 20
@@ -150,12 +150,12 @@ def check_directory(disk: Disk) -> Iterator[Finding]:
     """Check the data directory itself: its checkpoints, and directories that belong to no partition."""
     for name in (checkpoints.RECOVERY_POINTS, checkpoints.LOG_START_OFFSETS, checkpoints.HIGH_WATERMARKS):
         if disk.exists(name) and disk.size(name) and checkpoints.parse_checkpoint(disk.read_file(name)) is None:
-            yield Finding(DERIVED, name, -1, "the checkpoint cannot be understood; a broker writes it anew.")
+            yield Finding(DERIVED, name, -1, "the checkpoint cannot be parsed; a broker rewrites it.")
     for name in disk.list(""):
         if name.endswith(DELETING):
             yield Finding(LEFTOVER, name, -1, "a partition whose topic was deleted; the next start of a broker removes it.")
         elif name.endswith(STRAY):
-            yield Finding(NOTE, name, -1, "it belongs to no topic and was set aside; remove it by hand if it is not wanted.")
+            yield Finding(NOTE, name, -1, "it belongs to no topic and was set aside; remove it by hand if it is not needed.")
 
 
 def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list[Finding]:
@@ -198,7 +198,7 @@ def _foreign_snapshots(disk: Disk, path: str, names: Sequence[str], end_offset: 
     decoded = ((offset, Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))) for offset in offsets)
     whole = [Snapshot(offset, producers) for offset, producers in decoded if producers is not None]
     for offset, sentence in foreign_snapshots(disk, path, _bases(names), whole):
-        said = f"{sentence} It is another log's, or an older one; the producers' state is in the batches."
+        said = f"{sentence} It belongs to another log, or is older; the producers' state is in the batches."
         yield Finding(DERIVED, f"{path}/{file_name(offset, SNAPSHOT)}", -1, said)
 
 
@@ -233,7 +233,7 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
         scanned = _scan(disk, path, bases)
     gaps = list(_gaps(disk, path, bases))
     note_gaps(disk, path, [(first, after) for _, first, after in gaps])
-    done += [f"{path}: offsets {first} to {after - 1} are given up." for _, first, after in gaps]
+    done += [f"{path}: offsets {first} to {after - 1} are lost." for _, first, after in gaps]
     done += _accept_within(disk, path, bases, known)
     if scanned.end_offset < known.recovery_point:
         _lower(disk, path, scanned.end_offset)
@@ -242,7 +242,7 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
         if found.kind == DERIVED:
             if disk.exists(found.path):
                 disk.remove(found.path)
-            done.append(f"{found.path}: built anew.")
+            done.append(f"{found.path}: rebuilt.")
     compacted = f"{path}/{COMPACTED_SEGMENTS}"
     was_there = disk.exists(compacted)
     log = Log.open(disk, path, ANY_GAPS, now, log_start_offset=known.log_start_offset)
@@ -273,11 +273,13 @@ def _odd_names(path: str, names: Sequence[str]) -> Iterator[Finding]:
     for name in names:
         parsed = parse_file_name(name)
         if name.endswith(KEPT):
-            yield Finding(NOTE, f"{path}/{name}", -1, "records that a repair gave up; remove it by hand if it is not wanted.")
+            yield Finding(NOTE, f"{path}/{name}", -1, "records that a repair cut out; remove it by hand if it is not needed.")
         elif name.endswith((DELETED, ".tmp", ".cleaned", ".swap")):
-            yield Finding(LEFTOVER, f"{path}/{name}", -1, "on its way in or out; the next start of a broker settles it.")
+            yield Finding(
+                LEFTOVER, f"{path}/{name}", -1, "an unfinished creation or deletion; the next start of a broker finishes it."
+            )
         elif parsed is None and name not in OF_A_LOG:
-            yield Finding(NOTE, f"{path}/{name}", -1, "no file of a log; it is left alone.")
+            yield Finding(NOTE, f"{path}/{name}", -1, "not a file of a log; it is ignored.")
         elif parsed and parsed[1] in (INDEX, TIME_INDEX, TRANSACTION_INDEX) and parsed[0] not in bases:
             yield Finding(LEFTOVER, f"{path}/{name}", -1, "an index without its segment; the next start of a broker removes it.")
 
@@ -432,10 +434,10 @@ def _accept_within(disk: Disk, path: str, bases: Sequence[int], known: Known) ->
     if sizes:
         note_sizes(disk, path, sizes)
     for base_offset, _ in sorted(sizes):
-        yield f"{path}/{file_name(base_offset, LOG)}: what is missing of it is given up."
+        yield f"{path}/{file_name(base_offset, LOG)}: its missing records are lost."
     for _, _, gap, is_compacted in found:
         if not is_compacted:
-            yield f"{path}: offsets {gap.first_offset} to {gap.end_offset - 1} are given up."
+            yield f"{path}: offsets {gap.first_offset} to {gap.end_offset - 1} are lost."
 
 
 def _check_segments(disk: Disk, path: str, names: Sequence[str], findings: list[Finding]) -> Scanned:
@@ -460,9 +462,9 @@ def _check_indexes(disk: Disk, path: str, base_offset: int, names: Sequence[str]
         while entries and entries[-1] == (0, 0):
             entries.pop()  # space preallocated by Apache Kafka
         if len(data) % entry.size or not _grows(entries):
-            yield Finding(DERIVED, f"{path}/{name}", -1, "the index is not whole; it can be built anew.")
+            yield Finding(DERIVED, f"{path}/{name}", -1, "the index is incomplete; it can be rebuilt.")
         elif suffix == INDEX and not _points_at_batches(disk, log_name, base_offset, entries):
-            yield Finding(DERIVED, f"{path}/{name}", -1, "the index does not lead to batches; it can be built anew.")
+            yield Finding(DERIVED, f"{path}/{name}", -1, "the index does not point to batches; it can be rebuilt.")
 
 
 def _grows(entries: Sequence[tuple[int, ...]]) -> bool:
@@ -482,7 +484,7 @@ def _points_at_batches(disk: Disk, log_name: str, base_offset: int, entries: Seq
 def _damage(path: str, scanned: Scanned, known: Known) -> Finding:
     name = f"{path}/{file_name(scanned.base_offset, LOG)}"
     if scanned.end_offset >= known.recovery_point:
-        sentence = f"no whole batch begins here; what follows offset {scanned.end_offset} was never synced, as far as is known."
+        sentence = f"no whole batch begins here; what follows offset {scanned.end_offset} was probably never synced."
         return Finding(TORN, name, scanned.position, sentence)
     sentence = (
         f"no whole batch with the right CRC-32C begins here, though everything below offset {known.recovery_point} had been synced."
@@ -495,13 +497,13 @@ def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> I
     for name in names:
         parsed = parse_file_name(name)
         if parsed and parsed[1] == SNAPSHOT and Producers.decode(disk.read_file(f"{path}/{name}")) is None:
-            yield Finding(DERIVED, f"{path}/{name}", -1, "the producers' state is not whole; it is replayed from the log.")
+            yield Finding(DERIVED, f"{path}/{name}", -1, "the producers' state is incomplete; it is replayed from the log.")
         elif parsed and parsed[1] == SNAPSHOT and parsed[0] > scanned.end_offset and not scanned.bad:
-            yield Finding(DERIVED, f"{path}/{name}", -1, "it speaks of records beyond the end of the log.")
+            yield Finding(DERIVED, f"{path}/{name}", -1, "it contains records beyond the end of the log.")
         elif parsed and parsed[1] == TRANSACTION_INDEX and disk.size(f"{path}/{name}") % ABORTED_BYTES:
-            yield Finding(DERIVED, f"{path}/{name}", -1, "the index of aborted transactions is not whole; it can be built anew.")
+            yield Finding(DERIVED, f"{path}/{name}", -1, "the index of aborted transactions is incomplete; it can be rebuilt.")
     if LEADER_EPOCHS in names and LeaderEpochs.decode(disk.read_file(f"{path}/{LEADER_EPOCHS}")) is None:
-        yield Finding(DERIVED, f"{path}/{LEADER_EPOCHS}", -1, "the leader epochs cannot be understood; they are in the batches.")
+        yield Finding(DERIVED, f"{path}/{LEADER_EPOCHS}", -1, "the leader epochs cannot be parsed; they are in the batches.")
 
 
 def _cut_out(disk: Disk, path: str, scanned: Scanned) -> str:

@@ -100,13 +100,13 @@ def _entries(suffix: str, data: bytes, base_offset: int) -> Iterator[Row]:
             row["offset"] += base_offset
         yield row
     if whole != len(data):
-        yield {"position": whole, "error": f"{len(data) - whole} bytes are no whole entry"}
+        yield {"position": whole, "error": f"{len(data) - whole} bytes are an incomplete entry"}
 
 
 def _producers(data: bytes) -> Iterator[Row]:
     producers = Producers.decode(data)
     if producers is None:
-        yield {"error": "this is no whole snapshot: its CRC-32C or its size is wrong"}
+        yield {"error": "the snapshot is damaged: its CRC-32C or its size is wrong"}
         return
     for producer_id, producer in producers.by_id.items():
         last = producer.batches[-1] if producer.batches else None
@@ -134,4 +134,4 @@ def _lines(name: str, data: bytes) -> Iterator[Row]:
     if len(text) < len(data):
         yield {"room_bytes": len(data) - len(text)}
     if lines is None and name.endswith("-checkpoint") and data:
-        yield {"error": "this is no whole checkpoint of a known version"}
+        yield {"error": "the checkpoint is damaged, or of an unknown version"}

@@ -70,17 +70,17 @@ class _Replay:
     def _fault(self, end_offset: int, producer_id: int, told: ProducerState) -> str:
         for offset in _offsets(told):
             if offset >= end_offset:
-                return f"it says of producer {producer_id} what it wrote at offset {offset}, which was not there yet."
+                return f"it contains a write of producer {producer_id} at offset {offset}, which did not exist yet."
             if self._writers.get(offset, producer_id) != producer_id:
-                return f"it says that producer {producer_id} wrote what is at offset {offset}, and another one did."
+                return f"it names producer {producer_id} for offset {offset}, which another producer wrote."
         real = self._producers.by_id.get(producer_id)
         if real is None or not real.batches or not told.batches:
             return ""
         newest, last = real.batches[-1], told.batches[-1]
         if newest.last_offset > last.last_offset:
-            return f"it leaves out what producer {producer_id} wrote at offset {newest.last_offset}."
+            return f"it lacks the write of producer {producer_id} at offset {newest.last_offset}."
         if newest.last_offset == last.last_offset and (real.epoch, *_place(newest)) != (told.epoch, *_place(last)):
-            return f"it has another epoch, sequence or size of what producer {producer_id} wrote at offset {last.last_offset}."
+            return f"it has another epoch, sequence or size for the write of producer {producer_id} at offset {last.last_offset}."
         return ""
 
 

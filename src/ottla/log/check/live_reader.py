@@ -118,7 +118,7 @@ class Onlooker:
                 opened.file.close()
             elif names == before:
                 raise StorageFailed(self._path, f"its files begin behind offset {self.next_offset}")
-        raise StorageFailed(self._path, "its files change all the time")
+        raise StorageFailed(self._path, "its files change continuously")
 
     def _opened(self, names: dict[str, int]) -> _Opened | None:
         """Open a segment; None if none begins at the next offset or before. Files of the listing may be gone."""

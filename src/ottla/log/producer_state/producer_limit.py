@@ -152,8 +152,8 @@ class ProducerShares:
             self._forgotten += 1
             left -= 1
         log.warning(
-            "%d producer ids of all partitions were forgotten so far, oldest first of whoever has most (%s), as there are more "
-            "than ottla.max.producer.ids.per.broker (%d): a batch that one of them sends again is not known any more",
+            "%d producer ids of all partitions were expired so far, oldest first of the client with the most (%s); there are more "
+            "than ottla.max.producer.ids.per.broker (%d): a batch that one of them sends again is appended again",
             self._forgotten,
             share.owner or "unknown",
             most,

@@ -89,7 +89,7 @@ def load_producers(
         remove_snapshots(disk, path, offsets, unwanted=beyond)
         disk.sync_dir(path)  # or a crash could bring one back that describes batches written since
         if any(offset > log_end_offset for offset in offsets):
-            raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; mend the disk.")
+            raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; repair the disk.")
     for offset in reversed(list(offsets)):
         loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
         if loaded is not None:
@@ -97,7 +97,7 @@ def load_producers(
             replay(disk, loaded, segments, offset)
             exhausted(_refill(loaded, [(segment, segment.size) for segment in segments]))
             return loaded
-        log.warning("%s/%s is not whole; the producers' state is replayed from the log", path, file_name(offset, SNAPSHOT))
+        log.warning("%s/%s is incomplete; the producers' state is replayed from the log", path, file_name(offset, SNAPSHOT))
         remove_snapshots(disk, path, offsets, unwanted=[offset])
     producers = Producers(most)
     replay(disk, producers, segments, 0)

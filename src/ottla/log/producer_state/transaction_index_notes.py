@@ -55,9 +55,7 @@ class AbortedNotes:
                 continue
             is_right = noted is None or segment.transactions.is_as_noted(noted, may_be_more=not clean)
             if not is_right:
-                log.warning(
-                    "%s: this index of aborted transactions is not what was written; it is built anew from the batches", name
-                )
+                log.warning("%s: the index of aborted transactions is damaged; it is rebuilt from the batches", name)
                 rebuild_aborted(self._disk, self._path, snapshots, segments[: number + 1], most)
             elif not clean:
                 settle_aborted(segment, ENDLESS, ())
@@ -95,7 +93,7 @@ class AbortedNotes:
             return False
         lines = parse_checkpoint(self._disk.read_file(self._name))
         if lines is None or not all(len(line) == 3 and "".join(line).isdecimal() for line in lines):
-            log.warning("%s cannot be understood and is written anew", self._name)
+            log.warning("%s cannot be parsed and is rewritten", self._name)
             return False
         self._noted = {int(base): Summed(int(count), int(crc)) for base, count, crc in lines}
         return True

@@ -172,10 +172,10 @@ class Opening:
         last, end = self.found.segments[-1], self.found.log_end_offset
         name = file_name(last.base_offset, LOG)
         if end < self.recovery_point > log_start_offset:
-            sentence = f"the log ends with offset {end} though everything below {self.recovery_point} had been synced."
+            sentence = f"the log ends with offset {end}, although everything below {self.recovery_point} had been synced."
             raise Damaged(self.path, name, last.size, sentence)
         if self.clean and is_noted and end > self.recovery_point:
-            sentence = f"its last batch leads to offset {end}, though the log ended with {self.recovery_point} at an orderly stop."
+            sentence = f"its last batch ends at offset {end}, although the log ended with {self.recovery_point} at a clean stop."
             raise Damaged(self.path, name, last.size, sentence)
 
     def _load_segments(self, names: Sequence[str], log_start_offset: int, noted_start: int | None) -> None:
@@ -218,7 +218,7 @@ class Opening:
             return
         epochs = LeaderEpochs.decode(self.disk.read_file(f"{self.path}/{LEADER_EPOCHS}"))
         if epochs is None:
-            log.warning("%s/%s cannot be understood and is built anew", self.path, LEADER_EPOCHS)
+            log.warning("%s/%s cannot be parsed and is rebuilt", self.path, LEADER_EPOCHS)
             self._epochs_on_disk = None
         else:
             self.found.epochs = epochs
@@ -269,7 +269,7 @@ class Opening:
                 self.path,
                 file_name(last.base_offset, LOG),
                 end,
-                "the last batch is not whole though the broker was stopped in order.",
+                "the last batch is incomplete, although the broker was stopped cleanly.",
             )
         return next_offset
 
@@ -279,7 +279,7 @@ class Opening:
             there = all(file_name(segment.base_offset, suffix) in self._names for suffix in (INDEX, TIME_INDEX))
             there = there and not segment.lacks_entries(self.config.index_interval_bytes)
             if segment.size and not (there and (self.clean or segment.has_sound_indexes())):
-                log.warning("%s: the index of a segment is missing or not whole, and is built anew", segment.path(LOG))
+                log.warning("%s: the index of a segment is missing or incomplete, and is rebuilt", segment.path(LOG))
                 segment.rebuild(self.config.index_interval_bytes)
 
     @contextmanager
@@ -288,7 +288,7 @@ class Opening:
         try:
             yield
         except StorageFailed as failure:
-            log.warning("%s: what is derived from its batches could not be written: %s", self.path, failure)
+            log.warning("%s: indexes and snapshots could not be written: %s", self.path, failure)
 
     def _recover(self) -> int:
         segments = self.found.segments
@@ -411,7 +411,7 @@ class Opening:
             sentence = self._changed or "no whole batch with the right CRC-32C begins here."
             raise Damaged(self.path, file_name(segment.base_offset, LOG), end, sentence)
         if self.was_killed and (segment is not segments[-1] or not self._is_cut_short(segment.file, end, next_offset)):
-            sentence = "what was written here is not what the file holds, though the machine ran on when the broker was killed."
+            sentence = "the file lacks bytes that were written here, although only the broker was killed and not the machine."
             raise Damaged(self.path, file_name(segment.base_offset, LOG), end, sentence)
         later = segments[number + 1 :]
         cut = segment.size - end + sum(other.size for other in later)
@@ -493,7 +493,7 @@ def _is_plausible(header: BatchHeader, next_offset: int) -> bool:
 
 def changed_epoch(leader_epoch: int, noted_epoch: int) -> str:
     """Return the sentence about a batch with a wrong epoch, though its CRC, which does not cover the epoch, is right."""
-    return f"this batch has leader epoch {leader_epoch}, though {LEADER_EPOCHS} says {noted_epoch}."
+    return f"this batch has leader epoch {leader_epoch}, but {noted_epoch} in {LEADER_EPOCHS}."
 
 
 def newer_format(file: File, position: int) -> int:
@@ -526,9 +526,9 @@ def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes)
         raise StorageFailed(file, f"the partition has format {version}, newer than 0: use the newer version that wrote it.")
     if found.get("topic_id", text) != text and not wanted.startswith(stored):
         sentence = f"the directory belongs to another topic of that name, not to the one with id {text}"
-        raise StorageFailed(file, f"{sentence}: restore the one that does, or delete the topic; this one is left alone.")
+        raise StorageFailed(file, f"{sentence}: restore the right one, or delete the topic; this one is ignored.")
     if "topic_id" not in found and stored and not wanted.startswith(stored):
-        log.warning("%s cannot be understood and is written anew", file)
+        log.warning("%s cannot be parsed and is rewritten", file)
     if found.get("topic_id") != text:
         # Not synced: a crash may leave part of it, or nothing. On a full disk the next start writes it.
         with suppress(StorageFailed):

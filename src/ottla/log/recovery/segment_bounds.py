@@ -128,11 +128,11 @@ def gaps_within(file: File, size: int, base_offset: int, end_offset: int) -> lis
 
 
 def _accept(disk: Disk, path: str, gaps: Sequence[tuple[int, int]]) -> None:
-    log.warning("%s: %d gaps between segments are taken for what compaction left before the directory came here", path, len(gaps))
+    log.warning("%s: %d gaps between segments are attributed to compaction before this broker had the directory", path, len(gaps))
     try:
         note_gaps(disk, path, gaps)
     except StorageFailed as failure:
-        log.warning("%s: its gaps could not be noted: %s; the next start does it", path, failure)
+        log.warning("%s: its gaps could not be stored: %s; the next start stores them", path, failure)
 
 
 def _add(path: str, reader: LogReader, segment: Segment, position: int, first: int, end: int, sentence: str) -> None:

@@ -60,7 +60,7 @@ class PendingCut:
         unwanted = [offset for offset in snapshots if offset > self.snapshots_until]
         remove_snapshots(disk, path, snapshots, unwanted=unwanted)
         if any(offset in snapshots for offset in unwanted):
-            raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; mend the disk.")
+            raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; repair the disk.")
         disk.sync_dir(path)  # or a crash could bring back files that describe, or follow, batches written from now on
         if self.fresh is None:
             if self.last.may_have_gaps:

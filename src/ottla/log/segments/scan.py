@@ -60,7 +60,7 @@ def check_entry(file: Readable, position: int, end: int, last_offset: int) -> No
         if base_offset + last_offset_delta == last_offset:
             return
     directory, _, name = file.path.rpartition("/")
-    raise Astray(directory, name, max(0, position), "the batch to which an index leads is not here.")
+    raise Astray(directory, name, max(0, position), "the index points here, where no batch begins.")
 
 
 def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:

@@ -418,7 +418,7 @@ class Segment:
     def reindex(self) -> None:
         """Begin to rebuild both indexes, after an entry was found to be wrong. Searches raise `Unfinished` until it is complete."""
         if self._reindexed is None:
-            log.warning("%s: an entry of its indexes is wrong; they are built anew", self.path(LOG))
+            log.warning("%s: an entry of its indexes is wrong; they are rebuilt", self.path(LOG))
             self._clear_indexes()
             self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
             self._bytes_since_entry = 0

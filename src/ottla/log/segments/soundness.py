@@ -44,7 +44,7 @@ MOST_INTERVALS = 64
 NO_CRC = "no whole batch with the right CRC-32C begins here, though it had been written."
 GONE = "batches are gone."
 NO_OFFSET = "the offset of this batch does not fit those beside it."
-UNKNOWN_EPOCH = "the leader epoch of this batch is none that the log knows."
+UNKNOWN_EPOCH = "the leader epoch of this batch is unknown to the log."
 
 
 class Bounds(NamedTuple):

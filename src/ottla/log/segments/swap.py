@@ -72,7 +72,7 @@ def remove_cleaned(disk: Disk, segment: Segment) -> None:
             if disk.exists(path):
                 disk.remove(path)
         except StorageFailed as failure:
-            log.warning("what compaction left could not be removed: %s; the next start removes it", failure)
+            log.warning("files of a compaction could not be removed: %s; the next start removes them", failure)
 
 
 def recover_swaps(disk: Disk, path: str, names: Sequence[str]) -> Sequence[str]:
@@ -88,7 +88,7 @@ def recover_swaps(disk: Disk, path: str, names: Sequence[str]) -> Sequence[str]:
             _recover(disk, path, known[0], names)
         else:
             disk.remove(f"{path}/{name}")
-            log.info("%s/%s: a compaction that was interrupted is given up", path, name)
+            log.info("%s/%s: an interrupted compaction is dropped", path, name)
     return disk.list(path)
 
 

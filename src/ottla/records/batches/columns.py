@@ -133,7 +133,7 @@ def open_batches(
         if header.last_offset < from_offset or (header.is_control and not control) or (wanted and not wanted(header)):
             continue
         if check_crcs and not crc_is_valid(whole[pos : pos + header.size]):
-            raise BadBatch(pos, "the CRC-32C of the batch is wrong: it was damaged on its way or on disk.")
+            raise BadBatch(pos, "the CRC-32C of the batch is wrong: it was damaged in transit or on disk.")
         data, start, end = _opened(whole, pos, header, opener, limit_bytes)
         limit_bytes -= len(data) if data is not whole else 0
         bodies.append((header, data, start, end))
@@ -181,7 +181,7 @@ def _columns(bodies: list[tuple[BatchHeader, memoryview, int, int]], next_offset
 
 def _misfit(header: BatchHeader, stop: int) -> str:
     where = f"the batch at offset {header.base_offset}"
-    return f"a record of {where} is broken." if stop < 0 else f"bytes are left over after the last record of {where}."
+    return f"a record of {where} is broken." if stop < 0 else f"bytes remain after the last record of {where}."
 
 
 def _cut(columns: Columns, from_offset: int, until_offset: int | None) -> Columns:

@@ -180,7 +180,9 @@ class Look:
         """Return the verdict on all pieces together."""
         state, header, demands = self._state, self._header, self._demands
         if self._is_broken or state[INDEX] != header.record_count or state[STAGE] or state[DIGITS]:
-            return header, Refused(INVALID_RECORD, f"The batch does not hold its {header.record_count} records in order and whole.")
+            return header, Refused(
+                INVALID_RECORD, f"The batch does not contain its {header.record_count} records, complete and in order."
+            )
         if self._is_of_one_time and not self._faults:
             return _of_one_time(self._view, header, demands, self._allowed)
         if self._faults:
@@ -237,7 +239,7 @@ def first_at(view: memoryview, header: BatchHeader, timestamp: int) -> Generator
                 raise BadBatch(0, f"a record of the batch at offset {header.base_offset} is broken.")
             yield room_bytes
     if state[INDEX] != header.record_count or state[STAGE] or state[DIGITS]:
-        raise BadBatch(0, f"the batch at offset {header.base_offset} does not hold its {header.record_count} records.")
+        raise BadBatch(0, f"the batch at offset {header.base_offset} does not contain its {header.record_count} records.")
     return None
 
 
@@ -256,8 +258,8 @@ def _of_one_time(view: memoryview, header: BatchHeader, demands: Demands, allowe
 
 def _refused_for(error_code: int, faults: Iterator[tuple[int, str]]) -> Refused:
     found = tuple(fault for _, fault in zip(range(MOST_RECORD_ERRORS), faults, strict=False))
-    return Refused(error_code, f"Record {found[0][0]} of the batch, and maybe others, cannot be taken: {found[0][1]}", found)
+    return Refused(error_code, f"Record {found[0][0]} of the batch, and maybe others, is invalid: {found[0][1]}", found)
 
 
 def _out_of_range(time: int, allowed: tuple[int, int]) -> str:
-    return f"The timestamp {time} is outside {allowed[0]} to {allowed[1]}, which the topic accepts now."
+    return f"The timestamp {time} is outside {allowed[0]} to {allowed[1]}, which the topic accepts."

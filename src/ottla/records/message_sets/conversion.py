@@ -217,7 +217,7 @@ def _pieces(batch: memoryview, header: BatchHeader, limit_bytes: int) -> Iterato
         yield columns
         left -= count
     if pos != end:
-        raise BadBatch(pos, f"bytes are left over after the last record of the batch at offset {header.base_offset}.")
+        raise BadBatch(pos, f"bytes remain after the last record of the batch at offset {header.base_offset}.")
 
 
 def _scanned(data: memoryview, pos: int, end: int, count: int, header: BatchHeader) -> tuple[Columns, int]:

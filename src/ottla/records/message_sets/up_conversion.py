@@ -149,7 +149,7 @@ def _entries(view: memoryview, terms: Terms) -> Generator[None, None, list[Outer
         while codec and start < end:
             size = ENTRY.unpack_from(view, start)[1] + LOG_OVERHEAD_BYTES
             if size > terms.max_message_bytes:
-                raise Untakable(MESSAGE_TOO_LARGE, f"A message of {size} bytes is larger than max.message.bytes.")
+                raise Untakable(MESSAGE_TOO_LARGE, f"A message of {size} bytes exceeds max.message.bytes.")
             found.append(OuterMessages(start, start + size, codec))
             start += size
         if codec > terms.newest_codec or codec == codecs.ZSTD:
@@ -221,7 +221,7 @@ def _check(columns: Columns, terms: Terms) -> None:
     if oldest < earliest:
         oldest = min((time for time in columns.timestamps if time != NO_TIMESTAMP), default=earliest)
     if newest > latest or oldest < earliest:
-        raise Untakable(INVALID_TIMESTAMP, f"A timestamp is outside {earliest} to {latest}, which the topic accepts now.")
+        raise Untakable(INVALID_TIMESTAMP, f"A timestamp is outside {earliest} to {latest}, which the topic accepts.")
 
 
 def _check_sizes(columns: Columns, max_message_bytes: int) -> None:

@@ -45,19 +45,19 @@ def test_members_without_partitions_may_be_missing() -> None:
     assert Checked(Says({"m-1": {A: range(4)}})).assign(MEMBERS, TOPICS) == {"m-1": {A: frozenset(range(4))}, "m-2": {}}
 
 
-@pytest.mark.expects_errors("mend the assignor")
+@pytest.mark.expects_errors("repair the assignor")
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
         (ValueError("no idea"), "it raised ValueError('no idea')"),
         (None, "it raised AttributeError"),
         ({"m-1": 7}, "it raised AttributeError"),
-        ({"m-1": {A: {0, 1, 2, 3}}, "m-2": {A: {3}}}, "or gives some twice"),
-        ({"m-1": {A: {0, 1, 2, 4}}}, "of a topic that has no such ones"),
+        ({"m-1": {A: {0, 1, 2, 3}}, "m-2": {A: {3}}}, "or assigns some twice"),
+        ({"m-1": {A: {0, 1, 2, 4}}}, "that its topic does not have"),
         ({"m-1": {A: {0, 1, 2, "3"}}}, "it raised TypeError"),
         ({"m-1": {A: range(4), B: {0}}}, "to which it does not subscribe"),
         ({"m-1": {A: {0, 1, 2}}}, "it leaves 1 partitions unassigned"),
-        ({"m-1": {A: range(4)}, "m-3": {}}, "gives partitions to m-3, who is no member"),
+        ({"m-1": {A: range(4)}, "m-3": {}}, "assigns partitions to m-3, which is not a member"),
     ],
     ids=["raises", "none", "no-mapping", "twice", "beyond", "no-number", "unsubscribed", "left", "stranger"],
 )

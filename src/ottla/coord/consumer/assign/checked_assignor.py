@@ -30,12 +30,12 @@ class Checked:
             assigned = {member_id: _frozen(found.get(member_id, {}), subscribers[member_id].owned) for member_id in subscribers}
             fault = _fault(subscribers, topics, assigned)
             if found.keys() - subscribers.keys():
-                fault = f"it gives partitions to {min(found.keys() - subscribers.keys())}, who is no member"
+                fault = f"it assigns partitions to {min(found.keys() - subscribers.keys())}, which is not a member"
         except Exception as error:
             fault = f"it raised {error!r}"
         if fault is None:
             return assigned
-        log.error("assignor %s: %s; everybody keeps what they have: mend the assignor", self.name, fault)
+        log.error("assignor %s: %s; members keep their assignment: repair the assignor", self.name, fault)
         draft = AssignmentDraft(subscribers, topics)
         finish(draft.keep())
         return finish(draft.assigned())
@@ -59,9 +59,9 @@ def _fault(
     for member_id, partitions in assigned.items():
         for topic_id, numbers in partitions.items():
             if topic_id not in subscribers[member_id].topic_ids:
-                return f"it gives {member_id} partitions of a topic to which it does not subscribe"
+                return f"it assigns {member_id} partitions of a topic to which it does not subscribe"
             if not numbers <= free.get(topic_id, set()):
-                return f"it gives {member_id} partitions {sorted(numbers)} of a topic that has no such ones, or gives some twice"
+                return f"it assigns {member_id} partitions {sorted(numbers)} that its topic does not have, or assigns some twice"
             free[topic_id] -= numbers
     left = sum(map(len, free.values()))
     return f"it leaves {left} partitions unassigned" if left else None
