@@ -230,7 +230,7 @@ TOPIC = {"version": 3, "topic_id": "bLC4bSvoRsu5iqbxCfVV0Q", "adding_replicas": 
     [
         (
             Change("/brokers/topics/u", json.dumps({**TOPIC, "partitions": {"0": [1, 2]}}).encode()),
-            "Partition u-0 has replicas elsewhere",
+            "Partition u-0 has replicas on brokers other than",
         ),
         (
             Change("/brokers/topics/u", json.dumps({**TOPIC, "partitions": {"0": [2]}}).encode()),

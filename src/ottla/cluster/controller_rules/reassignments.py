@@ -136,7 +136,7 @@ def _partitions(value: bytes) -> dict[TopicPartition, Any]:
 def imbalanced(
     context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int
 ) -> Generator[None, None, list[TopicPartition]]:
-    """Return, with pauses, partitions not led by their preferred replica, of brokers that miss more than `percentage` of their own."""
+    """Return, with pauses, partitions not led by their first replica, of brokers that miss more than `percentage` of their own."""
     mine: Counter[int] = Counter()
     missed: dict[int, list[TopicPartition]] = {}
     for number, partition in enumerate(partitions, 1):
