@@ -86,7 +86,7 @@ def test_a_leader_epoch_that_changed_is_written_again_where_the_checkpoint_is_no
     if not was_killed:  # a power cut may have taken the newest epoch from the checkpoint
         assert (code, out) == (0, "Nothing is damaged.\n")
         return
-    said = f"damaged: {LOG}, byte {last}: this batch has leader epoch 64, though leader-epoch-checkpoint says 0."
+    said = f"damaged: {LOG}, byte {last}: this batch has leader epoch 64, but 0 in leader-epoch-checkpoint."
     assert (code, out.splitlines()[0]) == (1, said)
     assert run(capsys, "check", "--repair", data_dir)[0] == 0
     assert (data_dir / LOG).read_bytes() == before

@@ -317,7 +317,7 @@ def test_a_repair_writes_the_epoch_that_the_checkpoint_says(epochs: SimDisk, was
         assert found(epochs) == []
         assert offsets(epochs, clean=True) == list(range(13))
         return
-    sentence = f"this batch has leader epoch {epoch}, though leader-epoch-checkpoint says {noted}."
+    sentence = f"this batch has leader epoch {epoch}, but {noted} in leader-epoch-checkpoint."
     assert check.check_partition(epochs, "t-0", known) == [(DAMAGED, name, position, sentence)]
     done = check.repair_partition(epochs, "t-0", NOW, known)
     noted_again = "got the leader epoch again that leader-epoch-checkpoint says"
