@@ -20,7 +20,7 @@ from ottla.broker.replication import fetch_responses
 from ottla.broker.replication.alter_partition import IsrsByRegistry
 from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_manager import ReplicaManager
-from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
+from ottla.broker.topics.producer_ids import ProducerIdBlocks
 from ottla.cluster import layout
 from ottla.cluster.controller_rules import elections
 from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition

@@ -25,7 +25,9 @@ from tests.support.waiting import eventually
 from tests.tree.source import ROOT
 
 SOURCE = str(Path(ottla.__file__).parent)
-JOIN_GROUP = 11
+JOIN_GROUP, INIT_PRODUCER_ID, ADD_PARTITIONS, END = 11, 22, 24, 26
+TRANSACTION = 1
+"""The kind of a coordinator's key in FindCoordinator."""
 
 
 class Walk(NamedTuple):
@@ -51,6 +53,8 @@ PRODUCE = Limits(files=29, functions=97)
 """Of a produce with acks=all of one batch, its sync included: 26 files and 88 functions were measured."""
 JOIN = Limits(files=38, functions=162)
 """Of a first member's join of a new classic group, up to its generation: 35 files and 148 functions were measured."""
+END_TXN = Limits(files=45, functions=174)
+"""Of a commit with one partition, up to the record that all markers are written: 41 files and 159 functions were measured."""
 WALKS = 10
 """How often each is walked: now and then a timer is on the way, and the shortest counts."""
 
@@ -118,3 +122,36 @@ def test_the_walk_of_a_join_stays_short(broker: ottla.Broker) -> None:
     assert set(drawn("JoinGroup")) <= set(walk.functions), "CONTRIBUTING.md draws another way"
     assert len(walk.files) <= JOIN.files, str(walk)
     assert len(walk.functions) <= JOIN.functions, str(walk)
+
+
+def test_the_walk_of_the_end_of_a_transaction_stays_short(broker: ottla.Broker) -> None:
+    """Up to the completed state: the reply leaves before the marker is written."""
+    with broker, Raw(broker.address) as client:
+        client.create_topic("t")
+        eventually(lambda: client.ask(FIND_COORDINATOR, 1, string("id") + struct.pack(">b", TRANSACTION)).take("ih") == (0, 0))
+        _, error_code, producer_id, epoch = client.ask(INIT_PRODUCER_ID, 0, string("id") + struct.pack(">i", 60_000)).take("ihqh")
+        assert error_code == 0
+        who = string("id") + struct.pack(">qh", producer_id, epoch)
+
+        def begin() -> None:
+            client.ask(ADD_PARTITIONS, 0, who + array(string("t") + array(struct.pack(">i", 0))))
+            eventually(lambda: state() == "Ongoing")
+
+        def state() -> str:
+            (shard,) = [each for each in machine.transactions.coordinators.shards if "id" in each.machine.by_id]
+            return str(shard.machine.by_id["id"].status.label)
+
+        def end(_: int) -> None:
+            assert client.ask(END, 0, who + b"\1").take("ih") == (0, 0)
+            eventually(lambda: state() == "CompleteCommit")
+
+        assert broker._running is not None
+        machine = broker._running.server.broker
+        walks = []
+        for number in range(WALKS):
+            begin()
+            walks.append(walked(broker, partial(end, number)))
+        walk = min(walks, key=lambda walk: len(walk.functions))
+    assert set(drawn("EndTxn")) <= set(walk.functions), "CONTRIBUTING.md draws another way"
+    assert len(walk.files) <= END_TXN.files, str(walk)
+    assert len(walk.functions) <= END_TXN.functions, str(walk)

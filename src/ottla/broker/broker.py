@@ -14,7 +14,7 @@ from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.leadership_changes import CoordinatorMoves
 from ottla.broker.coordination.markers import MarkerAppender
-from ottla.broker.coordination.registry_offsets import OwnEntries, RegistryOffsets
+from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.coordination.transaction_markers import TransactionMarkers
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
@@ -32,6 +32,7 @@ from ottla.broker.membership.effects import Effects
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.membership.notifications import Notifications
+from ottla.broker.membership.own_entries import OwnEntries, RegistryEntries
 from ottla.broker.partitions.log_cleaner import Cleaner
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -71,10 +72,9 @@ from ottla.broker.topics.configs import DynamicConfigs
 from ottla.broker.topics.deletions import Deletions
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.broker.topics.features import Features
-from ottla.broker.topics.producer_ids import ProducerIds, ProducerIdSource
+from ottla.broker.topics.producer_ids import ProducerIdBlocks, ProducerIds
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.registration import Registration
-from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks, SharedProducerIds
 from ottla.broker.topics.shared_topics import SharedTopics
 from ottla.broker.topics.through_controller import TopicsThroughController
 from ottla.broker.topics.topics import Topics, new_topic_id
@@ -179,9 +179,8 @@ class BrokerMachine:
         effects = Effects(self.configs, self.quotas, self.features, self.scheduler, settings_changed)
         return Notifications(cluster.registry, self.image, self.scheduler, effects.take_effect, self._known_entries)
 
-    def _registry_offsets(self, cluster: ClusterPorts | None) -> RegistryOffsets:
-        entries = OwnEntries(self.registry) if cluster is None else cluster.registry
-        return RegistryOffsets(entries, self.image, self.settings_in_force, self.changes, self.purgatory)
+    def _registry_offsets(self) -> RegistryOffsets:
+        return RegistryOffsets(self._entries, self.image, self.settings_in_force, self.changes, self.purgatory)
 
     def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
         registry, scheduler = cluster.registry, self.scheduler
@@ -246,8 +245,9 @@ class BrokerMachine:
     def _coordinate(self, assignors: tuple[Assignor, ...] | None, cluster: ClusterPorts | None) -> None:
         """Wire what groups and transactions need; their coordinators come and go with the leadership of partitions."""
         self.asker = BrokerAsker(self.channels, self.settings_in_force)
+        self._entries: RegistryEntries = OwnEntries(self.registry) if cluster is None else cluster.registry
         self.by_name = self._by_name(cluster)
-        self.producer_ids = self._producer_ids(cluster)
+        self.producer_ids = self._producer_ids()
         self.groups = self._groups(assignors)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
         everywhere = TransactionMarkers(self.markers, self.image, self.scheduler, self.asker, self.node_id)
@@ -262,11 +262,9 @@ class BrokerMachine:
             return TopicsMadeHere(self.topics, self.logs, self.purgatory)
         return TopicsThroughController(self.image, self.settings_in_force, self.asker, self.scheduler)
 
-    def _producer_ids(self, cluster: ClusterPorts | None) -> ProducerIdSource:
-        if cluster is None:
-            return ProducerIds(self.registry, self.node_id)
-        blocks = ProducerIdBlocks(cluster.registry)
-        return SharedProducerIds(self.image, blocks, self.asker, self.scheduler, self.node_id, self._broker_epoch)
+    def _producer_ids(self) -> ProducerIds:
+        blocks = ProducerIdBlocks(self._entries)
+        return ProducerIds(self.image, blocks, self.asker, self.scheduler, self.node_id, self._broker_epoch)
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.broker_epoch
@@ -360,13 +358,13 @@ class BrokerMachine:
             ClientQuotas: self.quotas,
             QuotaChanges: self._quota_changes,
             Features: self.features,
-            ProducerIdSource: self.producer_ids,
+            ProducerIds: self.producer_ids,
             TopicsByName: self.by_name,
             Coordinators[GroupMachine]: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: self._addresses,
             FirstNews: self.first_news,
-            RegistryOffsets: self._registry_offsets(cluster),
+            RegistryOffsets: self._registry_offsets(),
             Coordinators[TransactionMachine]: self.transactions.coordinators,
             MarkerAppender: self.markers,
             PartitionAdditions: self.additions,
@@ -382,7 +380,7 @@ class BrokerMachine:
             Controller | None: self.controller,
             Followers | None: None if self.replication is None else self.replication.followers,
             **({} if self.replication is None else self.replication.rooms()),
-            ProducerIdBlocks: self.producer_ids.blocks if isinstance(self.producer_ids, SharedProducerIds) else None,
+            ProducerIdBlocks: self.producer_ids.blocks,
         }
 
     @property
@@ -476,12 +474,11 @@ class BrokerMachine:
 
     def _throttle(self) -> None:
         """Count what requests use where there are quotas, and nowhere else."""
-        encode = encoded if self.membership is None else self._encoded
-        is_exempt = None if self.membership is None else RequestsOfBrokers(self.rights).have
-        self._router.encode_by(Throttling(self.quotas, encode, is_exempt).answer if self.quotas.is_on else encode)
+        is_exempt = RequestsOfBrokers(self.rights).have
+        self._router.encode_by(Throttling(self.quotas, self._encoded, is_exempt).answer if self.quotas.is_on else self._encoded)
 
     def _encoded(self, request: Request[Message], reply: Answerable) -> Answer:
-        """The same in a cluster, where another broker may lead."""
+        """Return a reply as bytes, with the leaders of partitions that this broker does not lead."""
         return encoded(request, self._current_leaders.told(request, reply))
 
     def _is_controller(self) -> bool:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
+from ottla.broker.membership.own_entries import RegistryEntries
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.layout import consumer_offset_path
-from ottla.ports import Change, CommitSteps, Entry, Registry, Steps, StorageFailed
+from ottla.ports import Change, Entry, Steps, StorageFailed
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.errors import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
@@ -27,36 +27,11 @@ FetchedTopic = OffsetFetchResponse.OffsetFetchResponseTopic
 FetchedPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 
 
-class OffsetEntries(Protocol):
-    """Where these offsets are. A registry that brokers share is one already."""
-
-    def read(self, paths: Sequence[str]) -> Steps[list[Entry | None]]: ...
-
-    def commit(self, changes: Sequence[Change]) -> CommitSteps: ...
-
-
-class OwnEntries:
-    """The registry of a lone broker as such a place: nothing is waited for."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-
-    def read(self, paths: Sequence[str]) -> Steps[list[Entry | None]]:
-        """Raises `StorageFailed`."""
-        yield from ()
-        return [self._registry.get(path) for path in paths]
-
-    def commit(self, changes: Sequence[Change]) -> CommitSteps:
-        """Raises what `Registry.commit` does."""
-        self._registry.commit(changes)
-        yield from ()
-
-
 class RegistryOffsets:
     """Commits and fetches of version 0."""
 
     def __init__(
-        self, entries: OffsetEntries, cluster: ClusterImage, settings: SettingsInForce, changes: Changes, purgatory: Purgatory
+        self, entries: RegistryEntries, cluster: ClusterImage, settings: SettingsInForce, changes: Changes, purgatory: Purgatory
     ) -> None:
         self._entries = entries
         self._cluster = cluster

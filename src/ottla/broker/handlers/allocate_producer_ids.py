@@ -6,7 +6,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.shared_producer_ids import ProducerIdBlocks
+from ottla.broker.topics.producer_ids import ProducerIdBlocks
 from ottla.ports import Steps
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 

@@ -10,7 +10,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.topics.producer_ids import ProducerIdSource
+from ottla.broker.topics.producer_ids import ProducerIds
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.refusal import init_refused
@@ -41,7 +41,7 @@ FENCED_FROM = 4
 )
 def init_producer_id(
     request: Request[InitProducerIdRequest],
-    producer_ids: ProducerIdSource,
+    producer_ids: ProducerIds,
     coordinators: Coordinators[TransactionMachine],
     rights: Rights,
     purgatory: Purgatory,
@@ -59,14 +59,14 @@ def init_producer_id(
 
 
 def _given_later(
-    request: Request[InitProducerIdRequest], producer_ids: ProducerIdSource, coordinators: Coordinators[TransactionMachine]
+    request: Request[InitProducerIdRequest], producer_ids: ProducerIds, coordinators: Coordinators[TransactionMachine]
 ) -> Steps[Reply]:
     yield from producer_ids.awaited()
     return _given(request, producer_ids, coordinators)
 
 
 def _given(
-    request: Request[InitProducerIdRequest], producer_ids: ProducerIdSource, coordinators: Coordinators[TransactionMachine]
+    request: Request[InitProducerIdRequest], producer_ids: ProducerIds, coordinators: Coordinators[TransactionMachine]
 ) -> Reply:
     body = request.body
     if body.transactional_id:

@@ -39,7 +39,7 @@ _INT32: Final = Struct(">i")
 class Throttling:
     """Makes answers of replies where there are quotas. `encode` does so where there are none, and for what `is_exempt`."""
 
-    def __init__(self, quotas: ClientQuotas, encode: Encode, is_exempt: Callable[[Request[Message]], bool] | None = None) -> None:
+    def __init__(self, quotas: ClientQuotas, encode: Encode, is_exempt: Callable[[Request[Message]], bool]) -> None:
         self._quotas = quotas
         self._encode = encode
         self._is_exempt = is_exempt
@@ -48,10 +48,9 @@ class Throttling:
         """The answer to a request, and how long its connection has to rest after it."""
         if isinstance(reply, Close):
             return reply
-        if self._is_exempt is not None:
-            request.peer.is_broker = self._is_exempt(request)
-            if request.peer.is_broker:
-                return self._encode(request, reply)
+        request.peer.is_broker = self._is_exempt(request)
+        if request.peer.is_broker:
+            return self._encode(request, reply)
         client = Client(request.peer.principal, request.client_id or "")
         request.peer.client_id = client.id
         throttle_ms = self._debt_ms(request, reply, client)

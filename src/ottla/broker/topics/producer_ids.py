@@ -1,72 +1,150 @@
-"""Producer ids: taken from the registry in blocks, given out one by one. What is left of a block is lost when the broker stops."""
+"""Producer ids: taken in blocks, given out one by one. What is left of a block is lost when the broker stops.
+
+A block comes from the registry where this broker is the controller, or by AllocateProducerIds. Either takes a while, so the next
+block is taken before the present one is used up.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
+from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerAsker
+from ottla.broker.membership.own_entries import RegistryEntries
+from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
+from ottla.cluster.image import ClusterImage
 from ottla.cluster.producer_ids import BLOCK_SIZE, GROWTH, LARGEST_BLOCK, take_block
-from ottla.ports import Registry, Steps, StorageFailed
+from ottla.ports import Done, RegistryAway, Steps, StorageFailed
+from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from ottla.wire.errors import BROKER_ID_NOT_REGISTERED, REQUEST_TIMED_OUT, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR, error_name
 
 log = logging.getLogger("ottla.broker")
 
+LANE: Final = "producer ids"
+FEW: Final = 100
+"""When so many ids are left the next block is asked for."""
 
-class ProducerIdSource(Protocol):
-    """Where producer ids come from."""
 
-    def next(self) -> int | None:
-        """An id that was never given out before; None if there is none now."""
-        ...
+class ProducerIdBlocks:
+    """The blocks of the whole cluster, in its registry."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the next id has to be waited for."""
-        ...
+    def __init__(self, registry: RegistryEntries) -> None:
+        self._registry = registry
 
-    def awaited(self) -> Steps[None]:
-        """Wait until there is an id, or none could be had."""
-        ...
+    def taken(self, node_id: int, size: int = BLOCK_SIZE) -> Steps[range]:
+        """Take the next block for a broker. Raises `StorageFailed`."""
+        for _ in range(MOST_RACES):
+            (entry,) = yield from self._registry.read([layout.PRODUCER_ID_BLOCK])
+            change, block = take_block(entry, node_id, size)
+            try:
+                yield from self._registry.commit((change,))
+            except CONFLICTS:  # another broker took that one
+                continue
+            return block
+        raise StorageFailed(layout.PRODUCER_ID_BLOCK, "other brokers change it all the time")
+
+    def allocated(self, node_id: int, broker_epoch: int) -> Steps[range | int]:
+        """Return the next block for a broker that asks for it in this broker epoch, or an error code.
+
+        Where the registry is not reached, a block may have been taken that nobody gets: there are enough of them.
+        """
+        try:
+            (registered,) = yield from self._registry.read([layout.broker_path(node_id)])
+            if registered is None:
+                return BROKER_ID_NOT_REGISTERED
+            if registered.created != broker_epoch:
+                return STALE_BROKER_EPOCH
+            return (yield from self.taken(node_id))
+        except StorageFailed as failure:
+            log.warning("broker %d was given no block of producer ids: %s", node_id, failure, extra={"cause": LANE})
+            return REQUEST_TIMED_OUT if isinstance(failure, RegistryAway) else UNKNOWN_SERVER_ERROR
 
 
 class ProducerIds:
-    """Gives out ids, and takes another block when one is used up. No id is ever given out twice."""
+    """Gives out ids of blocks that no other broker has. `broker_epoch()` returns that of this broker."""
 
-    def __init__(self, registry: Registry, node_id: int) -> None:
-        self._registry = registry
+    def __init__(
+        self,
+        image: ClusterImage,
+        blocks: ProducerIdBlocks,
+        asker: BrokerAsker,
+        scheduler: Scheduler,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self._image = image
+        self.blocks = blocks
+        self._asker = asker
+        self._scheduler = scheduler
         self._node_id = node_id
-        self._block: Iterator[int] = iter(())
+        self._broker_epoch = broker_epoch
+        self._ids: Iterator[int] = iter(())
+        self._left = 0
         self._size = BLOCK_SIZE
+        self._is_coming = False
+        self._waiting: list[Done] = []
 
     def next(self) -> int | None:
-        """An id that was never given out before; None while the registry refuses a block."""
-        producer_id = next(self._block, None)
-        if producer_id is None and self._take_block():
-            producer_id = next(self._block)
-        return producer_id
+        """Return an id that was never given out before; None if there is none at the moment."""
+        if self._left <= FEW:
+            self._begin()
+        if not self._left:
+            return None
+        self._left -= 1
+        return next(self._ids)
 
     @property
     def is_empty(self) -> bool:
-        """It never is: the next block is taken at once."""
-        return False
+        """Return whether the next id has to be waited for."""
+        return not self._left
 
     def awaited(self) -> Steps[None]:
-        """Nothing to wait for."""
-        yield from ()
+        """Wait until there is an id, or none could be had."""
+        if not self._left:
+            self._begin()
+        if self._is_coming and not self._left:
+            yield self._waiting.append
 
-    def _take_block(self) -> bool:
-        try:
-            for _ in range(MOST_RACES):
-                change, block = take_block(self._registry.get(layout.PRODUCER_ID_BLOCK), self._node_id, self._size)
-                try:
-                    self._registry.commit((change,))
-                except CONFLICTS:  # another broker took that one
-                    continue
-                self._block = iter(block)
-                self._size = min(GROWTH * self._size, LARGEST_BLOCK)
-                return True
-        except StorageFailed as failure:
-            log.error("no block of producer ids could be taken: %s", failure, extra={"cause": "no producer ids"})
-        return False
+    def _begin(self) -> None:
+        if self._is_coming:
+            return
+        self._is_coming = True
+        self._scheduler.begin("producer ids", self._block_taken(), self._taken, self._refused, urgent=True)
+
+    def _block_taken(self) -> Steps[range | None]:
+        controller_id = self._image.controller_id
+        if controller_id == self._node_id or self._asker.version(AllocateProducerIdsRequest) == UNSPOKEN:
+            block = yield from self.blocks.taken(self._node_id, self._size)
+            self._size = min(GROWTH * self._size, LARGEST_BLOCK)
+            return block
+        if controller_id < 0:
+            return None
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        response: AllocateProducerIdsResponse | None = yield from self._asker.answer(controller_id, request, lane=LANE)
+        if response is None or response.error_code:
+            why = "no answer" if response is None else error_name(response.error_code)
+            log.warning("the controller gave no producer ids (%s): it is asked again", why, extra={"cause": LANE})
+            return None
+        return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
+
+    def _taken(self, block: range | None) -> None:
+        self._is_coming = False
+        if block:
+            self._ids = _chained(self._ids, block)
+            self._left += len(block)
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done(None)
+
+    def _refused(self, failure: Exception) -> None:
+        log.warning("no block of producer ids could be taken: %s", failure, extra={"cause": LANE})
+        self._taken(None)
+
+
+def _chained(first: Iterator[int], block: range) -> Iterator[int]:
+    """Yield what is left of the block before, then the new block."""
+    yield from first
+    yield from block
