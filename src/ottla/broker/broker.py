@@ -23,7 +23,7 @@ from ottla.broker.interbroker.alone import NoLinks
 from ottla.broker.interbroker.broker_requests import BrokerAsker
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.loopback import Within
-from ottla.broker.kafka07.rooms import Rooms07
+from ottla.broker.kafka07.context import Context07
 from ottla.broker.kafka07.router import Router07
 from ottla.broker.kafka07.views import Views07
 from ottla.broker.membership.commits import SharedCommits
@@ -325,7 +325,7 @@ class BrokerMachine:
     def _routed07(self) -> Router07:
         """What serves clients of 0.6 and 0.7."""
         self.views07 = Views07(self.partitions, self.scheduler, self.checks, self.disk)
-        rooms = Rooms07(
+        rooms = Context07(
             self.partitions,
             self.image,
             self.settings_in_force,

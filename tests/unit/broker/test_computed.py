@@ -8,7 +8,6 @@ from ottla.broker.failures import Changes
 from ottla.broker.scheduler import MOST_STEPS, Scheduler
 from ottla.broker.serving.purgatory import DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
-from ottla.broker.serving.slices import awaited
 from ottla.ports import Now, Steps, StorageFailed
 from ottla.records.batches.builder import build
 from ottla.records.compression import codecs
@@ -89,7 +88,7 @@ def test_a_block_that_ends_in_a_sync_is_waited_for_until_it_is_synced() -> None:
         return synced
 
     told: list[Ready] = []
-    job = awaited(world.purgatory, world.purgatory.run(block()))
+    job = world.purgatory.awaited(world.purgatory.run(block()))
     world.scheduler.begin("blocks", job, told.append, urgent=True)
     for _ in range(5):
         world.turn()

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.failures import Changes, Mistake
-from ottla.broker.handlers import describe_topic_partitions, fetch, log_dirs, produce
+from ottla.broker.handlers import describe_topic_partitions, fetch_reading, log_dirs, produce
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving import down_conversion, router
@@ -148,7 +148,7 @@ def of_a_retry(machine: Machine, patch: pytest.MonkeyPatch) -> DelayedReply:
     body = fetched(0, version=11)
     body.max_wait_ms, body.min_bytes = 500, 1
     pending = begun(machine, FETCH, 11, body)
-    patch.setattr(fetch._Fetch, "_slice", mistaken)
+    patch.setattr(fetch_reading.Fetch, "_slice", mistaken)
     machine.ask(PRODUCE, 9, produced("t", bytes(build(None, [b"value"], 1)), version=9))
     return pending
 

@@ -91,7 +91,7 @@ class RegistryOffsets:
 
     def fetch(self, request: Request[OffsetFetchRequest]) -> Reply:
         """What was kept; where nothing was, or there is no such topic, -1 and UNKNOWN_TOPIC_OR_PARTITION."""
-        return self._purgatory.run(self._fetch(request.body.group_id, request.body.topics or []))
+        return self._fetch(request.body.group_id, request.body.topics or [])
 
     def _fetch(self, group_id: str, topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic]) -> Steps[Reply]:
         there = [topic for topic in topics if topic.name in self._cluster.topics]

@@ -9,10 +9,10 @@ from typing import NamedTuple, TypeVar
 
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import Budget, Parts, ResponseWriter
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import PieceWriter, Slices, admitted
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import acls
 from ottla.cluster.acls import ANY, Acl, AclFilter, Acls, Key, Operation, Pattern, Permission, Resource
@@ -46,29 +46,24 @@ Described = DescribeAclsResponse.DescribeAclsResource
 Entry = DescribeAclsResponse.AclDescription
 
 
-class AclRooms(NamedTuple):
+class AclContext(NamedTuple):
     """Where the rules are, and what changes them."""
 
     cluster: ClusterImage
     commits: Commits
     rights: Rights
-    purgatory: Purgatory
 
 
 @serves(DescribeAclsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER))
-def describe_acls(request: Request[DescribeAclsRequest], rooms: AclRooms) -> Reply:
+def describe_acls(request: Request[DescribeAclsRequest], context: AclContext) -> Steps[Reply]:
     """The rules that fit a filter, by what they are about."""
-    if not rooms.rights.has_rules:
+    if not context.rights.has_rules:
         return DescribeAclsResponse(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     wanted = _filter(request.body, request.version)
     if wanted is None:
         return DescribeAclsResponse(error_message=None)  # no rule has such a number
-    return rooms.purgatory.run(_described(request, wanted, rooms))
-
-
-def _described(request: Request[DescribeAclsRequest], wanted: AclFilter, rooms: AclRooms) -> Steps[Reply]:
-    writer = PieceWriter(request, ("resources", "acls"), DescribeAclsResponse(error_message=None))
-    for key, rules in list(rooms.cluster.acls.rules.items()):
+    writer = ResponseWriter(request, ("resources", "acls"), DescribeAclsResponse(error_message=None))
+    for key, rules in list(context.cluster.acls.rules.items()):
         fitting = [_entry(acl) for acl in rules if wanted.fits(acl)]
         yield from writer.put(_piece(key, fitting[at : at + RULES_AT_ONCE]) for at in range(0, len(fitting), RULES_AT_ONCE))
         yield None
@@ -88,45 +83,39 @@ def _entry(acl: Acl) -> Entry:
 @serves(
     CreateAclsRequest,
     Need(Operation.ALTER, Resource.CLUSTER),
-    slices=Slices(((("creations",), ("results",)),), things=100),
+    to_the_end=True,
+    parts=Parts(((("creations",), ("results",)),), things=100),
 )
-def create_acls(request: Request[CreateAclsRequest], rooms: AclRooms) -> Reply:
+def create_acls(request: Request[CreateAclsRequest], context: AclContext) -> Steps[Reply]:
     """Make rules, each with its own result; they are in force when the reply leaves.
 
     Where one of them is only a filter or has an unknown number, none is made, and all results say so, as in Kafka.
     """
     creations = request.body.creations
-    if not rooms.rights.has_rules:
+    if not context.rights.has_rules:
         return CreateAclsResponse(results=[Created(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER) for _ in creations])
     wanted = [_acl(creation, request.version) for creation in creations]
     known = [acl for acl in wanted if isinstance(acl, Acl)]
     if len(known) < len(wanted):
         error_code, sentence = next(why for why in wanted if not isinstance(why, Acl))
         return CreateAclsResponse(results=[Created(error_code=error_code, error_message=sentence) for _ in creations])
-    return rooms.purgatory.run(_created(known, rooms), to_the_end=True)
-
-
-def _created(wanted: list[Acl], rooms: AclRooms) -> Steps[Reply]:
-    decisions = yield from rooms.commits.commit_slowly(lambda: acls.create(rooms.cluster.acls, wanted))
+    decisions = yield from context.commits.commit_slowly(lambda: acls.create(context.cluster.acls, known))
     return CreateAclsResponse(results=[Created(error_code=each.error_code, error_message=each.message) for each in decisions])
 
 
 @serves(
     DeleteAclsRequest,
     Need(Operation.ALTER, Resource.CLUSTER),
-    slices=Slices(((("filters",), RESULTS),), things=5, whole_bytes=256, asked_whole=True),
+    to_the_end=True,
+    parts=Parts(((("filters",), RESULTS),), things=5, whole_bytes=256, together=True),
 )
-def delete_acls(request: Request[DeleteAclsRequest], rooms: AclRooms) -> Reply:
+def delete_acls(request: Request[DeleteAclsRequest], context: AclContext) -> Steps[Reply]:
     """Delete the rules that filters fit, and say for each filter which these were."""
-    return rooms.purgatory.run(_deleted(request, rooms), to_the_end=True)
-
-
-def _deleted(request: Request[DeleteAclsRequest], rooms: AclRooms) -> Steps[Reply]:
-    writer = PieceWriter(request, RESULTS, DeleteAclsResponse())
-    for part, stopped in admitted(request):
-        if stopped is not None:
-            return stopped
-        for acls_of_one, result in (yield from _deleted_by(part, rooms)):
+    writer = ResponseWriter(request, RESULTS, DeleteAclsResponse())
+    for part in request.parts():
+        if part.refused is not None:
+            return part.refused
+        for acls_of_one, result in (yield from _deleted_by(part, context)):
             yield from writer.put(_result(result, acls_of_one))
     return writer.reply()
 
@@ -139,20 +128,20 @@ def _result(error: Deleted, found: list[Acl]) -> Iterator[DeleteAclsResponse]:
         yield DeleteAclsResponse(filter_results=[one])
 
 
-def _deleted_by(part: Request[DeleteAclsRequest], rooms: AclRooms) -> Steps[list[tuple[list[Acl], Deleted]]]:
+def _deleted_by(part: Request[DeleteAclsRequest], context: AclContext) -> Steps[list[tuple[list[Acl], Deleted]]]:
     """Delete what some filters fit, rules about some resources at a time: each time is a commit of its own."""
     filters = part.body.filters
-    if not rooms.rights.has_rules:
+    if not context.rights.has_rules:
         return [([], Deleted(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER)) for _ in filters]
     wanted = [each for each in (_filter(each, part.version) for each in filters) if each is not None]
     if len(wanted) < len(filters):
         return [([], Deleted(error_code=INVALID_REQUEST, error_message=UNKNOWN_NUMBER)) for _ in filters]
-    present, found = rooms.cluster.acls, [list[Acl]() for _ in wanted]
+    present, found = context.cluster.acls, [list[Acl]() for _ in wanted]
     for keys in _some_at_a_time(present):
         if not (yield from _fit_any(wanted, present, keys)):
             continue
         fitting: list[list[Acl]] = []
-        (decision,) = yield from rooms.commits.commit_slowly(partial(_decided, present, wanted, keys, fitting))
+        (decision,) = yield from context.commits.commit_slowly(partial(_decided, present, wanted, keys, fitting))
         if decision.error_code:
             return [([], Deleted(error_code=decision.error_code, error_message=decision.message)) for _ in filters]
         for before, now in zip(found, fitting, strict=True):
@@ -162,14 +151,12 @@ def _deleted_by(part: Request[DeleteAclsRequest], rooms: AclRooms) -> Steps[list
 
 def _fit_any(wanted: list[AclFilter], present: Acls, keys: list[Key]) -> Steps[bool]:
     """Return whether any filter fits a rule about these resources."""
-    looked_at = 0
+    budget = Budget(RULES_AT_ONCE)
     for key in keys:
         for acl in present.rules.get(key, ()):
             if any(each.fits(acl) for each in wanted):
                 return True
-            looked_at += 1
-            if looked_at % RULES_AT_ONCE == 0:
-                yield None
+            yield from budget.spend()
     yield None
     return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.producer_ids import ProducerIdBlocks
@@ -11,14 +11,16 @@ from ottla.ports import Steps
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 
-@serves(AllocateProducerIdsRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True, cluster_only=True)
-def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: ProducerIdBlocks, purgatory: Purgatory) -> Reply:
+@serves(
+    AllocateProducerIdsRequest,
+    Need(Operation.CLUSTER_ACTION, Resource.CLUSTER),
+    controller_only=True,
+    cluster_only=True,
+    to_the_end=True,
+)
+def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: ProducerIdBlocks) -> Steps[Reply]:
     """Take the next block for the broker that asks, if it is in the life that it says."""
-    return purgatory.run(_allocated(request.body, blocks), to_the_end=True)
-
-
-def _allocated(body: AllocateProducerIdsRequest, blocks: ProducerIdBlocks) -> Steps[Reply]:
-    block = yield from blocks.allocated(body.broker_id, body.broker_epoch)
+    block = yield from blocks.allocated(request.body.broker_id, request.body.broker_epoch)
     if isinstance(block, int):
         return AllocateProducerIdsResponse(error_code=block)
     return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=len(block))

@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeVar
 from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.authorization import Need, Operation
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import Parts
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce, TopicSettings
 from ottla.broker.settings.broker_security import bare
 from ottla.broker.settings.changes import APPEND, DELETE, SET, SUBTRACT, ConfigChange, changed
@@ -39,58 +39,54 @@ IncrementallyAltered = IncrementalAlterConfigsResponse.AlterConfigsResourceRespo
 A = TypeVar("A", AlterConfigsResponse.AlterConfigsResourceResponse, IncrementalAlterConfigsResponse.AlterConfigsResourceResponse)
 
 
-class AlterRooms(NamedTuple):
+class AlterContext(NamedTuple):
     """What settings are altered through."""
 
     identity: BrokerIdentity
     cluster: ClusterImage
     settings: SettingsInForce
     configs: DynamicConfigs
-    purgatory: Purgatory
 
 
-Alter = Callable[[AlterRooms, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
+Alter = Callable[[AlterContext, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
 """Decides the changes of the resource of a name over these texts, or with None over what it has. Raises `ConfigRefused`."""
 
 
 MOST_CHANGES = 5000
 """So many settings of one resource are looked at in one go; there are some hundreds."""
-ONE_BY_ONE = Slices(((("resources",), ("responses",)),), things=10, whole_bytes=1024, unique=("resource_type", "resource_name"))
+ONE_BY_ONE = Parts(((("resources",), ("responses",)),), things=10, whole_bytes=1024, unique=("resource_type", "resource_name"))
 
 
-@serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), slices=ONE_BY_ONE)
-def alter_configs(request: Request[AlterConfigsRequest], rooms: AlterRooms) -> Reply:
+@serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), parts=ONE_BY_ONE, to_the_end=True)
+def alter_configs(request: Request[AlterConfigsRequest], context: AlterContext) -> Steps[Reply]:
     """Replace all settings that a resource has of its own by those given."""
     resources = request.body.resources
     changes = [[ConfigChange(each.name, SET, each.value) for each in one.configs[: MOST_CHANGES + 1]] for one in resources]
-
-    def altered() -> Steps[Reply]:
-        decisions = yield from _decided(rooms, request, resources, changes, {})
-        results = [_result(Altered, *each) for each in zip(resources, decisions, strict=True)]
-        return AlterConfigsResponse(responses=results)
-
-    return rooms.purgatory.run(altered(), to_the_end=True)
+    decisions = yield from _decided(context, request, resources, changes, {})
+    results = [_result(Altered, *each) for each in zip(resources, decisions, strict=True)]
+    return AlterConfigsResponse(responses=results)
 
 
-@serves(IncrementalAlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), slices=ONE_BY_ONE)
-def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], rooms: AlterRooms) -> Reply:
+@serves(
+    IncrementalAlterConfigsRequest,
+    Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"),
+    parts=ONE_BY_ONE,
+    to_the_end=True,
+)
+def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], context: AlterContext) -> Steps[Reply]:
     """Change some of a resource's settings, and leave the others (KIP-339)."""
     resources = request.body.resources
     changes = [
         [ConfigChange(each.name, each.config_operation, each.value) for each in one.configs[: MOST_CHANGES + 1]]
         for one in resources
     ]
-
-    def altered() -> Steps[Reply]:
-        decisions = yield from _decided(rooms, request, resources, changes, None)
-        results = [_result(IncrementallyAltered, *each) for each in zip(resources, decisions, strict=True)]
-        return IncrementalAlterConfigsResponse(responses=results)
-
-    return rooms.purgatory.run(altered(), to_the_end=True)
+    decisions = yield from _decided(context, request, resources, changes, None)
+    results = [_result(IncrementallyAltered, *each) for each in zip(resources, decisions, strict=True)]
+    return IncrementalAlterConfigsResponse(responses=results)
 
 
 def _decided(
-    rooms: AlterRooms,
+    context: AlterContext,
     request: Altering,
     resources: Sequence[AlteredResource],
     changes: Sequence[list[ConfigChange]],
@@ -99,7 +95,7 @@ def _decided(
     """What becomes of each resource. One sync makes all changes of topics and groups durable."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     decide = [
-        partial(_altered, rooms, request, resource, wanted, base, times[resource.resource_type, resource.resource_name])
+        partial(_altered, context, request, resource, wanted, base, times[resource.resource_type, resource.resource_name])
         for resource, wanted in zip(resources, changes, strict=True)
     ]
     if request.body.validate_only:
@@ -107,8 +103,8 @@ def _decided(
     decided: dict[int, Decision] = {}
     others = [number for number, resource in enumerate(resources) if resource.resource_type != BROKER]
     for number in sorted(set(range(len(resources))).difference(others)):
-        decided[number] = yield from rooms.configs.commit_broker(decide[number], request.now)
-    made = yield from rooms.configs.commit([decide[number] for number in others], request.now)
+        decided[number] = yield from context.configs.commit_broker(decide[number], request.now)
+    made = yield from context.configs.commit([decide[number] for number in others], request.now)
     decided |= zip(others, made, strict=True)
     return [decided[number] for number in range(len(resources))]
 
@@ -123,7 +119,7 @@ def _result(kind: type[A], resource: AlteredResource, decision: Decision) -> A:
 
 
 def _altered(
-    rooms: AlterRooms,
+    context: AlterContext,
     request: Altering,
     resource: AlteredResource,
     changes: list[ConfigChange],
@@ -142,7 +138,7 @@ def _altered(
             raise ConfigRefused(
                 INVALID_REQUEST, f"Unknown resource type {kind}: only topics, brokers and groups have settings to change."
             )
-        return alter[kind](rooms, request, name, changes, base)
+        return alter[kind](context, request, name, changes, base)
     except ConfigRefused as refused:
         return Decision(name, refused.error_code, refused.message)
     except SettingError as error:
@@ -177,40 +173,40 @@ def _check_lists(changes: list[ConfigChange], declared: type[SettingsOf], senten
 
 
 def _alter_topic(
-    rooms: AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+    context: AlterContext, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
 ) -> Decision:
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Default topic resources are not allowed: name a topic.")
-    present = topic_configs(rooms.cluster, name)
+    present = topic_configs(context.cluster, name)
     _check_lists(changes, TopicSettings, "Can't {} to key {} because its type is not LIST: set it instead.")
-    in_force = partial(rooms.settings.value.topic_value, overrides=present)
+    in_force = partial(context.settings.value.topic_value, overrides=present)
     after = changed(present if base is None else base, changes, TopicSettings, in_force)
-    return rooms.configs.of_topic(name, after)
+    return context.configs.of_topic(name, after)
 
 
 def _alter_group(
-    rooms: AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+    context: AlterContext, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
 ) -> Decision:
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Default group resources are not allowed: name a group.")
-    present = group_configs(rooms.cluster, name)
+    present = group_configs(context.cluster, name)
     _check_lists(changes, GroupConfigs, "Can't {} to key {} because its type is not LIST: set it instead.")
-    in_force = partial(group_value, rooms.settings.value, overrides=present)
+    in_force = partial(group_value, context.settings.value, overrides=present)
     after = changed(present if base is None else base, changes, GroupConfigs, in_force)
-    return rooms.configs.of_group(name, after)
+    return context.configs.of_group(name, after)
 
 
 def _alter_broker(
-    rooms: AlterRooms, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
+    context: AlterContext, request: Altering, name: str, changes: list[ConfigChange], base: Mapping[str, str] | None
 ) -> Decision:
-    node_id = named_broker(rooms.identity, name, "Node id", "")
-    settings = rooms.settings.value
+    node_id = named_broker(context.identity, name, "Node id", "")
+    settings = context.settings.value
     _check_lists(changes, BrokerSettings, "Config value {} is not allowed for config key: {}; it is no list, so set it.")
     _check_reach(changes, node_id)
     present = settings.of_all_brokers if node_id is None else settings.of_this_broker
     after = changed(present if base is None else base, changes, BrokerSettings, settings.value)
     try:
-        decision = rooms.configs.of_broker(node_id, after)
+        decision = context.configs.of_broker(node_id, after)
     except SettingError as error:
         raise ConfigRefused(INVALID_REQUEST, str(error)) from None
     if request.release.eligible_replicas:

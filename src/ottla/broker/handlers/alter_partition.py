@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from ottla.broker.controller.controller import Controller
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import BY_PARTITION
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import BY_PARTITION
 from ottla.ports import Steps
 from ottla.wire.api.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.errors import NOT_CONTROLLER
 
 
-@serves(AlterPartitionRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, slices=BY_PARTITION)
-def alter_partition(request: Request[AlterPartitionRequest], controller: Controller | None, purgatory: Purgatory) -> Reply:
+@serves(
+    AlterPartitionRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=BY_PARTITION, to_the_end=True
+)
+def alter_partition(request: Request[AlterPartitionRequest], controller: Controller | None) -> Steps[Reply]:
     """Answer when the registry has taken what may be; the answer says how each partition is then."""
     if controller is None or not controller.is_active:
         return AlterPartitionResponse(error_code=NOT_CONTROLLER)
-    return purgatory.run(_altered(request, controller), to_the_end=True)
-
-
-def _altered(request: Request[AlterPartitionRequest], controller: Controller) -> Steps[Reply]:
     return (yield from controller.alter_partition(request.body, request.version))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from ottla.broker.quotas.quota_changes import Op, QuotaChanges, Wanted
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import ResponseWriter
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import PieceWriter
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.quotas import CLIENT_ID, IP, TYPES, USER, QuotaEntity, RefusedQuota, entity_of
 from ottla.ports import Steps
@@ -31,13 +31,10 @@ Value = DescribeClientQuotasResponse.ValueData
 Component = DescribeClientQuotasRequest.ComponentData
 
 
-@serves(AlterClientQuotasRequest, Need(Operation.ALTER_CONFIGS, Resource.CLUSTER), most=MOST_THINGS)
-def alter_client_quotas(request: Request[AlterClientQuotasRequest], changes: QuotaChanges, purgatory: Purgatory) -> Reply:
+@serves(AlterClientQuotasRequest, Need(Operation.ALTER_CONFIGS, Resource.CLUSTER), most=MOST_THINGS, to_the_end=True)
+def alter_client_quotas(request: Request[AlterClientQuotasRequest], changes: QuotaChanges) -> Steps[Reply]:
     """Set and remove quotas; each entity has a result of its own."""
-    return purgatory.run(_altered(request.body, changes), to_the_end=True)
-
-
-def _altered(body: AlterClientQuotasRequest, changes: QuotaChanges) -> Steps[Reply]:
+    body = request.body
     wanted = [_wanted(entry) for entry in body.entries]
     decisions = yield from changes.alter(wanted, validate_only=body.validate_only)
     results = [
@@ -60,7 +57,7 @@ def _wanted(entry: AlterClientQuotasRequest.EntryData) -> Wanted:
 
 
 @serves(DescribeClientQuotasRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER), most=MOST_THINGS)
-def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluster: ClusterImage, purgatory: Purgatory) -> Reply:
+def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluster: ClusterImage) -> Steps[Reply]:
     """The quotas of all entities that a filter lets through."""
     components = request.body.components
     for number, component in enumerate(components):
@@ -72,14 +69,8 @@ def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluste
     if IP in kinds and kinds & {USER, CLIENT_ID}:
         sentence = "Invalid entity filter component combination. IP filter component should not be used with user or clientId."
         return DescribeClientQuotasResponse(error_code=INVALID_REQUEST, error_message=sentence, entries=None)
-    return purgatory.run(_described_slowly(request, list(cluster.quotas.items())))
-
-
-def _described_slowly(
-    request: Request[DescribeClientQuotasRequest], quotas: Sequence[tuple[QuotaEntity, Mapping[str, float]]]
-) -> Steps[Reply]:
-    components, strict = request.body.components, request.body.strict
-    writer = PieceWriter(request, ("entries",), DescribeClientQuotasResponse(error_message=None, entries=[]))
+    quotas, strict = list(cluster.quotas.items()), request.body.strict
+    writer = ResponseWriter(request, ("entries",), DescribeClientQuotasResponse(error_message=None, entries=[]))
     for begin in range(0, len(quotas), ENTITIES_AT_ONCE):
         some = quotas[begin : begin + ENTITIES_AT_ONCE]
         found = [_described(*each) for each in some if _fits(each[0], components, strict=strict)]

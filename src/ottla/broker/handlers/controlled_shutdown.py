@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.controller.controller import Controller
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.image import ClusterImage
@@ -15,13 +15,11 @@ from ottla.wire.errors import BROKER_NOT_AVAILABLE
 Remaining = ControlledShutdownResponse.RemainingPartition
 
 
-@serves(ControlledShutdownRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True)
-def controlled_shutdown(
-    request: Request[ControlledShutdownRequest], cluster: ClusterImage, controller: Controller | None, purgatory: Purgatory
-) -> Reply:
+@serves(ControlledShutdownRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True, to_the_end=True)
+def controlled_shutdown(request: Request[ControlledShutdownRequest], cluster: ClusterImage, controller: Controller | None) -> Reply:
     """Have others lead in its place, and say what nobody else can lead. A lone broker has nobody else, so that nothing is left."""
     if controller is not None:
-        return purgatory.run(_stopped(request.body, controller), to_the_end=True)
+        return _stopped(request.body, controller)
     if request.body.broker_id not in cluster.brokers:
         return ControlledShutdownResponse(error_code=BROKER_NOT_AVAILABLE)
     return ControlledShutdownResponse()

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 from ottla.broker.security.rights import Rights
 from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.authorization import Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import Budget, ResponseWriter
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Peer, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import PieceWriter
 from ottla.broker.settings import SecurityProtocol
 from ottla.cluster.decision import Decision
 from ottla.cluster.tokens import MOST_BYTES, USER, DelegationToken
@@ -45,16 +45,15 @@ Renewer = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
 Described = DescribeDelegationTokenResponse.DescribedDelegationToken
 
 
-class TokenRooms(NamedTuple):
+class TokenContext(NamedTuple):
     """What these handlers take."""
 
     tokens: DelegationTokens
     rights: Rights
-    purgatory: Purgatory
 
 
-@serves(CreateDelegationTokenRequest, most=MOST_RENEWERS)
-def create_delegation_token(request: Request[CreateDelegationTokenRequest], rooms: TokenRooms) -> Reply:
+@serves(CreateDelegationTokenRequest, most=MOST_RENEWERS, to_the_end=True)
+def create_delegation_token(request: Request[CreateDelegationTokenRequest], context: TokenContext) -> Steps[Reply]:
     """Make a token for oneself, or for another owner as whom one may act."""
     body, requester = request.body, request.peer.principal
     owner = f"{body.owner_principal_type}:{body.owner_principal_name}" if body.owner_principal_name else requester
@@ -64,92 +63,79 @@ def create_delegation_token(request: Request[CreateDelegationTokenRequest], room
         return answer
     renewers = [f"{each.principal_type}:{each.principal_name}" for each in body.renewers]
     answer = _about(owner, requester, request.version)
-    answer.error_code = _create_fault(rooms, request.peer, owner, renewers)
+    answer.error_code = _create_fault(context, request.peer, owner, renewers)
     if answer.error_code:
         return answer
-    if not rooms.tokens.is_on:
+    if not context.tokens.is_on:
         answer.error_code = DELEGATION_TOKEN_AUTH_DISABLED
         return answer
-
-    def steps() -> Steps[Reply]:
-        decision = yield from rooms.tokens.create(owner, requester, renewers, body.max_lifetime_ms, request.now)
-        answer.error_code = decision.error_code
-        token = rooms.tokens.token(decision.name)
-        if token is not None and not decision.error_code:
-            answer.issue_timestamp_ms, answer.max_timestamp_ms = token.issue_ms, token.max_ms
-            answer.expiry_timestamp_ms = token.expiry_ms
-            answer.token_id, answer.hmac = token.token_id, rooms.tokens.proof(token.token_id)
-        return answer
-
-    return rooms.purgatory.run(steps(), to_the_end=True)
+    decision = yield from context.tokens.create(owner, requester, renewers, body.max_lifetime_ms, request.now)
+    answer.error_code = decision.error_code
+    token = context.tokens.token(decision.name)
+    if token is not None and not decision.error_code:
+        answer.issue_timestamp_ms, answer.max_timestamp_ms = token.issue_ms, token.max_ms
+        answer.expiry_timestamp_ms = token.expiry_ms
+        answer.token_id, answer.hmac = token.token_id, context.tokens.proof(token.token_id)
+    return answer
 
 
-@serves(RenewDelegationTokenRequest)
-def renew_delegation_token(request: Request[RenewDelegationTokenRequest], rooms: TokenRooms) -> Reply:
+@serves(RenewDelegationTokenRequest, to_the_end=True)
+def renew_delegation_token(request: Request[RenewDelegationTokenRequest], context: TokenContext) -> Reply:
     body = request.body
-    refusal = _refusal(rooms.tokens, request.peer)
+    refusal = _refusal(context.tokens, request.peer)
     if refusal:
         return RenewDelegationTokenResponse(error_code=refusal, expiry_timestamp_ms=NO_TIME)
-    steps = rooms.tokens.renew(bytes(body.hmac), request.peer.principal, body.renew_period_ms, request.now)
-    return _changed(rooms, steps, lambda code, expiry: RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry))
+    steps = context.tokens.renew(bytes(body.hmac), request.peer.principal, body.renew_period_ms, request.now)
+    return _changed(context, steps, lambda code, expiry: RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry))
 
 
-@serves(ExpireDelegationTokenRequest)
-def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], rooms: TokenRooms) -> Reply:
+@serves(ExpireDelegationTokenRequest, to_the_end=True)
+def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], context: TokenContext) -> Reply:
     """A period below 0 ends the token now; the answer tells that time."""
     body, now = request.body, request.now
-    refusal = _refusal(rooms.tokens, request.peer)
+    refusal = _refusal(context.tokens, request.peer)
     if refusal:
         return ExpireDelegationTokenResponse(error_code=refusal, expiry_timestamp_ms=NO_TIME)
-    steps = rooms.tokens.expire(bytes(body.hmac), request.peer.principal, body.expiry_time_period_ms, now)
+    steps = context.tokens.expire(bytes(body.hmac), request.peer.principal, body.expiry_time_period_ms, now)
     return _changed(
-        rooms, steps, lambda code, expiry: ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry), now.wall_ms
+        context, steps, lambda code, expiry: ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=expiry), now.wall_ms
     )
 
 
 @serves(DescribeDelegationTokenRequest, most=MOST_OWNERS)
-def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], rooms: TokenRooms) -> Reply:
+def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], context: TokenContext) -> Steps[Reply]:
     """Tell of one's own tokens, of those that one may renew, and of others that one may see; with `owners` of theirs alone."""
-    refusal = _refusal(rooms.tokens, request.peer)
+    refusal = _refusal(context.tokens, request.peer)
     if refusal:
         return DescribeDelegationTokenResponse(error_code=refusal)
-    return rooms.purgatory.run(_described(request, rooms))
-
-
-def _described(request: Request[DescribeDelegationTokenRequest], rooms: TokenRooms) -> Steps[Reply]:
     asked = request.body.owners
     owners = None if asked is None else {f"{owner.principal_type}:{owner.principal_name}" for owner in asked}
-    writer = PieceWriter(request, ("tokens",), DescribeDelegationTokenResponse())
-    looked_at = 0
-    for token in rooms.tokens.all():
-        looked_at += 1 + len(token.renewers)
-        if (owners is None or token.is_of(owners)) and _may_see(rooms.rights, request.peer, token):
-            shown = _shown(token, rooms.tokens.proof(token.token_id), request.version)
+    writer = ResponseWriter(request, ("tokens",), DescribeDelegationTokenResponse())
+    budget = Budget(LOOKED_AT_ONCE)
+    for token in context.tokens.all():
+        if (owners is None or token.is_of(owners)) and _may_see(context.rights, request.peer, token):
+            shown = _shown(token, context.tokens.proof(token.token_id), request.version)
             yield from writer.put((DescribeDelegationTokenResponse(tokens=[shown]),))
-            looked_at = 0
-        if looked_at >= LOOKED_AT_ONCE:
-            looked_at = 0
-            yield None
+        yield from budget.spend(1 + len(token.renewers))
     return writer.reply()
 
 
-def _changed(rooms: TokenRooms, steps: Steps[Decision], answer: Callable[[int, int], Reply], gone_ms: int = NO_TIME) -> Reply:
+def _changed(
+    context: TokenContext, steps: Steps[Decision], answer: Callable[[int, int], Reply], gone_ms: int = NO_TIME
+) -> Steps[Reply]:
     """The answer to a change: its error, or when the token ends now."""
 
-    def told() -> Steps[Reply]:
-        decision = yield from steps
-        token = rooms.tokens.token(decision.name)
-        if decision.error_code:
-            return answer(decision.error_code, 0)
-        return answer(NONE, gone_ms if token is None else token.expiry_ms)
-
-    return rooms.purgatory.run(told(), to_the_end=True)
+    decision = yield from steps
+    token = context.tokens.token(decision.name)
+    if decision.error_code:
+        return answer(decision.error_code, 0)
+    return answer(NONE, gone_ms if token is None else token.expiry_ms)
 
 
-def _create_fault(rooms: TokenRooms, peer: Peer, owner: str, renewers: list[str]) -> int:
+def _create_fault(context: TokenContext, peer: Peer, owner: str, renewers: list[str]) -> int:
     if not _may_ask(peer):
         return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    if owner != peer.principal and not rooms.rights.may(peer, Operation.CREATE_TOKENS, Resource.USER, owner):
+    if owner != peer.principal and not context.rights.may(peer, Operation.CREATE_TOKENS, Resource.USER, owner):
         return DELEGATION_TOKEN_AUTHORIZATION_FAILED
     return NONE if all(renewer.startswith(USER) for renewer in renewers) else INVALID_PRINCIPAL_TYPE
 

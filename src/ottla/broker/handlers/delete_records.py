@@ -5,10 +5,10 @@ from __future__ import annotations
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import DelayedOperation, Purgatory, Reply
+from ottla.broker.serving.parts import BY_PARTITION
+from ottla.broker.serving.purgatory import DelayedOperation, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import BY_PARTITION
 from ottla.cluster.names import INTERNAL
 from ottla.ports import Now, Steps
 from ottla.wire.api.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -30,17 +30,13 @@ PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 @serves(
     DeleteRecordsRequest,
     Need(Operation.DELETE, Resource.TOPIC, "topics.name"),
-    slices=BY_PARTITION,
+    parts=BY_PARTITION,
 )
-def delete_records(request: Request[DeleteRecordsRequest], partitions: Partitions, purgatory: Purgatory) -> Reply:
+def delete_records(request: Request[DeleteRecordsRequest], partitions: Partitions) -> Steps[Reply]:
     """Let each log begin where it is asked to; of a partition that is named twice the last offset counts."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.body.topics:
         wanted.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
-    return purgatory.run(_deleted(wanted, partitions, request.now.mono_ms + max(0, request.body.timeout_ms)))
-
-
-def _deleted(wanted: dict[str, dict[int, int]], partitions: Partitions, until_ms: int) -> Steps[Reply]:
     starts: dict[Partition, int] = {}
     results = {
         name: [_asked(partitions, name, index, offset, starts) for index, offset in offsets.items()]
@@ -57,6 +53,7 @@ def _deleted(wanted: dict[str, dict[int, int]], partitions: Partitions, until_ms
             part.low_watermark = partition.log.log_start_offset
     response = DeleteRecordsResponse(topics=[TopicResult(name=name, partitions=parts) for name, parts in results.items()])
     replicated = {partition: offset for partition, offset in starts.items() if partition.replicas is not None}
+    until_ms = request.now.mono_ms + max(0, request.body.timeout_ms)
     return _by_all_replicas(response, results, replicated, until_ms) if replicated else response
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from ottla.broker.handlers.config_resources import BROKER, GROUP, TOPIC, ConfigRefused, group_configs, named_broker, topic_configs
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.serving.authorization import Need, Operation
+from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, Listener, SettingsInForce
 from ottla.broker.settings.setting_sources import (
     DEFAULT_CONFIG,
@@ -31,7 +31,7 @@ Described = DescribeConfigsResponse.DescribeConfigsResult
 Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 
 
-class DescribeRooms(NamedTuple):
+class DescribeContext(NamedTuple):
     """What settings are described from."""
 
     identity: BrokerIdentity
@@ -42,22 +42,22 @@ class DescribeRooms(NamedTuple):
 @serves(
     DescribeConfigsRequest,
     Need(Operation.DESCRIBE_CONFIGS, None, "resources.resource_name"),
-    slices=Slices(((("resources",), ("results",)),), things=4, whole_bytes=256),
+    parts=Parts(((("resources",), ("results",)),), things=4, whole_bytes=256),
 )
-def describe_configs(request: Request[DescribeConfigsRequest], rooms: DescribeRooms) -> Reply:
+def describe_configs(request: Request[DescribeConfigsRequest], context: DescribeContext) -> Reply:
     """Describe settings: all of a resource, or those that it names (an empty list names all)."""
-    response = DescribeConfigsResponse(results=[_described(rooms, resource, request) for resource in request.body.resources])
+    response = DescribeConfigsResponse(results=[_described(context, resource, request) for resource in request.body.resources])
     if request.version == 0:
         for entry in (entry for result in response.results for entry in result.configs):
             entry.is_default = entry.config_source == DEFAULT_CONFIG  # all that version 0 tells of where a value comes from
     return response
 
 
-def _described(rooms: DescribeRooms, resource: DescribedResource, request: Request[DescribeConfigsRequest]) -> Described:
+def _described(context: DescribeContext, resource: DescribedResource, request: Request[DescribeConfigsRequest]) -> Described:
     body = request.body
     kind, name = resource.resource_type, resource.resource_name
     try:
-        rows = _rows(rooms, kind, name, request)
+        rows = _rows(context, kind, name, request)
     except ConfigRefused as refused:
         return Described(error_code=refused.error_code, error_message=refused.message, resource_type=kind, resource_name=name)
     wanted = set(resource.configuration_keys or ())
@@ -65,27 +65,27 @@ def _described(rooms: DescribeRooms, resource: DescribedResource, request: Reque
     return Described(error_message="", resource_type=kind, resource_name=name, configs=entries)
 
 
-def _rows(rooms: DescribeRooms, kind: int, name: str, request: Request[DescribeConfigsRequest]) -> Iterable[DescribedSetting]:
-    told = as_told(rooms.settings.value, request.release)
+def _rows(context: DescribeContext, kind: int, name: str, request: Request[DescribeConfigsRequest]) -> Iterable[DescribedSetting]:
+    told = as_told(context.settings.value, request.release)
     if kind == TOPIC:
-        return described_topic(told, topic_configs(rooms.cluster, name))
+        return described_topic(told, topic_configs(context.cluster, name))
     if kind == GROUP:
-        return described_group(rooms.settings.value, group_configs(rooms.cluster, name))
+        return described_group(context.settings.value, group_configs(context.cluster, name))
     if kind != BROKER:
         raise ConfigRefused(
             INVALID_REQUEST,
             f"Resource type {kind} has no settings here: ask for a topic ({TOPIC}), a broker ({BROKER}) or a group ({GROUP}).",
         )
-    if named_broker(rooms.identity, name) is None:
+    if named_broker(context.identity, name) is None:
         return described_changes(told.of_all_brokers)
-    return described_broker(_with_addresses(told, rooms, request))
+    return described_broker(_with_addresses(told, context, request))
 
 
-def _with_addresses(settings: BrokerSettings, rooms: DescribeRooms, request: Request[DescribeConfigsRequest]) -> BrokerSettings:
+def _with_addresses(settings: BrokerSettings, context: DescribeContext, request: Request[DescribeConfigsRequest]) -> BrokerSettings:
     """What is in force without having been set: the numbers and the address that start-up found."""
     peer = request.peer
     listener = Listener(peer.listener, peer.local_host, peer.local_port)
-    node_id = str(rooms.identity.node_id)
+    node_id = str(context.identity.node_id)
     found = {"broker.id": node_id, "listeners": str(listener), "node.id": node_id} | settings.given
     return BrokerSettings(
         found, of_all_brokers=settings.of_all_brokers, of_this_broker=settings.of_this_broker, found=settings.found

@@ -8,10 +8,10 @@ from typing import Final
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import Parts, ResponseWriter
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import PieceWriter, Slices, admitted
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import name_error
 from ottla.log.producer_state.producers import NO_SEQUENCE, ProducerState
@@ -33,21 +33,15 @@ AT_ONCE: Final = 500
 @serves(
     DescribeProducersRequest,
     Need(Operation.READ, Resource.TOPIC, "topics.name"),
-    slices=Slices(((("topics", "partition_indexes"), ANSWERED),), things=100, whole_bytes=512, asked_whole=True),
+    parts=Parts(((("topics", "partition_indexes"), ANSWERED),), things=100, whole_bytes=512, together=True),
 )
-def describe_producers(
-    request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions, purgatory: Purgatory
-) -> Reply:
+def describe_producers(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
     """Describe who writes to each partition, as any of its replicas knows it; an error of its own where that is not known."""
-    return purgatory.run(_described(request, cluster, partitions))
-
-
-def _described(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
-    writer = PieceWriter(request, ANSWERED, DescribeProducersResponse())
-    for part, stopped in admitted(request):
-        if stopped is not None and not isinstance(stopped, Message):
-            return stopped
-        for topic in part.body.topics if stopped is None else ():
+    writer = ResponseWriter(request, ANSWERED, DescribeProducersResponse())
+    for part in request.parts():
+        if part.refused is not None and not isinstance(part.refused, Message):
+            return part.refused
+        for topic in part.body.topics if part.refused is None else ():
             errors = _unknown(cluster, topic)
             if errors:
                 yield from writer.put((_piece(topic.name, *errors),))
@@ -56,7 +50,7 @@ def _described(request: Request[DescribeProducersRequest], cluster: ClusterImage
                 yield from writer.put(pieces)
                 if writer.is_too_large:
                     return writer.reply()
-        denied = part.denied if stopped is None else stopped
+        denied = part.refused or part.denied
         if denied is not None:
             yield from writer.put((denied,))
     return writer.reply()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from typing import Final
@@ -13,16 +12,14 @@ from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.partition_fields import PartitionDescriber
-from ottla.broker.serving.purgatory import Purgatory, Reply
-from ottla.broker.serving.refusals import told
-from ottla.broker.serving.request import Encoded, Request
+from ottla.broker.serving.parts import Parts, ResponseWriter, sorted_slowly
+from ottla.broker.serving.purgatory import Reply
+from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import MOST_RESPONSE_BYTES, Slices, admitted, sorted_slowly, too_large
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import name_error
 from ottla.ports import Steps
 from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
-from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION
 
 MOST_PARTITIONS: Final = 2000
@@ -41,13 +38,12 @@ Cursor = DescribeTopicPartitionsResponse.Cursor
 @serves(
     DescribeTopicPartitionsRequest,
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
-    slices=Slices(((TOPICS[:1], TOPICS),), asked_whole=True, at_once=AT_ONCE),
+    parts=Parts(((TOPICS[:1], TOPICS),), together=True, at_once=AT_ONCE),
 )
 def describe_topic_partitions(
     request: Request[DescribeTopicPartitionsRequest],
     cluster: ClusterImage,
     describer: PartitionDescriber,
-    purgatory: Purgatory,
     rights: Rights,
     news: FirstNews,
 ) -> Reply:
@@ -55,8 +51,7 @@ def describe_topic_partitions(
 
     A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
     """
-    steps = partial(_described_slowly, request, cluster, describer, rights)
-    return news.awaited(request.now, lambda: purgatory.run(steps()))
+    return news.awaited(request.now, partial(_described_slowly, request, cluster, describer, rights))
 
 
 def _described_slowly(
@@ -64,13 +59,13 @@ def _described_slowly(
 ) -> Steps[Reply]:
     asked: list[list[str]] = []
     refused: list[DescribeTopicPartitionsResponse] = []
-    for part, stopped in admitted(request):
-        said = part.denied if stopped is None else stopped
+    for part in request.parts():
+        said = part.denied if part.refused is None else part.refused
         if isinstance(said, DescribeTopicPartitionsResponse):
             refused.append(said)
         elif said is not None:
             return said
-        if stopped is None:
+        if part.refused is None:
             asked.append([topic.name for topic in part.body.topics])
         yield None
     are_all = not any(asked) and not refused
@@ -78,14 +73,13 @@ def _described_slowly(
     response = DescribeTopicPartitionsResponse()
     operations = partial(rights.operations, request.peer, Resource.TOPIC)
     page = _Page(request.body, response, cluster, describer, operations, are_all=are_all)
-    writer, answered = BlockWriter(request.version, TOPICS), replace(request, denied=None)
-    writer.add(response)
+    writer = ResponseWriter(request, TOPICS, response)
     for topics in chain(page.blocks(names), (said.topics for said in refused)):
-        writer.add(told(answered, DescribeTopicPartitionsResponse(topics=topics)))
-        if writer.size > MOST_RESPONSE_BYTES:
-            return too_large(request)
+        writer.add(DescribeTopicPartitionsResponse(topics=topics))
+        if writer.is_too_large:
+            break
         yield None
-    return Encoded(writer.parts())
+    return writer.reply()
 
 
 def _visible(request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, rights: Rights) -> list[str]:

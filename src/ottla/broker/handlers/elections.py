@@ -8,10 +8,10 @@ from ottla.broker.controller.controller import Controller
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import Parts
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Steps
@@ -40,14 +40,14 @@ PartitionResult = ElectLeadersResponse.PartitionResult
 @serves(
     ElectLeadersRequest,
     controller_only=True,
-    slices=Slices(((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)),
+    to_the_end=True,
+    parts=Parts(((("topic_partitions", "partitions"), ("replica_election_results", "partition_result")),)),
 )
 def elect_leaders(
     request: Request[ElectLeadersRequest],
     cluster: ClusterImage,
     partitions: Partitions,
     controller: Controller | None,
-    purgatory: Purgatory,
     rights: Rights,
 ) -> Reply:
     """Say of each partition what came of it. Of all partitions, those are left out that need no election."""
@@ -55,8 +55,8 @@ def elect_leaders(
         sentence = ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
         return _all_refused(request.body, request.version, CLUSTER_AUTHORIZATION_FAILED, sentence)
     if controller is not None:
-        return purgatory.run(_elected_by(controller, request.body, request.version), to_the_end=True)
-    return purgatory.run(_elected(request.body, cluster, partitions))
+        return _elected_by(controller, request.body, request.version)
+    return _elected(request.body, cluster, partitions)
 
 
 def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:

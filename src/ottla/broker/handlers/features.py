@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ottla.broker.controller.controller import Controller
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.features import Features
@@ -21,15 +21,9 @@ MOST_UPDATES = 1000
 Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
 
-@serves(UpdateFeaturesRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_UPDATES)
-def update_features(
-    request: Request[UpdateFeaturesRequest], features: Features, controller: Controller | None, purgatory: Purgatory
-) -> Reply:
+@serves(UpdateFeaturesRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_UPDATES, to_the_end=True)
+def update_features(request: Request[UpdateFeaturesRequest], features: Features, controller: Controller | None) -> Steps[Reply]:
     """Change all the levels asked for, or none. In a cluster all brokers must know them: Kafka's end themselves at others."""
-    return purgatory.run(_updated(request, features, controller), to_the_end=True)
-
-
-def _updated(request: Request[UpdateFeaturesRequest], features: Features, controller: Controller | None) -> Steps[Reply]:
     body = request.body
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type if request.version >= UPGRADE_TYPES_FROM else UPGRADE)

@@ -16,11 +16,10 @@ from ottla.broker.identity import BrokerIdentity
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import DENIED, Need, Operation, Resource
+from ottla.broker.serving.parts import Parts, ResponseWriter
 from ottla.broker.serving.purgatory import Purgatory, Reply
-from ottla.broker.serving.refusals import told
-from ottla.broker.serving.request import Encoded, Peer, Ready, Request
+from ottla.broker.serving.request import Peer, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import PieceWriter, Slices, admitted, awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
 from ottla.cluster.acls import CLUSTER_NAME
@@ -41,7 +40,6 @@ from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.api.sync_group import SyncGroupRequest
-from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import (
     COORDINATOR_NOT_AVAILABLE,
     ERRORS,
@@ -83,10 +81,11 @@ DELETED_AT_ONCE = 10
 
 Coordinator = FindCoordinatorResponse.Coordinator
 Kinds = Mapping[int, Coordinators[GroupMachine] | Coordinators[TransactionMachine]]
+Asked = TypeVar("Asked", DescribeGroupsRequest, ConsumerGroupDescribeRequest)
 Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
 
-@serves(FindCoordinatorRequest, slices=Slices(((("coordinator_keys",), ("coordinators",)),)))
+@serves(FindCoordinatorRequest, parts=Parts(((("coordinator_keys",), ("coordinators",)),)))
 def find_coordinator(
     request: Request[FindCoordinatorRequest],
     identity: BrokerIdentity,
@@ -192,7 +191,6 @@ def consumer_group_heartbeat(
     groups: Coordinators[GroupMachine],
     settings: SettingsInForce,
     features: Features,
-    purgatory: Purgatory,
     rights: Rights,
     cluster: ClusterImage,
 ) -> Reply:
@@ -207,7 +205,7 @@ def consumer_group_heartbeat(
         return ConsumerGroupHeartbeatResponse(error_code=TOPIC_AUTHORIZATION_FAILED, error_message=sentence)
     tell = _unchanged if rights.is_unlimited(request.peer) else partial(_without_hidden, request.peer, rights, cluster)
     if len(request.body.subscribed_topic_names or ()) > AT_ONCE:
-        return purgatory.run(_heard_slowly(request, groups, tell))
+        return _heard_slowly(request, groups, tell)
     return groups.ask_one(request.body.group_id, request.body, request, tell, blocking=True)
 
 
@@ -260,29 +258,22 @@ def _unchanged(message: Message) -> Message:
 @serves(ListGroupsRequest)
 def list_groups(
     request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
-) -> Reply:
+) -> Steps[Reply]:
     """The groups that the client may see: one coordinator after the other is asked, and encoded before the next one is.
 
     Who may describe the cluster sees all.
     """
-    return purgatory.run(_listed_slowly(request, groups, purgatory, rights))
-
-
-def _listed_slowly(
-    request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
-) -> Steps[Reply]:
     sees_all = rights.may(request.peer, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.GROUP)
-    writer = BlockWriter(request.version, ("groups",))
-    writer.add(told(request, ListGroupsResponse(error_code=groups.loading_error)))
+    writer = ResponseWriter(request, ("groups",), ListGroupsResponse(error_code=groups.loading_error))
     for reply in groups.ask_each(request.body, request, _unchanged):
-        message = yield from awaited(purgatory, reply)
+        message = yield from purgatory.awaited(reply)
         if isinstance(message, ListGroupsResponse):
             if not sees_all:
                 message.groups = [group for group in message.groups if seen[group.group_id]]
-            writer.add(told(request, message))
+            writer.add(message)
         yield None
-    return Encoded(writer.parts())
+    return writer.reply()
 
 
 def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, included: bool) -> list[Described]:
@@ -296,11 +287,11 @@ def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, inc
 @serves(
     DescribeGroupsRequest,
     Need(Operation.DESCRIBE, Resource.GROUP, "groups"),
-    slices=Slices(((("groups",), ("groups",)),), things=20, whole_bytes=64, asked_whole=True),
+    parts=Parts(((("groups",), ("groups",)),), things=20, whole_bytes=64, together=True),
 )
 def describe_groups(
     request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
-) -> Reply:
+) -> Steps[Reply]:
     """Describe groups a few at a time, by what their members take: a group may have members by the thousand."""
     asks = request.body.include_authorized_operations
 
@@ -311,15 +302,14 @@ def describe_groups(
     def describe(names: list[str]) -> Reply:
         return groups.ask_several(((name, DescribeGroupsRequest(groups=[name])) for name in names), request, combine)
 
-    writer = PieceWriter(request, MEMBERS, DescribeGroupsResponse())
-    asked = ((part.body.groups, part.denied, stopped) for part, stopped in admitted(request))
-    return purgatory.run(_described_slowly(request.now, asked, groups, purgatory, writer, describe))
+    writer = ResponseWriter(request, MEMBERS, DescribeGroupsResponse())
+    return (yield from _described_slowly(request, lambda body: body.groups, groups, purgatory, writer, describe))
 
 
 @serves(
     ConsumerGroupDescribeRequest,
     Need(Operation.DESCRIBE, Resource.GROUP, "group_ids"),
-    slices=Slices(((("group_ids",), ("groups",)),), things=20, whole_bytes=64, asked_whole=True),
+    parts=Parts(((("group_ids",), ("groups",)),), things=20, whole_bytes=64, together=True),
 )
 def consumer_group_describe(
     request: Request[ConsumerGroupDescribeRequest],
@@ -328,7 +318,7 @@ def consumer_group_describe(
     features: Features,
     purgatory: Purgatory,
     rights: Rights,
-) -> Reply:
+) -> Steps[Reply]:
     """Describe consumer groups in the same way."""
     asks = request.body.include_authorized_operations
     is_served = _serves_consumers(settings, features)
@@ -346,29 +336,25 @@ def consumer_group_describe(
             return ConsumerGroupDescribeResponse(groups=[of(group_id=name, error_code=UNSUPPORTED_VERSION) for name in names])
         return groups.ask_several(((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
 
-    writer = PieceWriter(request, MEMBERS, ConsumerGroupDescribeResponse())
-    asked = ((part.body.group_ids, part.denied, stopped) for part, stopped in admitted(request))
-    return purgatory.run(_described_slowly(request.now, asked, groups, purgatory, writer, describe))
+    writer = ResponseWriter(request, MEMBERS, ConsumerGroupDescribeResponse())
+    return (yield from _described_slowly(request, lambda body: body.group_ids, groups, purgatory, writer, describe))
 
 
 def _described_slowly(
-    now: Now,
-    asked: Iterable[tuple[list[str], Message | None, Ready | None]],
+    request: Request[Asked],
+    names_in: Callable[[Asked], list[str]],
     groups: Coordinators[GroupMachine],
     purgatory: Purgatory,
-    writer: PieceWriter,
+    writer: ResponseWriter,
     describe: Callable[[list[str]], Reply],
 ) -> Steps[Reply]:
-    """Write what `describe` answers about the groups that are asked about, some of them at a time.
-
-    `asked` has the names in each part of the request, what is refused of it, and what is to be answered instead of serving it.
-    """
-    for wanted, denied, stopped in asked:
-        refused = denied if stopped is None else stopped
+    """Write what `describe` replies about the groups that a request names, some of them at a time."""
+    for part in request.parts():
+        refused = part.denied if part.refused is None else part.refused
         if refused is not None and not isinstance(refused, Message):
             return refused
-        for names in _some(wanted, groups, now) if stopped is None else ():
-            described = yield from awaited(purgatory, describe(names))
+        for names in _some(names_in(part.body), groups, request.now) if part.refused is None else ():
+            described = yield from purgatory.awaited(describe(names))
             if not isinstance(described, Message):
                 return described
             for group in described.groups:  # type: ignore[attr-defined]  # both responses have groups
@@ -453,7 +439,7 @@ def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGrou
 @serves(
     DeleteGroupsRequest,
     Need(Operation.DELETE, Resource.GROUP, "groups_names"),
-    slices=Slices(((("groups_names",), ("results",)),), things=DELETED_AT_ONCE, whole_bytes=64),
+    parts=Parts(((("groups_names",), ("results",)),), things=DELETED_AT_ONCE, whole_bytes=64),
 )
 def delete_groups(request: Request[DeleteGroupsRequest], groups: Coordinators[GroupMachine]) -> Reply:
     names = dict.fromkeys(request.body.groups_names)

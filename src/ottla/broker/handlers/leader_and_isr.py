@@ -5,13 +5,12 @@ from __future__ import annotations
 from ottla.broker.replication.controller_words import roles
 from ottla.broker.replication.replica_manager import Errors, ReplicaManager
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
-from ottla.broker.serving.request import Encoded, Request
+from ottla.broker.serving.parts import Parts, ResponseWriter
+from ottla.broker.serving.purgatory import Reply
+from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.ports import Steps
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from ottla.wire.codec.blocks import BlockWriter
 
 BY_TOPIC_ID_FROM = 5
 
@@ -19,33 +18,29 @@ PartitionError = LeaderAndIsrResponse.LeaderAndIsrPartitionError
 TopicError = LeaderAndIsrResponse.LeaderAndIsrTopicError
 
 BY_ID, BY_NAME = ("topics", "partition_errors"), ("partition_errors",)
-SLICES = Slices(
+PARTS = Parts(
     ((("topic_states", "partition_states"), BY_NAME), (("ungrouped_partition_states",), BY_NAME)),
     whole_bytes=8192,
-    asked_whole=True,
+    together=True,
 )
 
 
-@serves(LeaderAndIsrRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, slices=SLICES)
-def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager, purgatory: Purgatory) -> Reply:
+@serves(LeaderAndIsrRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
+def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager) -> Steps[Reply]:
     """Take on all roles, which opens the logs, and say which could not be taken."""
-    return purgatory.run(_taken(request, replicas), to_the_end=True)
-
-
-def _taken(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager) -> Steps[Reply]:
     body, version = request.body, request.version
-    writer = BlockWriter(version, BY_ID if version >= BY_TOPIC_ID_FROM else BY_NAME)
+    writer = ResponseWriter(request, BY_ID if version >= BY_TOPIC_ID_FROM else BY_NAME)
 
     def taken() -> Steps[None]:
         replicas.leader_addresses.update({each.broker_id: (each.host_name, each.port) for each in body.live_leaders})
         for part in request.parts():
-            told = list(roles(part, version))
+            told = list(roles(part.body, version))
             errors = yield from replicas.take_roles(told)
             writer.add(_response(errors, {role.topic: role.topic_id for role in told}, version))
             yield None
 
     error_code = yield from replicas.in_turn(body.controller_epoch, body.broker_epoch, taken)
-    return LeaderAndIsrResponse(error_code=error_code) if error_code else Encoded(writer.parts())
+    return LeaderAndIsrResponse(error_code=error_code) if error_code else writer.reply()
 
 
 def _response(errors: Errors, topic_ids: dict[str, bytes], version: int) -> LeaderAndIsrResponse:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.parts import BY_PARTITION
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import BY_PARTITION
 from ottla.wire.api.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
@@ -18,7 +18,7 @@ PartitionRequest = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 @serves(
     OffsetForLeaderEpochRequest,
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.topic", instead=Operation.CLUSTER_ACTION),
-    slices=BY_PARTITION,
+    parts=BY_PARTITION,
 )
 def offset_for_leader_epoch(request: Request[OffsetForLeaderEpochRequest], partitions: Partitions) -> Reply:
     """The largest epoch up to the one asked for, and where it ends; (-1, -1) where that is not known."""

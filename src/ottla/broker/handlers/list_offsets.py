@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from ottla.broker.handlers.fetch import READ_COMMITTED
+from ottla.broker.handlers.fetch_reading import READ_COMMITTED
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.long_checks import LongChecks
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import BY_PARTITION
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import BY_PARTITION
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.log.errors import Damaged
 from ottla.log.segments.timestamps import Answer, Found, Further, Sought
@@ -51,16 +51,10 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 @serves(
     ListOffsetsRequest,
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
-    slices=BY_PARTITION,
+    parts=BY_PARTITION,
 )
-def list_offsets(
-    request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk, purgatory: Purgatory, checks: LongChecks
-) -> Reply:
+def list_offsets(request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk, checks: LongChecks) -> Steps[Reply]:
     """Answer (timestamp, offset) for each partition asked for. Batches that take long to open are opened on other threads."""
-    return purgatory.run(_answers(request, partitions, disk, checks))
-
-
-def _answers(request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk, checks: LongChecks) -> Steps[Reply]:
     response = ListOffsetsResponse()
     for topic in request.body.topics:
         times = Counter(part.partition_index for part in topic.partitions)

@@ -8,14 +8,13 @@ from typing import Final
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
-from ottla.broker.serving.request import Encoded, Request
+from ottla.broker.serving.parts import Parts, ResponseWriter
+from ottla.broker.serving.purgatory import Reply
+from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
 from ottla.ports import Disk, Steps, StorageFailed
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from ottla.wire.codec.blocks import BlockWriter
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 
 Result = DescribeLogDirsResponse.DescribeLogDirsResult
@@ -31,27 +30,29 @@ AT_ONCE: Final = 200
 @serves(
     DescribeLogDirsRequest,
     Need(Operation.DESCRIBE, Resource.CLUSTER),
-    slices=Slices(((("topics", "partitions"), ("results", "topics", "partitions")),)),
+    parts=Parts(((("topics", "partitions"), ("results", "topics", "partitions")),)),
 )
 def describe_log_dirs(
-    request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk, purgatory: Purgatory
-) -> Reply:
+    request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk
+) -> Steps[Reply]:
     """One directory, with the partitions asked for that are in it; what is not there is left out."""
     if request.body.topics is None and request.release.is_today:
-        return purgatory.run(_all_described(request.version, partitions, settings, disk))
-    return purgatory.run(_described(request.body.topics, partitions, settings, disk))
+        return (yield from _all_described(request, partitions, settings, disk))
+    return (yield from _described(request.body.topics, partitions, settings, disk))
 
 
-def _all_described(version: int, partitions: Partitions, settings: SettingsInForce, disk: Disk) -> Steps[Reply]:
-    """Everything, encoded a part at a time."""
+def _all_described(
+    request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk
+) -> Steps[Reply]:
+    """Describe everything, encoded a part at a time."""
     directory = _directory(settings, disk)
     found = [] if directory.error_code else list(partitions)
-    writer = BlockWriter(version, ("results", "topics", "partitions"))
+    writer = ResponseWriter(request, ("results", "topics", "partitions"))
     for first in range(0, max(1, len(found)), AT_ONCE):
         sizes = _sizes(found[first : first + AT_ONCE])
         writer.add(DescribeLogDirsResponse(results=[replace(directory, topics=_by_topic(sizes))]))
         yield None
-    return Encoded(writer.parts())
+    return writer.reply()
 
 
 def _described(topics_asked: Asked | None, partitions: Partitions, settings: SettingsInForce, disk: Disk) -> Steps[Reply]:

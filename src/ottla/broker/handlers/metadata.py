@@ -13,11 +13,11 @@ from ottla.broker.serving.all_topics import TOPICS, AllTopics, Asker, described_
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.partition_fields import PartitionDescriber
+from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.refusals import told
 from ottla.broker.serving.request import Encoded, Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.by_name import TopicsByName, is_there
 from ottla.broker.topics.topics import Topics
@@ -47,7 +47,7 @@ MADE_AT_ONCE = 10
 """Topics in one commit to the registry."""
 
 
-class MetadataRooms(NamedTuple):
+class MetadataContext(NamedTuple):
     """What is described, and what creates it."""
 
     identity: BrokerIdentity
@@ -65,42 +65,42 @@ class MetadataRooms(NamedTuple):
 
 @serves(
     MetadataRequest,
-    slices=Slices(((("topics",), ("topics",)),), things=100),
+    parts=Parts(((("topics",), ("topics",)),), things=100),
 )
-def metadata(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
+def metadata(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
     """Describe the topics asked for (all of them if none is named) and the brokers; a topic made on the way is there at once."""
-    return rooms.news.awaited(request.now, partial(_described, request, rooms))
+    return context.news.awaited(request.now, partial(_described, request, context))
 
 
-def _described(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
+def _described(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
     body = request.body
     if request.whole is None and (body.topics is None or (request.version == 0 and not body.topics)):
-        return _all(request, rooms)
+        return _all(request, context)
     assert body.topics is not None, "all of them were asked for above"
     if request.version < ASKED_BY_ID_FROM and any(asked.topic_id != NO_ID or asked.name is None for asked in body.topics):
         return _not_by_id(body.topics)
-    hidden = _hidden(request, rooms)
-    if not rooms.news.have_come:
-        return _named(request, rooms, dict.fromkeys(_missing(rooms.cluster, body.topics), LEADER_NOT_AVAILABLE) | hidden)
-    if body.allow_auto_topic_creation and rooms.settings.value.auto_create_topics_enable:
-        missing = [name for name in _missing(rooms.cluster, body.topics) if name not in hidden]
-        denied = hidden | _denied(request, rooms.rights, missing)
+    hidden = _hidden(request, context)
+    if not context.news.have_come:
+        return _named(request, context, dict.fromkeys(_missing(context.cluster, body.topics), LEADER_NOT_AVAILABLE) | hidden)
+    if body.allow_auto_topic_creation and context.settings.value.auto_create_topics_enable:
+        missing = [name for name in _missing(context.cluster, body.topics) if name not in hidden]
+        denied = hidden | _denied(request, context.rights, missing)
         missing = [name for name in missing if name not in denied]
         if missing:
-            return rooms.purgatory.run(_with_new(request, rooms, missing, denied), to_the_end=True)
-        return _named(request, rooms, denied)
-    return _named(request, rooms, hidden)
+            return context.purgatory.run(_with_new(request, context, missing, denied), to_the_end=True)
+        return _named(request, context, denied)
+    return _named(request, context, hidden)
 
 
-def _hidden(request: Request[MetadataRequest], rooms: MetadataRooms) -> dict[str, int]:
+def _hidden(request: Request[MetadataRequest], context: MetadataContext) -> dict[str, int]:
     """The error of each topic that the client may not describe, whether there is one of that name or not."""
-    if rooms.rights.is_open:
+    if context.rights.is_open:
         return {}
-    seen = rooms.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
-    by_id = (rooms.cluster.name_of(asked.topic_id) for asked in request.body.topics or () if asked.topic_id != NO_ID)
+    seen = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+    by_id = (context.cluster.name_of(asked.topic_id) for asked in request.body.topics or () if asked.topic_id != NO_ID)
     names = [name for name in (*by_id, *(asked.name for asked in request.body.topics or ())) if name is not None and not seen[name]]
     if names:
-        rooms.rights.refused(request.peer, Operation.DESCRIBE, Resource.TOPIC, names, request.api.name, request.now)
+        context.rights.refused(request.peer, Operation.DESCRIBE, Resource.TOPIC, names, request.api.name, request.now)
     return dict.fromkeys(names, TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -115,47 +115,49 @@ def _denied(request: Request[MetadataRequest], rights: Rights, missing: list[str
     return dict.fromkeys(denied, TOPIC_AUTHORIZATION_FAILED)
 
 
-def _named(request: Request[MetadataRequest], rooms: MetadataRooms, refused: dict[str, int]) -> MetadataResponse:
+def _named(request: Request[MetadataRequest], context: MetadataContext, refused: dict[str, int]) -> MetadataResponse:
     """The topics that a request names; `refused` has the errors of those that could not be created."""
     body = request.body
-    if rooms.topics.made_by_default:
-        refused |= _unseen(rooms.topics, request)
-    response = _brokers(request, rooms)
+    if context.topics.made_by_default:
+        refused |= _unseen(context.topics, request)
+    response = _brokers(request, context)
     response.topics = [
-        _answered(rooms.describer, rooms.cluster, asked, refused, request.version) for asked in _distinct(body.topics or ())
+        _answered(context.describer, context.cluster, asked, refused, request.version) for asked in _distinct(body.topics or ())
     ]
     if body.include_topic_authorized_operations:
         for topic in response.topics:
             if topic.error_code in (NONE, UNKNOWN_TOPIC_OR_PARTITION) and topic.name is not None:
-                topic.topic_authorized_operations = rooms.rights.operations(request.peer, Resource.TOPIC, topic.name)
+                topic.topic_authorized_operations = context.rights.operations(request.peer, Resource.TOPIC, topic.name)
     return response
 
 
-def _with_new(request: Request[MetadataRequest], rooms: MetadataRooms, missing: list[str], denied: dict[str, int]) -> Steps[Reply]:
+def _with_new(
+    request: Request[MetadataRequest], context: MetadataContext, missing: list[str], denied: dict[str, int]
+) -> Steps[Reply]:
     """The same after what is missing was created, a few topics at a time. They get their logs whether or not anyone still waits."""
     refused = dict(denied)
     for start in range(0, len(missing), MADE_AT_ONCE):
         names = missing[start : start + MADE_AT_ONCE]
-        decisions = yield from rooms.by_name.made(names, request.now)
+        decisions = yield from context.by_name.made(names, request.now)
         refused |= {decision.name: decision.error_code for decision in decisions if not is_there(decision)}
         yield None
-    return _named(request, rooms, refused)
+    return _named(request, context, refused)
 
 
-def _all(request: Request[MetadataRequest], rooms: MetadataRooms) -> Reply:
-    response = _brokers(request, rooms)
-    unseen = _unseen(rooms.topics, request)
+def _all(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
+    response = _brokers(request, context)
+    unseen = _unseen(context.topics, request)
     if unseen:
-        seen = rooms.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
-        there = (topic for topic in rooms.cluster.topics.values() if topic.name not in unseen and seen[topic.name])
-        response.topics = [described_topic(rooms.describer, topic, request.version) for topic in there]
+        seen = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+        there = (topic for topic in context.cluster.topics.values() if topic.name not in unseen and seen[topic.name])
+        response.topics = [described_topic(context.describer, topic, request.version) for topic in there]
         return response
     asker = Asker(request.version, request.release.name, request.body.include_topic_authorized_operations)
-    if not rooms.rights.is_unlimited(request.peer):
-        return rooms.purgatory.run(_with_all(request, response, _visible(request, rooms, asker)))
-    at_hand = rooms.all_topics.at_hand(asker)
+    if not context.rights.is_unlimited(request.peer):
+        return _with_all(request, response, _visible(request, context, asker))
+    at_hand = context.all_topics.at_hand(asker)
     if at_hand is None:
-        return rooms.purgatory.run(_with_all(request, response, rooms.all_topics.made(asker, request.release)))
+        return _with_all(request, response, context.all_topics.made(asker, request.release))
     return Encoded(with_array(told(request, response), request.version, TOPICS, at_hand))
 
 
@@ -164,28 +166,28 @@ def _with_all(request: Request[MetadataRequest], response: MetadataResponse, mad
     return Encoded(with_array(told(request, response), request.version, TOPICS, array))
 
 
-def _visible(request: Request[MetadataRequest], rooms: MetadataRooms, asker: Asker) -> Steps[list[Part]]:
+def _visible(request: Request[MetadataRequest], context: MetadataContext, asker: Asker) -> Steps[list[Part]]:
     """The encoded array of those topics that the client may see."""
-    seen, rights = rooms.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC), rooms.rights
+    seen, rights = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC), context.rights
 
     def operations(name: str) -> int:
         return rights.operations(request.peer, Resource.TOPIC, name) if asker.with_operations else NOT_ASKED
 
-    names = (name for name in list(rooms.cluster.topics) if seen[name])
-    return rooms.all_topics.some(asker, request.release, names, operations)
+    names = (name for name in list(context.cluster.topics) if seen[name])
+    return context.all_topics.some(asker, request.release, names, operations)
 
 
-def _brokers(request: Request[MetadataRequest], rooms: MetadataRooms) -> MetadataResponse:
+def _brokers(request: Request[MetadataRequest], context: MetadataContext) -> MetadataResponse:
     """All but the topics."""
     told_operations = request.body.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
-            for node_id, host, port, rack in rooms.addresses.all(request.peer)
+            for node_id, host, port, rack in context.addresses.all(request.peer)
         ],
-        cluster_id=rooms.identity.cluster_id,
-        controller_id=rooms.cluster.controller_id,
-        cluster_authorized_operations=rooms.rights.cluster_operations(request.peer) if told_operations else NOT_ASKED,
+        cluster_id=context.identity.cluster_id,
+        controller_id=context.cluster.controller_id,
+        cluster_authorized_operations=context.rights.cluster_operations(request.peer) if told_operations else NOT_ASKED,
     )
 
 

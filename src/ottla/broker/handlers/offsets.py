@@ -12,10 +12,10 @@ from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.parts import BY_PARTITION, Parts
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import BY_PARTITION, Slices
 from ottla.cluster.image import ClusterImage
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offsets import StableFetch
@@ -44,7 +44,7 @@ OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
     OffsetCommitRequest,
     Need(Operation.READ, Resource.GROUP, "group_id"),
     Need(Operation.READ, Resource.TOPIC, "topics.name"),
-    slices=Slices(((("topics", "partitions"), ("topics", "partitions")),), things=500, whole_bytes=8192),
+    parts=Parts(((("topics", "partitions"), ("topics", "partitions")),), things=500, whole_bytes=8192),
 )
 def offset_commit(
     request: Request[OffsetCommitRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
@@ -111,7 +111,7 @@ def _with_unknown(response: OffsetCommitResponse, unknown: list[CommittedTopic])
     Need(Operation.DESCRIBE, Resource.GROUP, "groups.group_id"),
     Need(Operation.DESCRIBE, Resource.GROUP, "group_id", versions=range(MANY_GROUPS_FROM)),
     Need(Operation.DESCRIBE, Resource.TOPIC, "topics.name"),
-    slices=Slices(
+    parts=Parts(
         (
             (("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),
             (("topics", "partition_indexes"), ("topics", "partitions")),
@@ -255,7 +255,7 @@ def _old_failed(topic: FetchTopic, error_code: int) -> OldTopic:
     OffsetDeleteRequest,
     Need(Operation.DELETE, Resource.GROUP, "group_id"),
     Need(Operation.READ, Resource.TOPIC, "topics.name"),
-    slices=BY_PARTITION,
+    parts=BY_PARTITION,
 )
 def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine]) -> Reply:
     """Delete offsets of partitions that exist and whose topics no member reads."""

@@ -7,7 +7,7 @@ from operator import attrgetter
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.topics.producer_ids import ProducerIds
@@ -44,7 +44,6 @@ def init_producer_id(
     producer_ids: ProducerIds,
     coordinators: Coordinators[TransactionMachine],
     rights: Rights,
-    purgatory: Purgatory,
 ) -> Reply:
     """Give a new id with epoch 0, or let the coordinator of a transactional id decide.
 
@@ -54,7 +53,7 @@ def init_producer_id(
     if request.body.transactional_id is None and not _may_write(request, rights):
         return init_refused(CLUSTER_AUTHORIZATION_FAILED)
     if producer_ids.is_empty:
-        return purgatory.run(_given_later(request, producer_ids, coordinators))
+        return _given_later(request, producer_ids, coordinators)
     return _given(request, producer_ids, coordinators)
 
 

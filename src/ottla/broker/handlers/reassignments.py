@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ottla.broker.controller.controller import Controller
 from ottla.broker.controller.reassigning import Faults, Targets
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.controller_rules.context import AT_ONCE, ControllerContext, LiveBroker, ReplicaAssignment
@@ -34,15 +34,15 @@ ListedPartition = ListPartitionReassignmentsResponse.OngoingPartitionReassignmen
     Need(Operation.ALTER, Resource.CLUSTER),
     controller_only=True,
     most=MOST_MOVES,
+    to_the_end=True,
 )
 def alter_partition_reassignments(
     request: Request[AlterPartitionReassignmentsRequest],
     controller: Controller | None,
     cluster: ClusterImage,
-    purgatory: Purgatory,
 ) -> Reply:
     """Answer when it is noted where partitions move: that they have moved is for ListPartitionReassignments to tell."""
-    return purgatory.run(_altered(request.body, controller, cluster), to_the_end=True)
+    return _altered(request.body, controller, cluster)
 
 
 def _altered(body: AlterPartitionReassignmentsRequest, controller: Controller | None, cluster: ClusterImage) -> Steps[Reply]:
@@ -89,13 +89,11 @@ def _refused(code: int, sentence: str = "") -> AlterPartitionReassignmentsRespon
 
 
 @serves(ListPartitionReassignmentsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), controller_only=True)
-def list_partition_reassignments(
-    request: Request[ListPartitionReassignmentsRequest], controller: Controller | None, purgatory: Purgatory
-) -> Reply:
+def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest], controller: Controller | None) -> Reply:
     """What is on the move. On a lone broker nothing ever is."""
     if controller is None:
         return ListPartitionReassignmentsResponse(error_message=None)
-    return purgatory.run(_listed(request.body, controller))
+    return _listed(request.body, controller)
 
 
 def _listed(body: ListPartitionReassignmentsRequest, controller: Controller) -> Steps[Reply]:

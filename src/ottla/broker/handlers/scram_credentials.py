@@ -7,10 +7,10 @@ from typing import Final
 
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import ResponseWriter
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import PieceWriter
 from ottla.cluster.scram import ScramRemoval, ScramUpsertion
 from ottla.ports import Steps
 from ottla.wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
@@ -26,15 +26,16 @@ Described = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsRes
 Info = DescribeUserScramCredentialsResponse.CredentialInfo
 
 
-@serves(AlterUserScramCredentialsRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_USERS)
-def alter_user_scram_credentials(
-    request: Request[AlterUserScramCredentialsRequest], credentials: Credentials, purgatory: Purgatory
-) -> Reply:
+@serves(
+    AlterUserScramCredentialsRequest,
+    Need(Operation.ALTER, Resource.CLUSTER),
+    controller_only=True,
+    most=MOST_USERS,
+    to_the_end=True,
+)
+def alter_user_scram_credentials(request: Request[AlterUserScramCredentialsRequest], credentials: Credentials) -> Steps[Reply]:
     """Set and remove credentials; each user has a result of its own."""
-    return purgatory.run(_altered(request.body, credentials), to_the_end=True)
-
-
-def _altered(body: AlterUserScramCredentialsRequest, credentials: Credentials) -> Steps[Reply]:
+    body = request.body
     removals = [ScramRemoval(each.name, each.mechanism) for each in body.deletions]
     upsertions = [
         ScramUpsertion(each.name, each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password))
@@ -47,16 +48,12 @@ def _altered(body: AlterUserScramCredentialsRequest, credentials: Credentials) -
 
 @serves(DescribeUserScramCredentialsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), most=MOST_USERS)
 def describe_user_scram_credentials(
-    request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials, purgatory: Purgatory
-) -> Reply:
-    """Tell which mechanisms users have credentials for; without names, of all that have any."""
-    return purgatory.run(_described_slowly(request, credentials))
-
-
-def _described_slowly(request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials) -> Steps[Reply]:
+    request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials
+) -> Steps[Reply]:
+    """Describe the users asked for, or all of them if none is."""
     named = Counter(each.name for each in request.body.users or ())
     users = list(named or credentials.users())
-    writer = PieceWriter(request, ("results",), DescribeUserScramCredentialsResponse(error_message=None))
+    writer = ResponseWriter(request, ("results",), DescribeUserScramCredentialsResponse(error_message=None))
     for begin in range(0, len(users), USERS_AT_ONCE):
         some = users[begin : begin + USERS_AT_ONCE]
         results = [_described(user, named[user], credentials) for user in some if named or credentials.of(user)]

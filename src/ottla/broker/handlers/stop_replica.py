@@ -5,19 +5,18 @@ from __future__ import annotations
 from ottla.broker.replication.controller_words import stops
 from ottla.broker.replication.replica_manager import Errors, ReplicaManager
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
-from ottla.broker.serving.request import Encoded, Request
+from ottla.broker.serving.parts import Parts, ResponseWriter
+from ottla.broker.serving.purgatory import Reply
+from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.ports import Steps
 from ottla.wire.api.stop_replica import StopReplicaRequest, StopReplicaResponse
-from ottla.wire.codec.blocks import BlockWriter
 
 PartitionError = StopReplicaResponse.StopReplicaPartitionError
 
 
 ERRORS = ("partition_errors",)
-SLICES = Slices(
+PARTS = Parts(
     (
         (("topic_states", "partition_states"), ERRORS),
         (("topics", "partition_indexes"), ERRORS),
@@ -25,26 +24,22 @@ SLICES = Slices(
     ),
     things=2000,
     whole_bytes=8192,
-    asked_whole=True,
+    together=True,
 )
 
 
-@serves(StopReplicaRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, slices=SLICES)
-def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager, purgatory: Purgatory) -> Reply:
+@serves(StopReplicaRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
+def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager) -> Steps[Reply]:
     """Stop all replicas, and say which could not be stopped or deleted."""
-    return purgatory.run(_stopped(request, replicas), to_the_end=True)
-
-
-def _stopped(request: Request[StopReplicaRequest], replicas: ReplicaManager) -> Steps[Reply]:
-    body, writer = request.body, BlockWriter(request.version, ERRORS)
+    body, writer = request.body, ResponseWriter(request, ERRORS)
 
     def stopped() -> Steps[None]:
         for part in request.parts():
-            writer.add(_response((yield from replicas.stop_replicas(stops(part)))))
+            writer.add(_response((yield from replicas.stop_replicas(stops(part.body)))))
             yield None
 
     error_code = yield from replicas.in_turn(body.controller_epoch, body.broker_epoch, stopped)
-    return StopReplicaResponse(error_code=error_code) if error_code else Encoded(writer.parts())
+    return StopReplicaResponse(error_code=error_code) if error_code else writer.reply()
 
 
 def _response(errors: Errors) -> StopReplicaResponse:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import Parts
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.setting_sources import as_told, described_topic
 from ottla.broker.topics.reconciler import LogReconciler
@@ -55,7 +55,7 @@ Deleted = DeleteTopicsResponse.DeletableTopicResult
 DeleteState = DeleteTopicsRequest.DeleteTopicState
 
 
-class CreateRooms(NamedTuple):
+class CreateContext(NamedTuple):
     """What topics are created through."""
 
     topics: Topics
@@ -65,7 +65,7 @@ class CreateRooms(NamedTuple):
     rights: Rights
 
 
-class ChangeRooms(NamedTuple):
+class ChangeContext(NamedTuple):
     """What topics are deleted and grow through."""
 
     topics: Topics
@@ -80,39 +80,38 @@ class ChangeRooms(NamedTuple):
     CreateTopicsRequest,
     Need(Operation.CREATE, Resource.TOPIC, "topics.name", instead=Operation.CREATE),
     controller_only=True,
-    slices=Slices(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
+    to_the_end=True,
+    parts=Parts(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
 )
-def create_topics(request: Request[CreateTopicsRequest], rooms: CreateRooms, purgatory: Purgatory) -> Reply:
-    """Create topics, each with its own result; they are visible to every API when the reply leaves."""
-    return purgatory.run(_create(request, rooms), to_the_end=True)
+def create_topics(request: Request[CreateTopicsRequest], context: CreateContext) -> Steps[Reply]:
+    """Create topics, each with its own result; they are visible to every API when the reply leaves.
 
-
-def _create(request: Request[CreateTopicsRequest], rooms: CreateRooms) -> Steps[Reply]:
-    """The same once the names are free: thousands of logs may be left of topics that were deleted a moment ago."""
-    body, settings = request.body, rooms.settings.value
+    Names become free first: thousands of logs may be left of topics that were deleted a moment ago.
+    """
+    body, settings = request.body, context.settings.value
     if not body.validate_only:
-        yield from rooms.logs.free_slowly([topic.name for topic in body.topics])
+        yield from context.logs.free_slowly([topic.name for topic in body.topics])
     wanted = [_new_topic(settings, topic) for topic in body.topics if not request.repeats(topic.name)]
     whole = request.whole
     room = MOST_PARTITIONS if whole is None else MOST_PARTITIONS - whole.made
     throttled = list[Decision]()
-    if rooms.quotas.is_on:
-        would = yield from rooms.topics.create(wanted, request.now, validate_only=True, room=room)
-        throttled = [one for one in would if not _admitted(rooms.quotas, request, STRICT_CREATION_FROM, one, len(one.replicas))]
+    if context.quotas.is_on:
+        would = yield from context.topics.create(wanted, request.now, validate_only=True, room=room)
+        throttled = [one for one in would if not _admitted(context.quotas, request, STRICT_CREATION_FROM, one, len(one.replicas))]
     beyond = {one.name for one in throttled}
     admitted = [topic for topic in wanted if topic.name not in beyond]
-    decided = yield from rooms.topics.create(admitted, request.now, validate_only=body.validate_only, room=room)
+    decided = yield from context.topics.create(admitted, request.now, validate_only=body.validate_only, room=room)
     decisions = {one.name: one for one in decided} | {one.name: _throttled(one.name) for one in throttled}
     if whole is not None:
         whole.made += sum(len(one.replicas) for one in decisions.values() if not one.error_code)
     configs = {topic.name: topic.configs for topic in wanted}
     told = as_told(settings, request.release)
     response = CreateTopicsResponse(topics=[_created(told, decision, configs[name]) for name, decision in decisions.items()])
-    _hide_configs(response.topics, rooms.rights.answers(request.peer, Operation.DESCRIBE_CONFIGS, Resource.TOPIC))
+    _hide_configs(response.topics, context.rights.answers(request.peer, Operation.DESCRIBE_CONFIGS, Resource.TOPIC))
     response.topics += [_repeated(name) for name in {topic.name: None for topic in body.topics if request.repeats(topic.name)}]
     made = {name: NOTHING if body.validate_only else len(one.replicas) for name, one in decisions.items() if not one.error_code}
     late = _late({topic.name: topic for topic in response.topics})
-    return (yield from rooms.topics.reply(response, made, request.now, body.timeout_ms, late))
+    return (yield from context.topics.reply(response, made, request.now, body.timeout_ms, late))
 
 
 def _late(results: Mapping[str, Created | Deleted | Grown]) -> Late:
@@ -192,27 +191,28 @@ def _created(told: BrokerSettings, decision: Decision, configs: Mapping[str, str
 @serves(
     DeleteTopicsRequest,
     controller_only=True,
-    slices=Slices(
+    to_the_end=True,
+    parts=Parts(
         ((("topics",), ("responses",)), (("topic_names",), ("responses",))),
         things=50,
         whole_bytes=1024,
         unique=("name", "topic_id"),
     ),
 )
-def delete_topics(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, purgatory: Purgatory) -> Reply:
+def delete_topics(request: Request[DeleteTopicsRequest], context: ChangeContext) -> Steps[Reply]:
     """Delete topics by name or, from version 6 on, by id; the same name or id given twice deletes nothing."""
-    body, cluster = request.body, rooms.cluster
+    body, cluster = request.body, context.cluster
     states = body.topics if request.version >= BY_ID_FROM else [DeleteState(name=name) for name in body.topic_names]
-    if not rooms.settings.value.delete_topic_enable:
+    if not context.settings.value.delete_topic_enable:
         error_code = TOPIC_DELETION_DISABLED if request.version >= DISABLED_CODE_FROM else INVALID_REQUEST
         sentence = "This broker deletes no topics: set delete.topic.enable=true and start it again."
         return DeleteTopicsResponse(responses=[_refused(state, error_code, sentence) for state in states])
     times = Counter(_name(cluster, state) for state in states)
     times.update({_name(cluster, state): 1 for state in states if request.repeats(*_given(state, request.version))})
     results = {_name(cluster, state): _deletable(cluster, state, times) for state in states}
-    if not rooms.rights.may(request.peer, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
-        _refuse_denied(request, results.values(), cluster, rooms.rights)
-    return purgatory.run(_delete(request, rooms, list(results.values())), to_the_end=True)
+    if not context.rights.may(request.peer, Operation.DELETE, Resource.CLUSTER, CLUSTER_NAME):
+        _refuse_denied(request, results.values(), cluster, context.rights)
+    return (yield from _delete(request, context, list(results.values())))
 
 
 def _refuse_denied(
@@ -235,26 +235,26 @@ def _refuse_denied(
         rights.refused(request.peer, Operation.DELETE, Resource.TOPIC, denied, request.api.name, request.now)
 
 
-def _delete(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, results: list[Deleted]) -> Steps[Reply]:
-    cluster = rooms.cluster
-    for result in results if rooms.quotas.is_on else ():
-        _count_deletion(request, rooms, result)
+def _delete(request: Request[DeleteTopicsRequest], context: ChangeContext, results: list[Deleted]) -> Steps[Reply]:
+    cluster = context.cluster
+    for result in results if context.quotas.is_on else ():
+        _count_deletion(request, context, result)
     found = [result for result in results if not result.error_code]
-    decisions = yield from rooms.topics.delete([_known_name(cluster, result) for result in found], request.now)
+    decisions = yield from context.topics.delete([_known_name(cluster, result) for result in found], request.now)
     for result, decision in zip(found, decisions, strict=True):
         result.error_code, result.error_message = decision.error_code, decision.message
         result.name, result.topic_id = decision.name, decision.topic_id
     response = DeleteTopicsResponse(responses=results)
     late = _late({result.name: result for result in results if result.name is not None})
     gone = {decision.name: 0 for decision in decisions}
-    return (yield from rooms.topics.reply(response, gone, request.now, request.body.timeout_ms, late))
+    return (yield from context.topics.reply(response, gone, request.now, request.body.timeout_ms, late))
 
 
-def _count_deletion(request: Request[DeleteTopicsRequest], rooms: ChangeRooms, result: Deleted) -> None:
+def _count_deletion(request: Request[DeleteTopicsRequest], context: ChangeContext, result: Deleted) -> None:
     """Say so in a result if the quota of the client does not allow it."""
     if not result.error_code:
-        topic = rooms.cluster.topics[_known_name(rooms.cluster, result)]
-        if not _admitted(rooms.quotas, request, STRICT_DELETION_FROM, Decision(topic.name), len(topic.partitions)):
+        topic = context.cluster.topics[_known_name(context.cluster, result)]
+        if not _admitted(context.quotas, request, STRICT_DELETION_FROM, Decision(topic.name), len(topic.partitions)):
             result.error_code, result.error_message = THROTTLING_QUOTA_EXCEEDED, EXCEEDED
 
 
@@ -301,24 +301,21 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
     CreatePartitionsRequest,
     Need(Operation.ALTER, Resource.TOPIC, "topics.name"),
     controller_only=True,
-    slices=Slices(((("topics",), ("results",)),), things=20, whole_bytes=512, unique=("name",)),
+    to_the_end=True,
+    parts=Parts(((("topics",), ("results",)),), things=20, whole_bytes=512, unique=("name",)),
 )
-def create_partitions(request: Request[CreatePartitionsRequest], rooms: ChangeRooms, purgatory: Purgatory) -> Reply:
+def create_partitions(request: Request[CreatePartitionsRequest], context: ChangeContext) -> Steps[Reply]:
     """Add partitions to topics; one that is named twice is left as it is."""
-    return purgatory.run(_grow(request, rooms), to_the_end=True)
-
-
-def _grow(request: Request[CreatePartitionsRequest], rooms: ChangeRooms) -> Steps[Reply]:
     times = Counter(topic.name for topic in request.body.topics)
     response, grown = CreatePartitionsResponse(), dict.fromkeys(times, NOTHING)
     for topic in {topic.name: topic for topic in request.body.topics}.values():
         is_named_once = times[topic.name] == 1 and not request.repeats(topic.name)
-        result = (yield from _grown(rooms, topic, request)) if is_named_once else _twice(topic.name)
+        result = (yield from _grown(context, topic, request)) if is_named_once else _twice(topic.name)
         response.results.append(result)
         if not result.error_code and not request.body.validate_only:
             grown[topic.name] = topic.count
     late = _late({result.name: result for result in response.results})
-    return (yield from rooms.topics.reply(response, grown, request.now, request.body.timeout_ms, late))
+    return (yield from context.topics.reply(response, grown, request.now, request.body.timeout_ms, late))
 
 
 def _twice(name: str) -> Grown:
@@ -326,13 +323,13 @@ def _twice(name: str) -> Grown:
 
 
 def _grown(
-    rooms: ChangeRooms, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request[CreatePartitionsRequest]
+    context: ChangeContext, topic: CreatePartitionsRequest.CreatePartitionsTopic, request: Request[CreatePartitionsRequest]
 ) -> Steps[Grown]:
-    topics = rooms.topics
+    topics = context.topics
     assignments = None if topic.assignments is None else [assigned.broker_ids for assigned in topic.assignments]
-    if rooms.quotas.is_on:
+    if context.quotas.is_on:
         decision = yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=True)
-        if not _admitted(rooms.quotas, request, STRICT_GROWTH_FROM, decision, len(decision.replicas)):
+        if not _admitted(context.quotas, request, STRICT_GROWTH_FROM, decision, len(decision.replicas)):
             return Grown(name=topic.name, error_code=THROTTLING_QUOTA_EXCEEDED, error_message=EXCEEDED)
     decision = yield from topics.add_partitions(topic.name, topic.count, assignments, validate_only=request.body.validate_only)
     return Grown(name=topic.name, error_code=decision.error_code, error_message=decision.message)

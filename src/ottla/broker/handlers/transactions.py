@@ -13,10 +13,10 @@ from ottla.broker.coordination.markers import MarkerAppender, kept
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import Parts
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.group_machine import GroupMachine
@@ -74,11 +74,10 @@ def add_partitions_to_txn(
     cluster: ClusterImage,
     coordinators: Coordinators[TransactionMachine],
     endings: Endings,
-    purgatory: Purgatory,
-) -> Reply:
+) -> Steps[Reply]:
     """Make partitions part of a transaction: all of them, or none if one does not exist."""
     add = _added_to_several if request.version >= MANY_FROM else _added
-    return purgatory.run(add(request, cluster, coordinators, endings))
+    return (yield from add(request, cluster, coordinators, endings))
 
 
 def _added(
@@ -185,20 +184,10 @@ def add_offsets_to_txn(
     coordinators: Coordinators[TransactionMachine],
     groups: Coordinators[GroupMachine],
     endings: Endings,
-    purgatory: Purgatory,
-) -> Reply:
+) -> Steps[Reply]:
     """Make the partition that holds a group's offsets part of a transaction."""
     if groups.ensure(request.now):
         return AddOffsetsToTxnResponse(error_code=COORDINATOR_NOT_AVAILABLE)
-    return purgatory.run(_offsets_added(request, coordinators, groups, endings))
-
-
-def _offsets_added(
-    request: Request[AddOffsetsToTxnRequest],
-    coordinators: Coordinators[TransactionMachine],
-    groups: Coordinators[GroupMachine],
-    endings: Endings,
-) -> Steps[Reply]:
     body = request.body
     place = (OFFSETS_TOPIC, partition_of(body.group_id, groups.count))
     part = AddPartitions(body.transactional_id, body.producer_id, body.producer_epoch, frozenset((place,)))
@@ -222,13 +211,11 @@ def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[Transact
 
 
 @serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER, instead=Operation.ALTER), most=MOST_PARTITIONS)
-def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerAppender, purgatory: Purgatory) -> Reply:
-    """Write the ends of transactions that another broker, or an operator, has decided."""
-    return purgatory.run(_written(request, markers))
+def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerAppender) -> Steps[Reply]:
+    """Write the transaction markers that another broker, or an operator, has decided.
 
-
-def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerAppender) -> Steps[Reply]:
-    """All markers are appended before any is waited for: each has to reach stable storage and other replicas."""
+    All are appended before any is waited for: each has to reach stable storage and other replicas.
+    """
     response = WriteTxnMarkersResponse()
     written: dict[Partition, list[MarkerPartition]] = {}
     for wanted in request.body.markers:
@@ -261,7 +248,7 @@ def _written(request: Request[WriteTxnMarkersRequest], markers: MarkerAppender) 
 @serves(
     DescribeTransactionsRequest,
     Need(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "transactional_ids"),
-    slices=Slices(((("transactional_ids",), ("transaction_states",)),), things=100, whole_bytes=512),
+    parts=Parts(((("transactional_ids",), ("transaction_states",)),), things=100, whole_bytes=512),
 )
 def describe_transactions(
     request: Request[DescribeTransactionsRequest], coordinators: Coordinators[TransactionMachine], rights: Rights
@@ -283,16 +270,9 @@ def describe_transactions(
 def list_transactions(
     request: Request[ListTransactionsRequest],
     coordinators: Coordinators[TransactionMachine],
-    purgatory: Purgatory,
     rights: Rights,
-) -> Reply:
-    """All transactional ids that the client may see: one coordinator after the other is asked, for some at a time."""
-    return purgatory.run(_listed(request, coordinators, rights))
-
-
-def _listed(
-    request: Request[ListTransactionsRequest], coordinators: Coordinators[TransactionMachine], rights: Rights
 ) -> Steps[Reply]:
+    """List all transactional ids that the client may see: one coordinator after the other, some ids at a time."""
     found = without_ids(request.body)
     found.error_code = found.error_code or coordinators.loading_error
     if found.error_code:

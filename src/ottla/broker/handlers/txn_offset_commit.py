@@ -10,10 +10,10 @@ from ottla.broker.coordination.guard import ASKED, still_admitted
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.parts import Parts
+from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.serving.slices import Slices
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
@@ -50,7 +50,7 @@ PartitionResult = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
     Need(Operation.READ, Resource.GROUP, "group_id"),
     Need(Operation.READ, Resource.TOPIC, "topics.name"),
-    slices=Slices(((("topics", "partitions"), ("topics", "partitions")),), things=500, whole_bytes=8192),
+    parts=Parts(((("topics", "partitions"), ("topics", "partitions")),), things=500, whole_bytes=8192),
 )
 def txn_offset_commit(
     request: Request[TxnOffsetCommitRequest],
@@ -59,20 +59,8 @@ def txn_offset_commit(
     additions: PartitionAdditions,
     partitions: Partitions,
     settings: SettingsInForce,
-    purgatory: Purgatory,
-) -> Reply:
-    """Commit the offsets of partitions that exist, once the producer is known to have the group's partition in its transaction."""
-    return purgatory.run(_steps(request, cluster, groups, additions, partitions, settings))
-
-
-def _steps(
-    request: Request[TxnOffsetCommitRequest],
-    cluster: ClusterImage,
-    groups: Coordinators[GroupMachine],
-    additions: PartitionAdditions,
-    partitions: Partitions,
-    settings: SettingsInForce,
 ) -> Steps[Reply]:
+    """Commit the offsets of partitions that exist, once the producer is known to have the group's partition in its transaction."""
     body = request.body
     if not body.group_id:
         return refused(body, INVALID_GROUP_ID)

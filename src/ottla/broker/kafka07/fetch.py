@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from ottla.broker.kafka07.rooms import Asked07, Rooms07
+from ottla.broker.kafka07.context import Asked07, Context07
 from ottla.broker.kafka07.views import Fetched07
 from ottla.broker.serving.authorization import Operation
 from ottla.broker.serving.request import Close, Encoded, Ready
@@ -27,19 +27,19 @@ JOINED_BYTES: Final = 4096
 EMPTY: Final = Fetched07(NONE, b"")
 
 
-def fetch(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
+def fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
     """Answer one fetch."""
     request = decode_request(asked.frame)
     assert isinstance(request, FetchRequest07), "that is its type"
     if request.max_bytes < 0:
         return _negative(request)
-    most = min(request.max_bytes, rooms.settings.value.fetch_max_bytes)
-    yield from rooms.news_come(asked.now)
-    found = yield from rooms.checks.holding(most, _read(rooms, asked, request, most))
+    most = min(request.max_bytes, context.settings.value.fetch_max_bytes)
+    yield from context.news_come(asked.now)
+    found = yield from context.checks.holding(most, _read(context, asked, request, most))
     return Encoded([HEAD.pack(CODE_BYTES + len(found.data), found.error_code), found.data])
 
 
-def multi_fetch(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
+def multi_fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
     """Answer several fetches together, each with an error of its own."""
     requests: list[FetchRequest07] = []
     wanted = 0
@@ -51,19 +51,19 @@ def multi_fetch(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
         requests.append(request)
         if not len(requests) % READ_AT_ONCE:
             yield None
-    most = min(wanted, rooms.settings.value.fetch_max_bytes)
-    yield from rooms.news_come(asked.now)
-    first = int.from_bytes(rooms.random_bytes(4)) % len(requests) if wanted > most else 0
-    return (yield from rooms.checks.holding(most, _read_all(rooms, asked, requests, first, most)))
+    most = min(wanted, context.settings.value.fetch_max_bytes)
+    yield from context.news_come(asked.now)
+    first = int.from_bytes(context.random_bytes(4)) % len(requests) if wanted > most else 0
+    return (yield from context.checks.holding(most, _read_all(context, asked, requests, first, most)))
 
 
-def _read_all(rooms: Rooms07, asked: Asked07, requests: list[FetchRequest07], first: int, left: int) -> Steps[Ready]:
+def _read_all(context: Context07, asked: Asked07, requests: list[FetchRequest07], first: int, left: int) -> Steps[Ready]:
     """What all of them find, which is too much for some: whichever is read first gets what it asks for, so each has its turn."""
     found = [EMPTY] * len(requests)
     for number in range(len(requests)):
         at = (first + number) % len(requests)
         if requests[at].max_bytes <= left or not number:
-            found[at] = yield from _read(rooms, asked, requests[at], min(left, requests[at].max_bytes))
+            found[at] = yield from _read(context, asked, requests[at], min(left, requests[at].max_bytes))
             left -= len(found[at].data)
         if not (number + 1) % READ_AT_ONCE:
             yield None
@@ -86,18 +86,18 @@ def _answer(found: list[Fetched07]) -> Steps[Ready]:
     return Encoded([HEAD.pack(size, NONE), *parts, joined])
 
 
-def _read(rooms: Rooms07, asked: Asked07, request: FetchRequest07, most: int) -> Steps[Fetched07]:
+def _read(context: Context07, asked: Asked07, request: FetchRequest07, most: int) -> Steps[Fetched07]:
     """What one fetch finds, of at most so many bytes."""
     topic = request.topic
-    if name_error(topic) is not None or not rooms.may(asked, Operation.READ, topic):
+    if name_error(topic) is not None or not context.may(asked, Operation.READ, topic):
         return Fetched07(UNKNOWN, b"")
-    count = rooms.partitions_of(topic)
-    if not 0 <= request.partition < (rooms.settings.value.num_partitions if count is None else count):
+    count = context.partitions_of(topic)
+    if not 0 <= request.partition < (context.settings.value.num_partitions if count is None else count):
         return Fetched07(WRONG_PARTITION, b"")
     if count is None:
         is_empty = not request.offset or asked.peer.release.unknown_is_empty
         return EMPTY if is_empty else Fetched07(OFFSET_OUT_OF_RANGE, b"")
-    view = rooms.view(asked, topic, request.partition)
+    view = context.view(asked, topic, request.partition)
     if view is None:
         return Fetched07(UNKNOWN, b"")
     return (yield from view.fetch(request.offset, most))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from ottla.broker.kafka07.rooms import Asked07, Rooms07
+from ottla.broker.kafka07.context import Asked07, Context07
 from ottla.broker.serving.authorization import Operation
 from ottla.broker.serving.request import Close, Encoded, Ready
 from ottla.cluster.names import name_error, printable
@@ -19,27 +19,27 @@ HEAD: Final = Struct(">ihi")
 OFFSET_BYTES: Final = 8
 
 
-def offsets(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
+def offsets(context: Context07, asked: Asked07) -> Steps[Ready]:
     """Answer one request. There is no error for what cannot be answered: the connection ends, as it did."""
     request = decode_request(asked.frame)
     assert isinstance(request, OffsetsRequest07), "that is its type"
     topic, index = request.topic, request.partition
-    yield from rooms.news_come(asked.now)
+    yield from context.news_come(asked.now)
     refusal = name_error(topic)
     if refusal is not None:
         return Close(refusal)
-    if not rooms.may(asked, Operation.DESCRIBE, topic):
+    if not context.may(asked, Operation.DESCRIBE, topic):
         return Close(
             f"{printable(asked.peer.principal)} may not describe the topic {topic}, and the response to Offsets cannot say so"
         )
     if request.max_offsets < 0:
         return Close(f"{request.max_offsets} offsets of {topic}-{index} were asked for")
-    count = rooms.partitions_of(topic)
-    if not 0 <= index < (rooms.settings.value.num_partitions if count is None else count):
+    count = context.partitions_of(topic)
+    if not 0 <= index < (context.settings.value.num_partitions if count is None else count):
         return Close(f"the offsets of {topic}-{index} were asked for, and there is no such partition")
     if count is None:
         return _told([0] if request.time in (LATEST, EARLIEST) else [])
-    view = rooms.view(asked, topic, index)
+    view = context.view(asked, topic, index)
     if view is None:
         return Close(f"the offsets of {topic}-{index} were asked for, which is not served to clients of Kafka 0.7")
     return _told((yield from view.offsets(request.time, request.max_offsets)))

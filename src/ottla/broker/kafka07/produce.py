@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.broker.kafka07.rooms import Asked07, Rooms07
+from ottla.broker.kafka07.context import Asked07, Context07
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.long_checks import LARGE_BYTES, LongChecks
@@ -37,14 +37,14 @@ DROPPED: Final = (
 )
 
 
-def produce(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
+def produce(context: Context07, asked: Asked07) -> Steps[Ready]:
     """Append one message set."""
     request = decode_request(asked.frame)
     assert isinstance(request, ProduceRequest07), "that is its type"
-    return (yield from _in_order(rooms, asked, [request]))
+    return (yield from _in_order(context, asked, [request]))
 
 
-def multi_produce(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
+def multi_produce(context: Context07, asked: Asked07) -> Steps[Ready]:
     """Append message sets one after the other, up to the first that cannot be taken: those before it stay."""
     requests: list[ProduceRequest07] = []
     for request in named_in(asked.frame):
@@ -52,43 +52,43 @@ def multi_produce(rooms: Rooms07, asked: Asked07) -> Steps[Ready]:
         requests.append(request)
         if not len(requests) % READ_AT_ONCE:
             yield None
-    return (yield from _in_order(rooms, asked, requests))
+    return (yield from _in_order(context, asked, requests))
 
 
-def _in_order(rooms: Rooms07, asked: Asked07, requests: Iterable[ProduceRequest07]) -> Steps[Ready]:
-    yield from rooms.news_come(asked.now)
+def _in_order(context: Context07, asked: Asked07, requests: Iterable[ProduceRequest07]) -> Steps[Ready]:
+    yield from context.news_come(asked.now)
     for number, request in enumerate(requests):
         if number:
             yield None
-        refused = yield from _append(rooms, asked, request)
+        refused = yield from _append(context, asked, request)
         if refused is not None:
             return Close(refused)
     return NO_REPLY
 
 
-def _append(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
+def _append(context: Context07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
     """Append one message set. Why it can't be, if that ends the connection. The topic is made even if the set is bad then."""
     topic = request.topic
     refused = name_error(topic)
-    if refused is None and not rooms.may(asked, Operation.WRITE, topic):
+    if refused is None and not context.may(asked, Operation.WRITE, topic):
         refused = f"{printable(asked.peer.principal)} may not write to the topic {topic}, and nothing answers a produce request"
-    if refused is None and rooms.partitions_of(topic) is None:
-        refused = yield from _make(rooms, asked, request)
+    if refused is None and context.partitions_of(topic) is None:
+        refused = yield from _make(context, asked, request)
     if refused is not None:
         return refused
-    index = _index(rooms, topic, request.partition)
+    index = _index(context, topic, request.partition)
     if index is None:
         return _no_partition(request)
-    return (yield from _append_to(rooms, asked, request, index))
+    return (yield from _append_to(context, asked, request, index))
 
 
-def _append_to(rooms: Rooms07, asked: Asked07, request: ProduceRequest07, index: int) -> Steps[str | None]:
-    topic, partition = request.topic, rooms.partitions.get(request.topic, index)
-    view = rooms.view(asked, topic, index)
+def _append_to(context: Context07, asked: Asked07, request: ProduceRequest07, index: int) -> Steps[str | None]:
+    topic, partition = request.topic, context.partitions.get(request.topic, index)
+    view = context.view(asked, topic, index)
     if view is None or partition is None:
         return f"messages came for {topic}-{index}, which is not served to clients of Kafka 0.7"
     try:
-        arrived = yield from _arrive(rooms.checks, request.messages, _terms(partition, asked))
+        arrived = yield from _arrive(context.checks, request.messages, _terms(partition, asked))
     except BadMessage as bad:
         return f"messages for {topic}-{index} can't be taken: {bad}"
     if arrived.too_large_bytes:
@@ -118,49 +118,49 @@ def _arriving(messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
     return (yield from arrive(messages, terms))
 
 
-def _make(rooms: Rooms07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
+def _make(context: Context07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
     """Make the topic that a request names, by default but on this broker: its client reaches no other. Why it can't be, if not."""
-    topic, settings = request.topic, rooms.settings.value
+    topic, settings = request.topic, context.settings.value
     if not ANY_PARTITION <= request.partition < settings.num_partitions:
         return _no_partition(request)
     if topic in INTERNAL:
         return f"messages came for {topic}, which is a topic that brokers alone make"
     if not settings.auto_create_topics_enable:
         return f"messages came for {topic}, and there is no such topic: make it, or set auto.create.topics.enable"
-    rights = rooms.rights
+    rights = context.rights
     may_create = rights.is_open or rights.may(asked.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
-    if not may_create and not rooms.may(asked, Operation.CREATE, topic):
+    if not may_create and not context.may(asked, Operation.CREATE, topic):
         return f"{printable(asked.peer.principal)} may not make the topic {topic}, and nothing answers a produce request"
-    decision = yield from rooms.by_name.made_on(topic, rooms.node_id, asked.now)
+    decision = yield from context.by_name.made_on(topic, context.node_id, asked.now)
     if not is_there(decision):
         return f"the topic {topic} could not be made: {error_name(decision.error_code)}"
-    until_ms = rooms.purgatory.now().mono_ms + MOST_WAIT_MS
-    while _is_coming(rooms, topic) and rooms.purgatory.now().mono_ms < until_ms:
-        yield rooms.purgatory.rest(LOOK_AGAIN_MS)
+    until_ms = context.purgatory.now().mono_ms + MOST_WAIT_MS
+    while _is_coming(context, topic) and context.purgatory.now().mono_ms < until_ms:
+        yield context.purgatory.rest(LOOK_AGAIN_MS)
     return None
 
 
-def _is_coming(rooms: Rooms07, topic: str) -> bool:
+def _is_coming(context: Context07, topic: str) -> bool:
     """Whether this broker is about to lead a partition: in a cluster it may know that before it has opened the log."""
-    found = rooms.cluster.topics.get(topic)
-    own = () if found is None else (one.index for one in found.partitions if one.leader == rooms.node_id)
-    return not all(_is_led(rooms, topic, index) for index in own)
+    found = context.cluster.topics.get(topic)
+    own = () if found is None else (one.index for one in found.partitions if one.leader == context.node_id)
+    return not all(_is_led(context, topic, index) for index in own)
 
 
-def _index(rooms: Rooms07, topic: str, wanted: int) -> int | None:
+def _index(context: Context07, topic: str, wanted: int) -> int | None:
     """The partition that is meant; -1 is any that this broker can write to. None: there is no such partition."""
-    count = rooms.partitions_of(topic) or 0
+    count = context.partitions_of(topic) or 0
     if wanted != ANY_PARTITION:
         return wanted if 0 <= wanted < count else None
-    drawn = int.from_bytes(rooms.random_bytes(4))
-    if count and _is_led(rooms, topic, drawn % count):
+    drawn = int.from_bytes(context.random_bytes(4))
+    if count and _is_led(context, topic, drawn % count):
         return drawn % count
-    led = [index for index in range(count) if _is_led(rooms, topic, index)]
+    led = [index for index in range(count) if _is_led(context, topic, index)]
     return led[drawn % len(led)] if led else None
 
 
-def _is_led(rooms: Rooms07, topic: str, index: int) -> bool:
-    partition = rooms.partitions.get(topic, index)
+def _is_led(context: Context07, topic: str, index: int) -> bool:
+    partition = context.partitions.get(topic, index)
     return partition is not None and not partition.leader_error()
 
 

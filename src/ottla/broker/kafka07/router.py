@@ -11,10 +11,10 @@ from functools import partial
 from typing import Final
 
 from ottla.broker.failures import Changes, Mistake
+from ottla.broker.kafka07.context import Asked07, Context07
 from ottla.broker.kafka07.fetch import CODE_BYTES, HEAD, fetch, multi_fetch
 from ottla.broker.kafka07.offsets import offsets
 from ottla.broker.kafka07.produce import multi_produce, produce
-from ottla.broker.kafka07.rooms import Asked07, Rooms07
 from ottla.broker.quotas.client_quotas import Client, ClientQuotas
 from ottla.broker.serving.purgatory import DelayedReply, Reply
 from ottla.broker.serving.request import Answer, Close, Encoded, Peer, Ready, Throttled
@@ -36,7 +36,7 @@ from ottla.wire.kafka07 import (
 
 log = logging.getLogger("ottla.broker")
 
-SERVED: Final[dict[type[Request], Callable[[Rooms07, Asked07], Steps[Ready]]]] = {
+SERVED: Final[dict[type[Request], Callable[[Context07, Asked07], Steps[Ready]]]] = {
     ProduceRequest07: produce,
     FetchRequest07: fetch,
     MultiFetchRequest07: multi_fetch,
@@ -50,8 +50,8 @@ FETCHES: Final = (FetchRequest07, MultiFetchRequest07)
 class Router07:
     """Serves requests one at a time: the bytes of one in, parts of its answer out, or the promise of them."""
 
-    def __init__(self, rooms: Rooms07, changes: Changes, quotas: ClientQuotas) -> None:
-        self._rooms = rooms
+    def __init__(self, context: Context07, changes: Changes, quotas: ClientQuotas) -> None:
+        self._context = context
         self._changes = changes
         self._quotas = quotas
         self._at_hand: type[Request] | None = None
@@ -65,7 +65,7 @@ class Router07:
             return Close(str(malformed))
         asked = Asked07(kind, frame if owned else bytearray(frame), peer, now)
         # Producers of that time send and hang up: what they sent is taken all the same.
-        reply = self._rooms.purgatory.run(_begun(self._rooms, asked), to_the_end=kind in PRODUCES)
+        reply = self._context.purgatory.run(_begun(self._context, asked), to_the_end=kind in PRODUCES)
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._told, asked))
             return reply
@@ -102,8 +102,8 @@ class Router07:
         return Throttled(parts, throttle_ms, rests_first=True) if throttle_ms else answer
 
 
-def _begun(rooms: Rooms07, asked: Asked07) -> Steps[Reply]:
-    return (yield from SERVED[asked.kind](rooms, asked))
+def _begun(context: Context07, asked: Asked07) -> Steps[Reply]:
+    return (yield from SERVED[asked.kind](context, asked))
 
 
 def _failed() -> bytes:

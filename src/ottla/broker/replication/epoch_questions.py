@@ -30,7 +30,7 @@ class EpochQuestions:
 
     def steps(self, due: Collection[Followed]) -> Steps[None]:
         """Cut these where they differ."""
-        version = self._fetcher.rooms.settings.value.inter_broker_protocol_version.version(OffsetForLeaderEpochRequest)
+        version = self._fetcher.context.settings.value.inter_broker_protocol_version.version(OffsetForLeaderEpochRequest)
         asked = {one.replica.key[1:]: one for one in due if version >= 0 and one.replica.log.leader_epoch != NO_EPOCH}
         for followed in due:
             if followed.replica.key[1:] not in asked:
@@ -39,7 +39,7 @@ class EpochQuestions:
             yield from self._ask(asked, version)
 
     def _ask(self, asked: dict[tuple[str, int], Followed], version: int) -> Steps[None]:
-        request = OffsetForLeaderEpochRequest(replica_id=self._fetcher.rooms.node_id)
+        request = OffsetForLeaderEpochRequest(replica_id=self._fetcher.context.node_id)
         topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
         for followed in asked.values():
             replica = followed.replica

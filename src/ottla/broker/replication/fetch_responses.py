@@ -112,18 +112,18 @@ class Taking:
 
     def _append(self, followed: Followed, data: PartitionData, before: int) -> None:
         """Raises `BadBatch` and `StorageFailed`. The log ended at `before` when this was fetched."""
-        replica, rooms, now = followed.replica, self._fetcher.rooms, self._fetcher.rooms.scheduler.now()
+        replica, context, now = followed.replica, self._fetcher.context, self._fetcher.context.scheduler.now()
         records = data.records or b""
         size = len(records)
         if size:
             replica.append_as_follower(memoryview(records), now)
-            if rooms.quota.covers(replica.config.follower_replication_throttled_replicas, replica.index):
-                rooms.quota.use(size, now.mono_ms)
+            if context.quota.covers(replica.config.follower_replication_throttled_replicas, replica.index):
+                context.quota.use(size, now.mono_ms)
         replica.take_high_watermark(data.high_watermark)
         end_offset = replica.log.log_end_offset
         followed.lag = max(0, data.high_watermark - end_offset)
         if replica.log.log_start_offset < data.log_start_offset <= replica.high_watermark:
-            rooms.begin_at(followed, data.log_start_offset)
+            context.begin_at(followed, data.log_start_offset)
         if end_offset != before:
             self._fetcher.name_again(followed)
         elif size:
@@ -185,9 +185,9 @@ class Taking:
 
     def _offsets(self, partitions: Sequence[Followed], mark: int) -> Steps[dict[Followed, int]]:
         """The leader's first or last offset of each partition, without those that it does not tell."""
-        rooms = self._fetcher.rooms
-        protocol: ProtocolVersion = rooms.settings.value.inter_broker_protocol_version
-        request = ListOffsetsRequest(replica_id=rooms.node_id)
+        context = self._fetcher.context
+        protocol: ProtocolVersion = context.settings.value.inter_broker_protocol_version
+        request = ListOffsetsRequest(replica_id=context.node_id)
         asked: dict[tuple[str, int], Followed] = {}
         topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
         for one in partitions:

@@ -1,4 +1,4 @@
-"""What the parts of a fetcher share: its rooms, and what they may ask of it. Knows no part."""
+"""What the parts of a fetcher share: its context, and what they may ask of it. Knows no part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.ports import Steps
 from ottla.wire.schema import Message
 
 
-class FetcherRooms(NamedTuple):
+class FetcherContext(NamedTuple):
     """What all fetchers of a broker share.
 
     `broker_epoch` and `address` tell this broker's epoch, and where a leader is. `begin_at` has a replica's log begin later, once
@@ -38,7 +38,7 @@ class Copier(Protocol):
     def leader(self) -> int: ...
 
     @property
-    def rooms(self) -> FetcherRooms: ...
+    def context(self) -> FetcherContext: ...
 
     def is_followed(self, followed: Followed) -> bool:
         """Whether a partition is still to be copied by this fetcher, in this leader epoch."""

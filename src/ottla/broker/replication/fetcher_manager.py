@@ -15,7 +15,7 @@ from ottla.broker.interbroker.versions import Switch
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.quotas.replication import ReplicationQuota
 from ottla.broker.replication.fetched_partition import Followed
-from ottla.broker.replication.fetcher_context import FetcherRooms
+from ottla.broker.replication.fetcher_context import FetcherContext
 from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_fetcher import ReplicaFetcher
 from ottla.broker.scheduler import Scheduler
@@ -47,7 +47,7 @@ class ReplicaFetchers:
         self._scheduler = scheduler
         self._begin_at = begin_at
         quota = ReplicationQuota(node_id, lambda: settings.value.follower_replication_throttled_rate, settings)
-        self._rooms = FetcherRooms(node_id, channels, scheduler, settings, quota, broker_epoch, address, self._begin_later)
+        self._context = FetcherContext(node_id, channels, scheduler, settings, quota, broker_epoch, address, self._begin_later)
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._number = settings.value.num_replica_fetchers
         self._starts: dict[Followed, int] = {}
@@ -76,7 +76,7 @@ class ReplicaFetchers:
     def _fetcher(self, leader: int, number: int) -> ReplicaFetcher:
         found = self._fetchers.get((leader, number))
         if found is None:
-            found = self._fetchers[leader, number] = ReplicaFetcher(leader, number, self._rooms)
+            found = self._fetchers[leader, number] = ReplicaFetcher(leader, number, self._context)
             self._scheduler.at(found, self._scheduler.now().mono_ms, partial(self._begin, found, (leader, number)))
         return found
 
@@ -93,7 +93,7 @@ class ReplicaFetchers:
     def _over(self, fetcher: ReplicaFetcher, key: tuple[int, int]) -> None:
         """Nothing is left to copy from there."""
         del self._fetchers[key]
-        self._rooms.channels.forget(fetcher.leader, fetcher.lane)
+        self._context.channels.forget(fetcher.leader, fetcher.lane)
 
     def _spread(self) -> None:
         """Heed another number of fetchers."""

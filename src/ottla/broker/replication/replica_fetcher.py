@@ -14,7 +14,7 @@ from ottla.broker.replication.epoch_questions import EpochQuestions
 from ottla.broker.replication.fetch_responses import Taking
 from ottla.broker.replication.fetch_session import TOPIC_IDS_FROM, FollowerSession
 from ottla.broker.replication.fetched_partition import Followed
-from ottla.broker.replication.fetcher_context import FetcherRooms
+from ottla.broker.replication.fetcher_context import FetcherContext
 from ottla.broker.replication.flush_before_fetch import Flushed
 from ottla.cluster.image import NO_TOPIC_ID
 from ottla.ports import Done, Now, Steps
@@ -39,9 +39,9 @@ THROTTLED_MS = 100
 class ReplicaFetcher:
     """Copies from `leader` as its fetcher `number`."""
 
-    def __init__(self, leader: int, number: int, rooms: FetcherRooms) -> None:
+    def __init__(self, leader: int, number: int, context: FetcherContext) -> None:
         self.leader = leader
-        self.rooms = rooms
+        self.context = context
         self.lane = f"fetcher-{number}"
         self._session = FollowerSession()
         self._followed: dict[tuple[str, int], Followed] = {}
@@ -99,7 +99,7 @@ class ReplicaFetcher:
         """Leave a partition alone for a while, as replica.fetch.backoff.ms says where nothing else does."""
         if not self.is_followed(followed):
             return
-        wait_ms = self.rooms.settings.value.replica_fetch_backoff_ms if ms is None else ms
+        wait_ms = self.context.settings.value.replica_fetch_backoff_ms if ms is None else ms
         followed.rests_until_ms = self.now().mono_ms + wait_ms
         self._due.pop(followed, None)
         self._uncertain.pop(followed, None)
@@ -156,26 +156,26 @@ class ReplicaFetcher:
             self.rest(followed)
 
     def now(self) -> Now:
-        return self.rooms.scheduler.now()
+        return self.context.scheduler.now()
 
     def asked(self, message: Message, version: int) -> Steps[Any]:
         """The answer of the leader to a request, or None."""
-        rooms, heard = self.rooms, list[Any]()
+        context, heard = self.context, list[Any]()
 
         def start(done: Done) -> None:
             def answered(body: Any) -> None:
                 heard.append(body)
                 done(None)
 
-            settings = rooms.settings.value
-            rooms.channels.ask(
+            settings = context.settings.value
+            context.channels.ask(
                 self.leader,
                 message,
                 version,
                 answered,
                 lane=self.lane,
                 timeout_ms=settings.replica_socket_timeout_ms,
-                address=rooms.address(self.leader),
+                address=context.address(self.leader),
                 receive_buffer_bytes=settings.replica_socket_receive_buffer_bytes,
             )
 
@@ -197,12 +197,12 @@ class ReplicaFetcher:
         """Pause until something can be fetched."""
         self._waiting = done
         if self._resting:
-            self.rooms.scheduler.at(self, self._resting[0][0], lambda now: self._wake())
+            self.context.scheduler.at(self, self._resting[0][0], lambda now: self._wake())
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            self.rooms.scheduler.at(self, self.now().mono_ms, lambda now: waiting(None))
+            self.context.scheduler.at(self, self.now().mono_ms, lambda now: waiting(None))
 
     # Requests
 
@@ -211,13 +211,13 @@ class ReplicaFetcher:
         return (one for one in self._followed.values() if not one.rests_until_ms and not one.is_truncating and one.is_current)
 
     def _version(self) -> int:
-        protocol = self.rooms.settings.value.inter_broker_protocol_version
+        protocol = self.context.settings.value.inter_broker_protocol_version
         version = protocol.version(FetchRequest)
         return version if self._session.uses_ids else min(version, TOPIC_IDS_FROM - 1)
 
     def _request(self) -> FetchRequest | None:
         """The next fetch; None while there is nothing to be fetched."""
-        rooms, settings = self.rooms, self.rooms.settings.value
+        context, settings = self.context, self.context.settings.value
         self._leave_out_throttled()
         uses_ids = not self._nameless and settings.inter_broker_protocol_version.version(FetchRequest) >= TOPIC_IDS_FROM
         if uses_ids != self._session.uses_ids:
@@ -233,16 +233,16 @@ class ReplicaFetcher:
         )
         version = self._version()
         if version >= REPLICA_STATE_FROM:
-            request.replica_state = FetchRequest.ReplicaState(replica_id=rooms.node_id, replica_epoch=rooms.broker_epoch())
+            request.replica_state = FetchRequest.ReplicaState(replica_id=context.node_id, replica_epoch=context.broker_epoch())
         else:
-            request.replica_id = rooms.node_id
+            request.replica_id = context.node_id
         named, self._due = self._due, {}
         self._session.name(named, request, settings.replica_fetch_max_bytes, by_epoch=version >= EPOCHS_FROM)
         return request
 
     def _leave_out_throttled(self) -> None:
         """Let those rest for a moment that lag and are throttled, once the others of their kind have used up the rate."""
-        quota = self.rooms.quota
+        quota = self.context.quota
         if quota.is_used_up(self.now().mono_ms):
             for followed in list(self._ready()):
                 replica = followed.replica

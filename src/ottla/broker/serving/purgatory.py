@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from ottla.broker.failures import EXPECTED, Changes
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.request import Answer, Close, Ready
-from ottla.ports import Now, Steps, StorageFailed
+from ottla.ports import Done, Now, Steps, StorageFailed
 
 Encode = Callable[[Ready], Answer]
 
@@ -177,6 +177,17 @@ class Purgatory:
         self._scheduler.begin(delayed, self.spared(wanted), done, answer, urgent=True)
         return early[0] if early else delayed
 
+    def awaited(self, reply: Reply) -> Steps[Ready]:
+        """Return steps that wait for a reply, which begin now and can be run at any time."""
+        found: list[Ready] = []
+        if isinstance(reply, Generator):
+            reply = self.run(reply)
+        delayed = self.watch(reply, found.append) if isinstance(reply, DelayedOperation) else reply
+        if isinstance(delayed, DelayedReply):
+            delayed.encode_with(found.append)
+            return _awaited(delayed, found)
+        return _awaited(None, [delayed])
+
     def complete(self, delayed: DelayedReply, reply: Reply) -> None:
         """Complete a delayed reply by a reply, which may be delayed itself."""
         if isinstance(reply, Generator):
@@ -271,6 +282,20 @@ def _closed(failure: Exception) -> Close:
 
 def _go_on(now: Now) -> None:
     """Do nothing: a deadline has passed, and the bundle that it began is settled."""
+
+
+def _awaited(delayed: DelayedReply | None, found: list[Ready]) -> Steps[Ready]:
+    if delayed is not None and not delayed.done:
+        yield partial(_call_when_done, delayed)
+    return found[0]
+
+
+def _call_when_done(delayed: DelayedReply, done: Done) -> None:
+    def ready() -> None:
+        if delayed.done:  # else its connection may only begin other requests
+            done(None)
+
+    delayed.ready = ready
 
 
 def _to_the_last(steps: Steps[Reply]) -> Steps[Begun]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
@@ -55,17 +55,15 @@ class Peer:
 
 @dataclass(slots=True)
 class Whole:
-    """What there is to know of all of a request that is served in blocks.
+    """State shared by the parts of one large request.
 
-    A handler that takes the blocks itself, from `reader`, has each admitted before it serves it, and told before it is written:
-    `admit` leaves in a part what may be asked for, and gives what is to be said instead of serving it, if anything; `tell` adds to
-    its response what was refused. `repeated` has what the request names more than once though it must be unique; `made` is how much
-    handlers have made for it so far.
+    `admit` removes from a part the items that its client may not ask for, and returns the answer instead of serving it, if there is
+    one. `repeated` has the names that the request has more than once though they must be unique. `made` counts the partitions that
+    its parts have created so far.
     """
 
     reader: BlockReader
     admit: Callable[[Request[Message]], Ready | None]
-    tell: Callable[[Request[Message], Message], Message]
     repeated: Collection[object] = frozenset()
     made: int = 0
 
@@ -74,8 +72,9 @@ class Whole:
 class Request(Generic[Body]):
     """One decoded request. `version` is the one it is read and answered in, `asked_version` the one that the client named.
 
-    `denied`, if any, answers the parts of it that the client may not ask for; the body no longer holds them. Of one that names many
-    things the body has some of them, and `whole` is about all.
+    `denied`, if any, answers the items that the client may not ask for; the body no longer holds them. A large request is divided:
+    the body of a part has some of its items, all parts share `whole`, and `refused`, if any, is the answer instead of serving the
+    part.
     `is_owned`: views of the frame, such as records, may be kept beyond the handler's return. `is_charged`: its bytes count in its
     client's quota.
     """
@@ -91,20 +90,26 @@ class Request(Generic[Body]):
     now: Now
     denied: Message | None = None
     whole: Whole | None = None
+    is_part: bool = False
+    refused: Ready | None = None
     is_owned: bool = False
     is_charged: bool = False
     size: int = 0
     """Bytes of its frame."""
 
-    def parts(self) -> Iterator[Body]:
-        """The body, or one after the other the blocks that it is read in, by a handler that admits all or nothing."""
-        if self.whole is None:
-            yield self.body
-        else:
-            yield from map(self.whole.reader.part, self.whole.reader.blocks())
+    def parts(self) -> Iterator[Request[Body]]:
+        """Yield the request, or its parts one after the other, each admitted."""
+        whole = self.whole
+        if whole is None or self.is_part:
+            yield self
+            return
+        for block in whole.reader.blocks():
+            part = replace(self, body=whole.reader.part(block), is_part=True)
+            part.refused = whole.admit(part)
+            yield part
 
     def repeats(self, *name: object) -> bool:
-        """Whether something is named in several parts of the request: all that make its name."""
+        """Return whether several items of the request have this name, given as all parts of the name."""
         return self.whole is not None and name in self.whole.repeated
 
 

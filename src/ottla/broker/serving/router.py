@@ -10,14 +10,14 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from struct import Struct
 
-from ottla.broker.failures import CONFLICTS, Changes, Mistake
+from ottla.broker.failures import EXPECTED, Changes, Mistake
 from ottla.broker.security.logins import Logins
 from ottla.broker.serving.authorization import Guard
-from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory, Reply
+from ottla.broker.serving.parts import open_slowly, reader_of, serve_parts
+from ottla.broker.serving.purgatory import Begun, DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.refusals import is_answered, refusal, shortened, told
 from ottla.broker.serving.request import NO_REPLY, Answer, Answerable, Close, Encoded, Peer, Ready, Request, Whole
 from ottla.broker.serving.routes import Route, Served
-from ottla.broker.serving.slices import open_slowly, reader_of, serve_in_blocks
 from ottla.ports import Buffer, Now, Steps, StorageFailed
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
@@ -105,9 +105,9 @@ class Router:
                 request.size = len(frame)
                 if _is_modest(request, route, frame, position):
                     request.is_owned, self._at_hand = owned, request
-                    return self._kept(request, self._ask(request, handler, route))
+                    return self._kept(request, route, self._ask(request, handler, route))
                 steps = self._slowly(request, handler, route, frame if owned else bytearray(frame), position)
-                return self._kept(request, self._purgatory.run(steps))
+                return self._kept(request, route, self._purgatory.run(steps, partial(self._expected, request)))
             body = decode_body(route.api.request, version, frame, position)
         except Malformed as malformed:
             return None if release.is_silent_on(key, known=True) else Close(str(malformed))
@@ -120,12 +120,11 @@ class Router:
         if isinstance(reply, AT_ONCE):
             self._changes.made = False  # the change is complete: an exception from here on is one of encoding
             return self._encode(request, reply)
-        return self._kept(request, reply)
+        return self._kept(request, route, reply)
 
-    def _kept(self, request: Request[Message], reply: Reply) -> Answer | DelayedReply:
+    def _kept(self, request: Request[Message], route: Route, reply: Reply) -> Answer | DelayedReply:
         """Return a reply as the network takes it."""
-        if isinstance(reply, Generator):
-            reply = self._purgatory.run(reply)
+        reply = self._begun(request, route, reply)
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._told, request))
             return reply
@@ -133,42 +132,60 @@ class Router:
             return self._purgatory.watch(reply, partial(self._told, request))
         return self._told(request, reply)
 
+    def _begun(self, request: Request[Message], route: Route, reply: Reply) -> Begun:
+        """Return a reply, after its steps, if it has any, have begun."""
+        if isinstance(reply, Generator):
+            return self._purgatory.run(reply, partial(self._expected, request), to_the_end=route.to_the_end)
+        return reply
+
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
         """Serve a request that may name many things."""
-        slices = route.slices
-        assert slices is not None, "others are read at once"
-        paths = slices.paths_of(route.api.request, request.version)
+        parts = route.parts
+        assert parts is not None, "others are read at once"
+        paths = parts.paths_of(route.api.request, request.version)
         assert paths is not None, "others are read at once"
-        whole = request.whole = Whole(
-            reader_of(slices, request, frame, position, paths[0]), partial(self._refused, route=route), told
-        )
+        reader = reader_of(parts, request, frame, position, paths[0])
+        whole = request.whole = Whole(reader, partial(self._refused, route=route))
         request.is_owned = True
         try:
-            yield from open_slowly(whole, slices)
+            yield from open_slowly(whole, parts)
         except Malformed as malformed:
             return NO_REPLY if request.release.is_silent_on(request.api.key, known=True) else Close(str(malformed))
-        request.body = whole.reader.part(next(whole.reader.blocks(), []) if whole.reader.is_one_block else [])
-        serve = partial(self._ask, handler=handler, route=route)
-        if whole.reader.is_one_block:
+        request.body = reader.part(next(reader.blocks(), []) if reader.is_one_block else [])
+        if reader.is_one_block:
             request.whole = None
-        if whole.reader.is_one_block or slices.asked_whole:
-            return serve(request)
-        return (yield from serve_in_blocks(self._purgatory, request, whole, paths[1], serve, self._mistaken))
+        if reader.is_one_block or parts.together:
+            return self._begun(request, route, self._ask(request, handler, route))
+
+        def serve(part: Request[Message]) -> Begun:
+            return self._begun(part, route, self._handled(part, handler))
+
+        return (yield from serve_parts(self._purgatory, request, paths[1], serve, self._mistaken))
 
     def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
-        """What the handler of a request answers, if nothing stands against it."""
-        try:
-            if self._guard is not None or route.controller_only:
+        """Return the reply of the handler of a request, or why it is not asked."""
+        if self._guard is not None or route.controller_only:
+            try:
                 refused = self._refused(request, route)
-                if refused is not None:
-                    return refused
+            except EXPECTED as failure:
+                return self._expected(request, failure)
+            if refused is not None:
+                return refused
+        return self._handled(request, handler)
+
+    def _handled(self, request: Request[Message], handler: Handler) -> Reply:
+        try:
             return handler(request)
-        except StorageFailed as failure:
+        except EXPECTED as failure:
+            return self._expected(request, failure)
+
+    def _expected(self, request: Request[Message], failure: Exception) -> Ready:
+        """Return the answer to an expected failure that the handler did not answer itself."""
+        if isinstance(failure, StorageFailed):
             return self._failed(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): look at its log.")
-        except CONFLICTS as conflict:
-            return self._failed(request, UNKNOWN_SERVER_ERROR, f"Another broker changed {conflict} meanwhile: try again.")
-        except Malformed as malformed:
-            return Close(str(malformed))
+        if isinstance(failure, Malformed):
+            return Close(str(failure))
+        return self._failed(request, UNKNOWN_SERVER_ERROR, f"Another broker changed {failure} meanwhile: try again.")
 
     def refuse(self, error_code: int, sentence: str) -> Answer:
         """Answer the request that was received last with an error, or close its connection if its API has no place for one."""
@@ -195,7 +212,7 @@ class Router:
             handler, route, _ = self._handlers[API_VERSIONS, 0]
             request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, release, now)
             self._at_hand = request
-            return self._kept(request, self._ask(request, handler, route))
+            return self._kept(request, route, self._ask(request, handler, route))
         if release.is_silent_on(key, known=False):
             sentence = "%s: API %d version %d is passed over in silence, as %s does"
             log.info(sentence, peer, key, version, release, extra={"cause": "silence"})
@@ -235,13 +252,13 @@ def _is_modest(request: Request[Message], route: Route, frame: Buffer, position:
     if request.size > route.most_bytes:
         reason = TOO_LARGE.format(request.size, route.most_bytes)
         raise Malformed(route.api.request.__name__, request.version, "", position, reason)
-    if route.slices is None:
+    if route.parts is None:
         request.body = decode_first(route.api.request, request.version, frame, position, route.most)
         return True
-    if not route.slices.at_once:
+    if not route.parts.at_once:
         return False
     try:
-        request.body = decode_first(route.api.request, request.version, frame, position, route.slices.at_once)
+        request.body = decode_first(route.api.request, request.version, frame, position, route.parts.at_once)
     except Malformed:  # which it is, or it names more: a closer look tells
         return False
     return True

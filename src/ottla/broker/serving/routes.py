@@ -1,8 +1,8 @@
 """Which handler serves which API, in which versions, and what it needs: declared beside each handler by `serves`, found here.
 
-A handler is a function of a request and of the rooms that it takes: each further parameter is given the room of its annotated type,
-or a `NamedTuple` of rooms. They are found once, at start-up.
-Knows how messages are declared, and no handler by name.
+A handler is a function of a request, or a generator of steps over `request.parts()`. Each further parameter gets the part of the
+broker that has its annotated type, or a `NamedTuple` of them (a context): they are found once, at start-up. The rights that the API
+needs are declared beside the handler and checked by the router, and so is the division of its lists.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, get_origin, get_type_
 import ottla.broker.handlers
 from ottla.broker.releases import Release
 from ottla.broker.serving.authorization import Need
+from ottla.broker.serving.parts import NEVER, Parts
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
-from ottla.broker.serving.slices import NEVER, Slices
 from ottla.wire.apis import API, Api
 from ottla.wire.schema import Message
 
@@ -46,11 +46,11 @@ def _parameters(handler: Callable[..., object]) -> Mapping[str, object]:
 class Route:
     """One API as this broker serves it.
 
-    `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller. `slices` says how a request that
+    `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller. `parts` says how a request that
     names many things is divided. One that cannot be divided may name no more than `most` things, if that is not 0, and have no more
-    than `most_bytes` bytes. Where the
-    setting `switch` is on, all versions of its declaration are served, whatever a release announces. A lone broker serves none that
-    is `cluster_only`.
+    than `most_bytes` bytes. Where the setting `switch` is on, all versions of its declaration are served, whatever a release
+    announces. A lone broker serves none that is `cluster_only`. Steps that change something run `to_the_end`,
+    though the client may be gone.
     """
 
     api: Api
@@ -59,17 +59,18 @@ class Route:
     needs: tuple[Need, ...]
     controller_only: bool
     handler: Callable[..., Reply]
-    slices: Slices | None = None
+    parts: Parts | None = None
     most: int = 0
     switch: str = ""
     cluster_only: bool = False
     most_bytes: int = MOST_BYTES
+    to_the_end: bool = False
 
     def whole_bytes(self, version: int) -> int:
         """Up to which size a request of a version cannot name too many things to be read and served at once."""
-        if self.slices is None:
+        if self.parts is None:
             return self.most or self.most_bytes
-        return NEVER if self.slices.paths_of(self.api.request, version) is None else self.slices.whole_bytes
+        return NEVER if self.parts.paths_of(self.api.request, version) is None else self.parts.whole_bytes
 
     def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
         """The handler with its rooms. Raises `TypeError` if there is no room of a type that it asks for."""
@@ -91,11 +92,12 @@ def serves(
     *needs: Need,
     newest: int | None = None,
     controller_only: bool = False,
-    slices: Slices | None = None,
+    parts: Parts | None = None,
     most: int = 0,
     switch: str = "",
     cluster_only: bool = False,
     most_bytes: int = MOST_BYTES,
+    to_the_end: bool = False,
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
     """Register a handler for an API by its request's class: in all versions of its declaration, or up to `newest`.
 
@@ -114,11 +116,12 @@ def serves(
             needs,
             controller_only,
             handler,
-            slices,
+            parts,
             most,
             switch,
             cluster_only,
-            NEVER if slices else most_bytes,
+            NEVER if parts else most_bytes,
+            to_the_end,
         )
 
     return register

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ottla.broker.serving.purgatory import Purgatory
-from ottla.broker.serving.slices import awaited
 from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Topics
 from ottla.cluster.decision import Decision
@@ -60,7 +59,7 @@ class TopicsMadeHere:
     def _there(self, decisions: list[Decision], now: Now) -> Steps[list[Decision]]:
         """The same decisions, once those that are made have their logs."""
         there = [decision.name for decision in decisions if is_there(decision)]
-        yield from awaited(self._purgatory, self._logs.reply(MetadataResponse(), there, now))
+        yield from self._purgatory.awaited(self._logs.reply(MetadataResponse(), there, now))
         return decisions
 
 

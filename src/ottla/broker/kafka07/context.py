@@ -15,7 +15,6 @@ from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.purgatory import Purgatory
 from ottla.broker.serving.request import NO_REPLY, Peer
-from ottla.broker.serving.slices import awaited
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.by_name import TopicsByName
 from ottla.cluster.image import ClusterImage
@@ -40,7 +39,7 @@ class Asked07(NamedTuple):
         return title(self.kind)
 
 
-class Rooms07(NamedTuple):
+class Context07(NamedTuple):
     """What is read and written, and who is asked before."""
 
     partitions: Partitions
@@ -58,7 +57,7 @@ class Rooms07(NamedTuple):
     def news_come(self, now: Now) -> Steps[None]:
         """Wait until this broker knows which topics there are: one of a cluster is told that after its start."""
         if not self.news.have_come:
-            yield from awaited(self.purgatory, self.news.awaited(now, lambda: NO_REPLY))
+            yield from self.purgatory.awaited(self.news.awaited(now, lambda: NO_REPLY))
 
     def may(self, asked: Asked07, operation: Operation, topic: str) -> bool:
         """Whether a client may do that to a topic; the log notes that it may not."""

@@ -11,9 +11,9 @@ import pytest
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.failures import Changes
 from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.parts import sorted_slowly
 from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
-from ottla.broker.serving.slices import sorted_slowly
 from ottla.log.producer_state.producers import ProducerState
 from ottla.ports import Now
 from ottla.sim.clock import SimClock

@@ -1,0 +1,132 @@
+"""Incremental fetches (KIP-227): within a session only partitions that may have changed are read, and only changes are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ottla.broker.handlers.fetch_reading import (
+    ANSWERED,
+    MANY,
+    READ_AT_ONCE,
+    TOPIC_IDS_FROM,
+    Fetch,
+    FetchContext,
+    PartitionData,
+    TopicResponse,
+    rested,
+)
+from ottla.broker.serving.fetch_sessions import FetchSession, Held
+from ottla.broker.serving.parts import Budget, ResponseWriter
+from ottla.broker.serving.purgatory import Reply
+from ottla.broker.serving.refusals import joined
+from ottla.broker.serving.request import Close, Request
+from ottla.ports import Now, Steps
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.errors import INVALID_FETCH_SESSION_EPOCH, UNKNOWN_TOPIC_ID
+from ottla.wire.schema import Message
+
+
+class IncrementalFetch(Fetch):
+    """A fetch within a session: reads what may have changed, and answers what did."""
+
+    __slots__ = ("_epoch", "_session", "session_id")
+
+    def __init__(self, context: FetchContext, request: Request[FetchRequest], session: FetchSession) -> None:
+        super().__init__(context, request)
+        context.sessions.update(session, self.body.topics, self.body.forgotten_topics_data, self._terms())
+        context.sessions.advance(session, request.now.mono_ms)
+        self._session = session
+        self.session_id = session.id
+        self._epoch = session.epoch
+
+    def keys(self) -> tuple[Hashable, ...]:
+        return (self._session.key,)
+
+    def attempt(self, now: Now, expired: bool) -> Reply | None:
+        """Read what may have changed. None if that is not enough, time is left and the session goes on."""
+        session = self._session
+        if len(session.due) > MANY:
+            return self._attempt_slowly(expired)
+        self._begin()
+        found = [(held, self._read_held(held)) for held in session.in_turn()]
+        self._end()
+        if not (self.enough or expired or session.is_over):
+            return None
+        if session.epoch != self._epoch:  # another connection went on with the session meanwhile
+            return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+        return FetchResponse(session_id=session.id, responses=self._news(found))
+
+    def _attempt_slowly(self, expired: bool) -> Steps[Reply]:
+        """The same where many partitions may have changed: again and again until there is enough."""
+        session, purgatory = self._session, self.context.purgatory
+        while True:
+            wakes, began = purgatory.wakes, purgatory.now()
+            self._begin()
+            found, budget = list[tuple[Held, PartitionData]](), Budget(READ_AT_ONCE)
+            for held in session.in_turn():
+                found.append((held, self._read_held(held)))
+                yield from budget.spend()
+            self._end()
+            if self.enough or expired or session.is_over:
+                return (yield from self._news_slowly(found))
+            yield from rested(purgatory, self.until_ms, wakes, purgatory.now().mono_ms - began.mono_ms)
+            expired = purgatory.now().mono_ms >= self.until_ms
+
+    def _news_slowly(self, found: list[tuple[Held, PartitionData]]) -> Steps[Reply]:
+        session = self._session
+        writer = ResponseWriter(self.request, ANSWERED)
+        for start in range(0, max(1, len(found)), READ_AT_ONCE):
+            if session.epoch != self._epoch:
+                return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+            news = FetchResponse(session_id=session.id, responses=self._news(found[start : start + READ_AT_ONCE]))
+            writer.add(news, None if start else self.request)  # what was refused is written once
+            yield None
+        return writer.reply()
+
+    def _news(self, found: list[tuple[Held, PartitionData]]) -> list[TopicResponse]:
+        """What of it the client does not know."""
+        session = self._session
+        topics: list[TopicResponse] = []
+        told: Hashable = None
+        for held, data in found:
+            if session.tell(held, data, self.until(held, data)):
+                if held.identity != told:
+                    topics.append(TopicResponse(topic=held.topic or "", topic_id=held.topic_id, partitions=[]))
+                    told = held.identity
+                topics[-1].partitions.append(data)
+            if data.records:
+                session.to_the_end(held)
+        return topics
+
+    def _count(self) -> int:
+        return len(self._session.held)
+
+    def _read_held(self, held: Held) -> PartitionData:
+        if held.topic is None:
+            self.context.sessions.find_name(self._session, held)
+        if held.topic is None:
+            return self._nobodys(held, UNKNOWN_TOPIC_ID)
+        return self._partition(held.topic, held, held.topic_id if self._session.uses_ids else None)
+
+
+def take_in(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply | None]:
+    """Take the many partitions that an incremental fetch names into its session. Return the reply if that fails, else None."""
+    body, sessions = request.body, context.sessions
+    session = sessions.resume(
+        body.session_id, request.peer.principal, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM
+    )
+    if isinstance(session, int):
+        return FetchResponse(error_code=session)
+    for part in request.parts():
+        if session.is_over or session.epoch != body.session_epoch:
+            return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH)
+        if isinstance(part.refused, Close):
+            return part.refused
+        denied = part.denied if part.refused is None else part.refused
+        if isinstance(denied, Message):
+            request.denied = denied if request.denied is None else joined(request.denied, denied)
+        if part.refused is None:
+            sessions.update(session, part.body.topics, (), session.terms)
+        yield None
+    request.whole = None
+    return None

@@ -1,0 +1,340 @@
+"""Reading for fetches: each partition within the limits of the request, and what a fetch session keeps of it.
+
+It opens no batch and copies none, but for versions before 4. Versions: from 4 on logs' own batches, READ_COMMITTED; from 5
+log_start_offset; from 6 KAFKA_STORAGE_ERROR; from 10 zstd; from 12 the diverging epoch (KIP-595); from 13 topic ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.exemptions import replica_id
+from ottla.broker.replication.follower_fetches import Followers
+from ottla.broker.security.rights import NO, YES, Rights
+from ottla.broker.serving.down_conversion import OldFetch
+from ottla.broker.serving.fetch_sessions import NO_EPOCH, NO_SESSION, FetchSession, FetchSessions, Held
+from ottla.broker.serving.long_checks import LongChecks
+from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.settings import SettingsInForce
+from ottla.cluster.acls import CLUSTER_NAME, Operation, Resource
+from ottla.cluster.image import ClusterImage
+from ottla.cluster.replicas.truncation import EpochEnd
+from ottla.log.errors import Damaged
+from ottla.log.slice_reader import FirstPart
+from ottla.ports import Now, Steps, StorageFailed
+from ottla.wire.api.fetch import FetchRequest, FetchResponse
+from ottla.wire.errors import (
+    CORRUPT_MESSAGE,
+    INCONSISTENT_TOPIC_ID,
+    KAFKA_STORAGE_ERROR,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_OUT_OF_RANGE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_ID,
+    UNSUPPORTED_COMPRESSION_TYPE,
+)
+
+BATCHES_FROM = 4
+STORAGE_ERROR_FROM = 6
+ZSTD_FROM = 10
+TOPIC_IDS_FROM = 13
+READ_COMMITTED = 1
+NO_OFFSET = NOTHING = -1
+READ_AT_ONCE = 200
+ANSWERED = ("responses", "partitions")
+MOST_COST = 4000
+"""What one request may cost in checks of what was not read since the start (`Log.check_cost`): about two milliseconds."""
+MANY = 500
+"""So many partitions are read at once: more of them are read in slices, and not as often."""
+REST_MS = 5
+REST_FACTOR = 4
+LONGEST_REST_MS = 1000
+IDLE_REST_MS = 50
+"""Whoever waits with many partitions is not woken by each of them, but looks again after a rest: 5 ms, and four times as long as
+the last look took. Within a second it is noticed that a client has gone; where nothing changed, there is nothing to look at."""
+
+TopicResponse = FetchResponse.FetchableTopicResponse
+PartitionData = FetchResponse.PartitionData
+AbortedTransaction = FetchResponse.AbortedTransaction
+FetchPartition = FetchRequest.FetchPartition
+Asked = FetchPartition | Held
+
+
+class FetchContext(NamedTuple):
+    """The parts of the broker that a fetch uses."""
+
+    partitions: Partitions
+    cluster: ClusterImage
+    settings: SettingsInForce
+    sessions: FetchSessions
+    purgatory: Purgatory
+    checks: LongChecks
+    quotas: ClientQuotas
+    rights: Rights
+    followers: Followers | None
+
+
+def _readable(request: Request[FetchRequest], rights: Rights) -> Mapping[str, bool]:
+    """Which topics a client may read. One that says it is a broker may read all of them, if it may act for the cluster."""
+    if replica_id(request.body) < 0:
+        return rights.answers(request.peer, Operation.READ, Resource.TOPIC)
+    return YES if rights.may(request.peer, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME) else NO
+
+
+class Fetch:
+    """A fetch of named partitions, read as often as it takes. `enough` is set if the last reading can be answered at once.
+
+    An unknown partition does not end the wait, unless nothing else is asked for, as in Kafka. With `begins_session` the answer
+    begins a session, where there is room for one.
+    """
+
+    session_id = NO_SESSION
+    """The id of the session that continues."""
+    __slots__ = (
+        "_begins_session",
+        "_check_cost",
+        "_left",
+        "_looks",
+        "_readable",
+        "_unknown",
+        "body",
+        "context",
+        "enough",
+        "replica_id",
+        "request",
+        "size",
+        "stable_offset_for_all",
+        "until_ms",
+        "version",
+    )
+
+    def __init__(self, context: FetchContext, request: Request[FetchRequest], *, begins_session: bool = False) -> None:
+        self.context = context
+        self._begins_session = begins_session
+        self.request = request
+        self.body = request.body
+        self.until_ms = request.now.mono_ms + request.body.max_wait_ms
+        self.version = request.version
+        self.stable_offset_for_all = request.release.stable_offset_for_all
+        self.replica_id = replica_id(request.body)
+        self._looks = 0
+
+    def keys(self) -> tuple[Hashable, ...]:
+        """What to wait on: every partition asked for."""
+        return tuple(
+            ("partition", self._name(topic) or "", part.partition) for topic in self.body.topics for part in topic.partitions
+        )
+
+    def attempt(self, now: Now, expired: bool) -> Reply | None:
+        """Read every partition in the request's order, within `max_bytes`; the first with data gives a whole batch (KIP-74).
+
+        None if that is not enough and time is left. What was read is not kept then: many may wait, for many partitions.
+        """
+        self._begin()
+        topics = [self._topic(topic) for topic in self.body.topics]
+        self._end()
+        return self._answer(FetchResponse(responses=topics), now) if self.enough or expired or not topics else None
+
+    def _answer(self, response: FetchResponse, now: Now) -> Reply:
+        """Return what was read, in a format of the request's version."""
+        if self._begins_session:
+            self._begin_session(response, now)
+        if self.version >= BATCHES_FROM:
+            return response
+        left = self.context.settings.value.fetch_max_bytes
+        old = OldFetch(self.context.partitions, self.body, self.version, response, left)
+        return old.converted(self.context.checks)
+
+    def _begin_session(self, response: FetchResponse, now: Now) -> None:
+        session = new_session(self, self._count(), now)
+        if session is not None:
+            self.context.sessions.update(session, self.body.topics, (), self._terms())
+            self.context.sessions.touch(session, now.mono_ms)
+            note(self, session, self.body, response.responses)
+            response.session_id = session.id
+
+    def _begin(self) -> None:
+        self._readable = None if self.context.rights.is_open else _readable(self.request, self.context.rights)
+        self._left = min(self.body.max_bytes, self.context.settings.value.fetch_max_bytes)
+        if self.context.quotas.is_on and (self.context.followers is None or self.replica_id < 0):
+            self._left = self.context.quotas.readable(self.request.peer.principal, self.request.client_id, self._left)
+        self.size = self._unknown = self._check_cost = 0
+        self.enough = False
+        self._looks += 1
+
+    def _end(self) -> None:
+        if self.size >= self.body.min_bytes or self._left <= 0 or (self._unknown and self._unknown == self._count()):
+            self.enough = True
+
+    def _count(self) -> int:
+        return sum(len(topic.partitions) for topic in self.body.topics)
+
+    def _terms(self) -> Hashable:
+        """What of a request, beside its partitions, decides how far they are read."""
+        return self.body.isolation_level, self.version < ZSTD_FROM, self.context.rights.changes
+
+    def until(self, held: Held, data: PartitionData) -> int:
+        """Where reading ends: the last stable offset for readers of committed records, the high watermark for others.
+
+        A follower reads to the end of the log.
+        """
+        if self.replica_id >= 0 and self.context.followers is not None:
+            partition = self.context.partitions.get(held.topic or "", held.partition)
+            return data.high_watermark if partition is None or partition.offline is not None else partition.log.log_end_offset
+        return data.last_stable_offset if self.body.isolation_level == READ_COMMITTED else data.high_watermark
+
+    def _name(self, topic: FetchRequest.FetchTopic) -> str | None:
+        return topic.topic if self.version < TOPIC_IDS_FROM else self.context.cluster.name_of(topic.topic_id)
+
+    def _topic(self, topic: FetchRequest.FetchTopic) -> TopicResponse:
+        name = self._name(topic)
+        if name is None:
+            parts = [self._nobodys(part, UNKNOWN_TOPIC_ID) for part in topic.partitions]
+        else:
+            parts = [self._partition(name, part) for part in topic.partitions]
+        return TopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=parts)
+
+    def _partition(self, topic: str, part: Asked, topic_id: bytes | None = None) -> PartitionData:
+        if self._readable is not None and not self._readable[topic]:
+            return self._nobodys(part, TOPIC_AUTHORIZATION_FAILED)
+        partition = self.context.partitions.get(topic, part.partition)
+        if partition is None:
+            return self._nobodys(part, self.context.partitions.absent_error(topic, part.partition))
+        if topic_id is not None and topic_id != partition.topic_id:
+            return self._failed(part, INCONSISTENT_TOPIC_ID)
+        followers, diverging = None if partition.replicas is None else self.context.followers, None
+        if followers is None:
+            error_code = partition.leader_error(part.current_leader_epoch)
+        else:
+            error_code = followers.error(partition, self.replica_id, part.current_leader_epoch, self.version)
+            diverging = None if error_code or self.replica_id < 0 else followers.diverging(partition, part)
+        if self.version < ZSTD_FROM and partition.config.compression_type == "zstd" and partition.offline is None:
+            error_code = UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: whatever codec the batches at hand have
+        sought = not error_code and diverging is None
+        if sought and not partition.log.log_start_offset <= part.fetch_offset <= partition.log.log_end_offset:
+            error_code = OFFSET_OUT_OF_RANGE
+        if error_code:
+            return self._failed(part, error_code)
+        return self._records(partition, part) if followers is None else self._of_replica(partition, part, followers, diverging)
+
+    def _of_replica(self, partition: Partition, part: Asked, followers: Followers, diverging: EpochEnd | None) -> PartitionData:
+        """Of a log that others replicate followers read all, and are noted; consumers may be sent to one of them (KIP-392)."""
+        preferred = None
+        if self.replica_id < 0 and self.body.rack_id:
+            preferred = followers.preferred(partition, part.fetch_offset, self.body.rack_id)
+        elif self.replica_id >= 0 and diverging is None and self._looks == 1:  # once, however often it is looked at while it waits
+            state = self.body.replica_state
+            followers.fetched(
+                partition, self.replica_id, part, NO_EPOCH if state is None else state.replica_epoch, self.request.now
+            )
+        until = None if self.replica_id < 0 else partition.log.log_end_offset
+        if preferred is not None or diverging is not None:
+            self.enough, until = True, NOTHING
+        elif self.replica_id >= 0 and followers.is_held_back(partition, self.replica_id):
+            until = NOTHING
+        data = self._records(partition, part, until)
+        if preferred is not None:
+            data.preferred_read_replica = preferred
+        if diverging is not None:
+            data.diverging_epoch = FetchResponse.EpochEndOffset(epoch=diverging.epoch, end_offset=diverging.end_offset)
+        if self.replica_id >= 0:
+            followers.sent(partition, data)
+        return data
+
+    def _records(self, partition: Partition, part: Asked, until: int | None = None) -> PartitionData:
+        """The records below `until`, or all that whoever asks may see."""
+        committed = self.body.isolation_level == READ_COMMITTED
+        if until is None:
+            until = partition.last_stable_offset if committed else partition.high_watermark
+        data = PartitionData(
+            partition_index=part.partition,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset if committed or self.stable_offset_for_all else NO_OFFSET,
+            log_start_offset=partition.log.log_start_offset,
+            aborted_transactions=[] if committed else None,
+            records=b"",
+        )
+        if part.fetch_offset < until:
+            max_bytes = min(part.partition_max_bytes, self._left)
+            if max_bytes < 0:
+                return self._failed(part, UNKNOWN_SERVER_ERROR)
+            if max_bytes > 0 or not self.size or self.version < BATCHES_FROM:
+                self._slice(partition, part, data, max_bytes, until)
+        return data
+
+    def _slice(self, partition: Partition, part: Asked, data: PartitionData, max_bytes: int, until: int) -> None:
+        min_one_batch = not self.size or self.version < BATCHES_FROM  # what is converted is cut afterwards
+        log = partition.log
+        before = log.check_cost
+        try:
+            found = log.read(
+                part.fetch_offset,
+                max_bytes,
+                until_offset=until,
+                min_one_batch=min_one_batch,
+                may_check=self._check_cost < MOST_COST,
+            )
+        except StorageFailed as failure:
+            data.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else self._known(KAFKA_STORAGE_ERROR)
+            self.enough = True
+            return
+        self._check_cost += log.check_cost - before
+        self.enough |= isinstance(found, FirstPart)  # nobody would wake who waits for the rest
+        if found is not None and found.size:
+            data.records = found
+            if self.body.isolation_level == READ_COMMITTED:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+                    for entry in partition.log.aborted_transactions(part.fetch_offset, until)
+                ]
+            self.size += found.size
+            self._left = max(0, self._left - found.size)
+
+    def _nobodys(self, part: Asked, error_code: int) -> PartitionData:
+        self._unknown += 1
+        return PartitionData(partition_index=part.partition, error_code=error_code, high_watermark=-1, records=b"")
+
+    def _failed(self, part: Asked, error_code: int) -> PartitionData:
+        self.enough = True
+        return PartitionData(partition_index=part.partition, error_code=self._known(error_code), high_watermark=-1, records=b"")
+
+    def _known(self, error_code: int) -> int:
+        """Older clients know no storage error (KIP-112): another leader is what they are to look for."""
+        return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and self.version < STORAGE_ERROR_FROM else error_code
+
+
+def new_session(reading: Fetch, size: int, now: Now) -> FetchSession | None:
+    """A session for the partitions of a full fetch, where there is room for one."""
+    body = reading.body
+    slots = reading.context.settings.value.max_incremental_fetch_session_cache_slots
+    is_follower, uses_ids = replica_id(body) >= 0, reading.version >= TOPIC_IDS_FROM
+    owner = reading.request.peer.principal
+    session = reading.context.sessions.begin(owner, size, slots, now.mono_ms, privileged=is_follower, uses_ids=uses_ids)
+    if session is not None and is_follower and reading.context.followers is not None:
+        session.outside = {}
+    return session
+
+
+def note(reading: Fetch, session: FetchSession, body: FetchRequest, answered: list[TopicResponse]) -> None:
+    """Let a session know what its client is told."""
+    for topic, told_of in zip(body.topics, answered, strict=True):
+        for part, data in zip(topic.partitions, told_of.partitions, strict=True):
+            held = session.find(topic, part.partition)
+            session.tell(held, data, reading.until(held, data))
+
+
+def rested(purgatory: Purgatory, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
+    """Pause until it is worth looking again: until something has changed, or the time is over."""
+    rest_ms = REST_MS + REST_FACTOR * took_ms
+    while (left_ms := until_ms - purgatory.now().mono_ms) > 0:
+        yield purgatory.rest(max(1, min(left_ms, rest_ms, LONGEST_REST_MS)))
+        rest_ms -= min(rest_ms, LONGEST_REST_MS)
+        if not rest_ms and purgatory.wakes != wakes:
+            return
+        rest_ms = rest_ms or IDLE_REST_MS

@@ -1,0 +1,144 @@
+"""One partition's part of a produce request: checked against its topic's settings, then appended. No part waits for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from ottla.broker.partitions.partition import Checked, Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.serving.request import Request
+from ottla.cluster.names import ADMIN_CLIENT, INTERNAL
+from ottla.log.log import LogConfig
+from ottla.ports import Buffer
+from ottla.records.batches.header import MAGIC, MAGIC_POSITION, NO_HEADER, TRANSACTIONAL_BIT, BatchHeader, check
+from ottla.records.batches.verification import Refused
+from ottla.records.message_sets.up_conversion import Arrived
+from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+from ottla.wire.errors import INVALID_RECORD, INVALID_TOPIC_EXCEPTION, NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID
+
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+
+PartitionResponse = ProduceResponse.PartitionProduceResponse
+RecordError = ProduceResponse.BatchIndexAndErrorMessage
+PartitionData = ProduceRequest.PartitionProduceData
+
+Unsynced = list[tuple[Partition, int, PartitionResponse]]
+"""What a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its part of the reply)."""
+
+Taken = tuple[int, Partition, LogConfig, bytearray | memoryview, tuple[BatchHeader, ...]]
+"""A checked part: (partition index, partition, its settings, batches as they are appended, their headers)."""
+
+Looked = Taken | PartitionResponse
+"""The result of a check: batches to append, or the response that refuses them."""
+
+
+def failed(index: int, error_code: int, message: str | None = None) -> PartitionResponse:
+    return PartitionResponse(index=index, error_code=error_code, base_offset=-1, error_message=message)
+
+
+def check_part(
+    name: str | None, data: PartitionData, request: Request[ProduceRequest], partitions: Partitions, refusal: int
+) -> Looked | None:
+    """Look at the records for one partition; None if that takes long. Nothing is changed but the batch."""
+    if name in INTERNAL and not refusal:
+        refusal = internal_error(request)
+    partition = None if refusal or name is None else partitions.get(name, data.index)
+    records: Any = data.records
+    if partition is None or records is None or partition.leader_error():
+        return untaken(name, data, partitions, refusal)
+    if isinstance(records, Arrived):
+        return _arrived(partition, data.index, records)
+    header = _sound(records, request)
+    if isinstance(header, Refused):
+        return refused_part(data.index, header)
+    checked = partition.check_at_once(records, header, request.now)
+    if checked is None:
+        return None
+    batch, header, refused = checked
+    return refused_part(data.index, refused) if refused is not None else (data.index, partition, partition.config, batch, (header,))
+
+
+def internal_error(request: Request[ProduceRequest]) -> int:
+    """Return the error of a topic that coordinators alone write to: what others append there could not be read again."""
+    return NONE if request.client_id == ADMIN_CLIENT else INVALID_TOPIC_EXCEPTION
+
+
+def untaken(name: str | None, data: PartitionData, partitions: Partitions, refusal: int) -> PartitionResponse:
+    """Why a partition takes no records, whatever they are."""
+    if refusal or name is None:
+        return failed(data.index, refusal or UNKNOWN_TOPIC_ID)
+    partition = partitions.get(name, data.index)
+    error_code = partitions.absent_error(name, data.index) if partition is None else partition.leader_error()
+    if error_code:
+        return failed(data.index, error_code)
+    return failed(data.index, INVALID_RECORD, "The request holds no batch for this partition.")
+
+
+def _arrived(partition: Partition, index: int, arrived: Arrived) -> Looked:
+    """What became of older messages."""
+    if arrived.error_code:
+        return failed(index, arrived.error_code, arrived.sentence)
+    if not arrived.headers:  # all was one message torn at the end
+        return PartitionResponse(index=index, base_offset=-1)
+    return index, partition, partition.config, arrived.view, arrived.headers
+
+
+def is_current(taken: Taken, partitions: Partitions) -> bool:
+    """Whether it is still that partition, under the same settings."""
+    index, partition, config, _, _ = taken
+    return partitions.get(partition.topic, index) is partition and partition.config is config
+
+
+def append_part(looked: Looked, request: Request[ProduceRequest], unsynced: Unsynced) -> PartitionResponse:
+    """Append one partition's records, and note them if the reply has to wait until they are on stable storage."""
+    if isinstance(looked, PartitionResponse):
+        return looked
+    index, partition, _, records, headers = looked
+    acks_all = request.body.acks not in (ACKS_NONE, ACKS_LEADER)
+    if acks_all and partition.replicas is not None and (error_code := partition.acks_error()):
+        return failed(index, error_code)
+    appended = partition.append(records, headers, request.now, writer=request.peer)
+    if appended.error_code:
+        return failed(index, appended.error_code)
+    response = PartitionResponse(
+        index=index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=partition.log.log_start_offset,
+    )
+    if (acks_all and partition.replicas is not None) or partition.must_sync(acks_all=acks_all):
+        unsynced.append((partition, appended.last_offset + 1, response))
+    return response
+
+
+def _sound(records: memoryview, request: Request[ProduceRequest]) -> BatchHeader | Refused:
+    """The header of a batch that may be taken as far as it shows there, or why not."""
+    error_code, header = check(records, request.version)
+    if header is None:
+        return Refused(error_code, "")
+    if header.attributes & TRANSACTIONAL_BIT and request.body.transactional_id is None:
+        return Refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Records of a transaction came without a transactional id.")
+    if not request.release.is_today and (error_code := request.release.batch_error(header.magic, header.codec)):
+        return Refused(error_code, "")
+    return header
+
+
+def check_slowly(partition: Partition, records: memoryview, request: Request[ProduceRequest]) -> Generator[int, None, Checked]:
+    """A batch as it is to be appended, or why not, with pauses as `check_slowly` has them."""
+    header = _sound(records, request)
+    if isinstance(header, Refused):
+        return records, NO_HEADER, header
+    return (yield from partition.check_slowly(records, header, request.now))
+
+
+def refused_part(index: int, refused: Refused) -> PartitionResponse:
+    response = failed(index, refused.error_code, refused.sentence or None)
+    response.record_errors = [
+        RecordError(batch_index=record, batch_index_error_message=sentence) for record, sentence in refused.records
+    ]
+    return response
+
+
+def is_batch(records: Buffer) -> bool:
+    return len(records) > MAGIC_POSITION and records[MAGIC_POSITION] == MAGIC

@@ -1,0 +1,131 @@
+"""The reply to a produce request: at once, when records are on stable storage, or when all in-sync replicas have them.
+
+Error codes are those of the request's version: KAFKA_STORAGE_ERROR from version 4 on, INVALID_RECORD from 3 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ottla.broker.handlers.produce_batches import ACKS_LEADER, ACKS_NONE, PartitionResponse, Unsynced
+from ottla.broker.replication.acknowledgements import Acknowledgements
+from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory, Reply
+from ottla.broker.serving.request import NO_REPLY, Close, Request
+from ottla.ports import Now
+from ottla.wire.api.produce import ProduceRequest, ProduceResponse
+from ottla.wire.errors import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    KAFKA_STORAGE_ERROR,
+    NOT_COORDINATOR,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    error_name,
+)
+
+ONE_BATCH_FROM = 3
+"""The first version with exactly one batch of magic 2 for each partition (KIP-98); before, records have any format."""
+STORAGE_ERROR_FROM = 4
+
+Kept = tuple[Callable[[Callable[[int], None]], None], list[PartitionResponse]]
+"""A function whose callback gets the result of adding partitions to a transaction, and the parts of the reply that wait for it."""
+
+
+def reply_to(
+    request: Request[ProduceRequest],
+    response: ProduceResponse,
+    unsynced: Unsynced,
+    purgatory: Purgatory,
+    kept: Kept | None = None,
+) -> Reply:
+    """What is answered when all is appended that could be."""
+    body = request.body
+    if request.version < STORAGE_ERROR_FROM:
+        _use_older_codes(response, request)
+    if body.acks == ACKS_NONE:
+        return _unanswered(request, response)
+    if body.acks > ACKS_LEADER and request.release.waits_for_replicas(body.acks):
+        return _too_few_replicas(response, request)
+    if not unsynced and kept is None:
+        return response
+    for topic in body.topic_data:
+        for data in topic.partition_data:
+            data.records = None  # they are in the logs: what waits holds the frame no longer
+    if body.acks not in (ACKS_NONE, ACKS_LEADER) and any(partition.replicas is not None for partition, _, _ in unsynced):
+        until_ms = request.now.mono_ms + max(0, body.timeout_ms)
+        acks = Acknowledgements(response, partial(_set_error, request.version), purgatory)
+        return _also_kept(acks.delayed(unsynced, until_ms, has_more=kept is not None), kept)
+    return _when_synced(response, unsynced, kept, request.version)
+
+
+def _use_older_codes(response: ProduceResponse, request: Request[ProduceRequest]) -> None:
+    """Replace the codes that were added after a version by those that its clients know."""
+    instead = {KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
+    if request.version < ONE_BATCH_FROM and request.release.is_today:
+        instead[INVALID_RECORD] = CORRUPT_MESSAGE
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            part.error_code = instead.get(part.error_code, part.error_code)
+
+
+def _too_few_replicas(response: ProduceResponse, request: Request[ProduceRequest]) -> Reply:
+    """Release 0.8.2 waits until as many replicas as acks says have the records: here there is one, and the time runs out."""
+
+    def retry(now: Now, expired: bool) -> Reply:
+        for topic in response.responses:
+            for part in topic.partition_responses:
+                part.error_code = part.error_code or REQUEST_TIMED_OUT
+        return response
+
+    return DelayedOperation((), request.now.mono_ms + max(0, request.body.timeout_ms), retry)
+
+
+def _unanswered(request: Request[ProduceRequest], response: ProduceResponse) -> Reply:
+    """acks=0 has no reply; a failure closes the connection, so that the producer looks for the leader anew."""
+    if request.denied is not None:
+        return Close(f"a produce request with acks=0 names a topic to which {request.peer.principal} may not write")
+    for topic in response.responses:
+        for part in topic.partition_responses:
+            if part.error_code:
+                return Close(
+                    f"a produce request with acks=0 to {topic.name}-{part.index} failed with {error_name(part.error_code)}"
+                )
+    return NO_REPLY
+
+
+def _when_synced(response: ProduceResponse, unsynced: Unsynced, kept: Kept | None, version: int) -> Reply:
+    """The response, once all that it tells of is on stable storage, or never will be."""
+    delayed = DelayedReply(lambda: response, blocking=False, missing=len(unsynced) + (kept is not None))
+    for partition, offset, part in unsynced:
+        partition.when_synced(offset, partial(_synced, delayed, part, version))
+    return _also_kept(delayed, kept)
+
+
+def _also_kept(delayed: DelayedReply, kept: Kept | None) -> Reply:
+    if kept is not None:
+        when_kept, added = kept
+        when_kept(partial(_added_for_good, delayed, added))
+    return delayed.reply()
+
+
+def _added_for_good(delayed: DelayedReply, added: list[PartitionResponse], error_code: int) -> None:
+    """Whether partitions are part of the transaction for good. If not, its coordinator is gone: the client looks anew."""
+    if error_code:
+        for part in added:
+            part.error_code, part.base_offset = NOT_COORDINATOR, -1
+    delayed.happened()
+
+
+def _synced(delayed: DelayedReply, part: PartitionResponse, version: int, error_code: int) -> None:
+    if error_code:
+        _set_error(version, part, error_code)
+    delayed.happened()
+
+
+def _set_error(version: int, part: PartitionResponse, error_code: int) -> None:
+    part.error_code, part.base_offset = _known(error_code, version), -1
+
+
+def _known(error_code: int, version: int) -> int:
+    return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_FROM else error_code

@@ -1,0 +1,223 @@
+"""Requests that name many things: read, admitted, served and answered a part at a time, with other work in between.
+
+A handler sees each part as a request of its own, and the answers become one response: an API with a list needs one loop, and no
+pauses of its own. It reads how arrays are declared, and names no API.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from heapq import merge
+from typing import Any, Final
+
+from ottla.broker.failures import Mistake
+from ottla.broker.serving.purgatory import Begun, Purgatory, Reply
+from ottla.broker.serving.refusals import ERROR, told
+from ottla.broker.serving.request import Close, Encoded, Ready, Request, Whole
+from ottla.ports import Buffer, Steps
+from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of
+from ottla.wire.errors import NONE
+from ottla.wire.schema import Message, Struct
+
+MOST_RESPONSE_BYTES: Final = 100 * 1024 * 1024
+"""The most bytes of a response: clients refuse larger ones."""
+NEVER: Final = sys.maxsize
+SORTED_AT_ONCE: Final = 500
+"""Names sorted between two pauses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """How a request that names many things is divided: pairs of paths in request and response, of which a version has the first.
+
+    A part has at most `things` items; requests of at most `whole_bytes` bytes are too small to be divided, and requests of any size
+    with at most `at_once` items in all arrays are served at once. `unique` are the fields that name an item only once. A handler
+    that needs all parts `together` is called once, and iterates over `request.parts()`; any other is called for each part.
+    """
+
+    paths: tuple[tuple[Path, Path], ...]
+    things: int = 200
+    whole_bytes: int = 2048
+    unique: Path = ()
+    together: bool = False
+    at_once: int = 0
+
+    def paths_of(self, message: type[Message], version: int) -> tuple[Path, Path] | None:
+        """Return the paths of a version, or None if it has none."""
+        here = {one.name for one in message.WIRE.fields if version in one.present}
+        return next((pair for pair in self.paths if pair[0][0] in here), None)
+
+
+BY_PARTITION: Final = Parts(((("topics", "partitions"), ("topics", "partitions")),))
+"""The division of most APIs, which name partitions by their topics in requests and responses."""
+
+
+class Budget:
+    """The work of one step: `yield from budget.spend(cost)` pauses whenever `most` is spent."""
+
+    __slots__ = ("_left", "_most")
+
+    def __init__(self, most: int) -> None:
+        self._most = self._left = most
+
+    def spend(self, cost: int = 1) -> Steps[None]:
+        """Count work that was done, and pause if that was enough for one step."""
+        self._left -= cost
+        if self._left <= 0:
+            self._left = self._most
+            yield None
+
+
+def reader_of(parts: Parts, request: Request[Message], frame: Buffer, position: int, path: Path) -> BlockReader:
+    """Return the reader of a request's parts."""
+    level = level_of(request.api.request, request.version, path)
+    assert level is not None, "its paths are those of the version"
+    return BlockReader(request.api.request, request.version, level, frame, position, parts.things)
+
+
+def open_slowly(whole: Whole, parts: Parts) -> Steps[None]:
+    """Read all of a request once. Raises `Malformed`."""
+    seen: Counter[object] = Counter()
+    for block in whole.reader.open(MOST_WITHIN if parts.unique or parts.at_once else MOST_THINGS):
+        if parts.unique:
+            seen.update(_names(block, parts.unique))
+        yield None
+    whole.repeated = frozenset(name for name, times in seen.items() if times > 1)
+
+
+def _names(block: list[Any], unique: Path) -> Iterator[tuple[object, ...]]:
+    for thing in block:
+        yield (thing,) if isinstance(thing, str) else tuple(getattr(thing, name) for name in unique)
+
+
+class ResponseWriter:
+    """A response that is written from pieces, each with some of its items, as the release of its listener encodes it.
+
+    The fields around the items are those of `head`, or of the first piece. What `head` says may change until `reply`.
+    """
+
+    def __init__(self, request: Request[Message], path: Path, head: Message | None = None, most_bytes: int | None = None) -> None:
+        self._request = replace(request, denied=None)
+        self._writer = BlockWriter(request.version, path)
+        self.most_bytes = MOST_RESPONSE_BYTES if most_bytes is None else most_bytes
+        if head is not None:
+            self.add(head)
+
+    def add(self, piece: Message, part: Request[Message] | None = None) -> None:
+        """Write the items of a piece, with the items that were refused of the part that it answers."""
+        self.write(told(self._request if part is None else part, piece))
+
+    def write(self, piece: Message) -> None:
+        """Write the items of a piece that is as its client gets it."""
+        self._writer.add(piece)
+
+    def put(self, pieces: Iterable[Message]) -> Steps[None]:
+        """Write pieces of one item, with a pause after each. The next piece begins another item, even one with equal fields."""
+        for piece in pieces:
+            self.add(piece)
+            yield None
+        self._writer.end_item()
+
+    def drop_open(self) -> None:
+        """Remove what is written of the last item: the next piece replaces it."""
+        self._writer.drop_open()
+
+    @property
+    def is_too_large(self) -> bool:
+        return self._writer.size > self.most_bytes
+
+    def reply(self) -> Close | Encoded:
+        """Return the whole response."""
+        return self.too_large() if self.is_too_large else Encoded(self._writer.parts())
+
+    def too_large(self) -> Close:
+        """Return the end of a connection whose client asks for too much."""
+        name = self._request.api.name
+        return Close(f"its {name} response would have more than {MOST_RESPONSE_BYTES} bytes: ask for less at a time")
+
+
+def serve_parts(
+    purgatory: Purgatory,
+    request: Request[Message],
+    answered: Path,
+    serve: Callable[[Request[Message]], Begun],
+    refuse: Callable[[Request[Message], Mistake], Ready],
+) -> Steps[Reply]:
+    """Serve one part after the other, each of which may take its time. An unexpected exception costs its part alone.
+
+    An error of the whole request replaces the answers before it, and ends the request. An error of the thing to which a part
+    belongs, such as a group, replaces the answers of that thing.
+    """
+    writer = ResponseWriter(request, answered)
+    last: Struct | None = None
+    for part in request.parts():
+        reply: Ready
+        if part.refused is None:
+            reply = yield from purgatory.spared(_served(purgatory, part, serve))
+        else:
+            reply = part.refused
+        if isinstance(reply, Mistake):
+            reply = refuse(part, reply)
+        if not isinstance(reply, Message):
+            return reply
+        reply = told(part, reply)
+        if _error_of(reply, request.version):
+            return reply
+        last = _agreed(writer, last, reply, answered)
+        writer.write(reply)
+        if writer.is_too_large:
+            return writer.reply()
+        yield None
+    return writer.reply()
+
+
+def _served(purgatory: Purgatory, part: Request[Message], serve: Callable[[Request[Message]], Begun]) -> Steps[Ready]:
+    return (yield from purgatory.awaited(serve(part)))
+
+
+def _error_of(answer: Struct, version: int) -> int:
+    """Return the error code of a message, or of a thing in it; 0 where there is no field for one."""
+    has_one = any(field.name == ERROR and version in field.present for field in answer.WIRE.fields)
+    return int(getattr(answer, ERROR)) if has_one else NONE
+
+
+def _agreed(writer: ResponseWriter, last: Struct | None, reply: Message, answered: Path) -> Struct | None:
+    """Let two parts about one thing say the same error of it, if one of them has any. Return the last thing of the reply."""
+    if len(answered) < 3:
+        return None
+    things = getattr(reply, answered[0])
+    if last is not None and things and _names_the_same(last, things[0]):
+        if getattr(last, ERROR, NONE):
+            del things[0]
+        elif getattr(things[0], ERROR, NONE):
+            writer.drop_open()
+            setattr(things[0], answered[1], [])
+    return things[-1] if things else last
+
+
+def _names_the_same(one: Struct, other: Struct) -> bool:
+    """Return whether two things differ in nothing but their errors and what is in them."""
+    return all(
+        getattr(one, field.name) == getattr(other, field.name)
+        for field in one.WIRE.fields
+        if not field.array and field.name != ERROR
+    )
+
+
+def sorted_slowly(blocks: Iterable[list[str]]) -> Steps[list[str]]:
+    """Return all names sorted, each once."""
+    runs: list[list[str]] = []
+    for block in blocks:
+        for start in range(0, len(block), SORTED_AT_ONCE):
+            runs.append(sorted(block[start : start + SORTED_AT_ONCE]))
+            yield None
+    names: list[str] = []
+    budget = Budget(SORTED_AT_ONCE)
+    for name in merge(*runs):
+        if not names or names[-1] != name:
+            names.append(name)
+        yield from budget.spend()
+    return names
