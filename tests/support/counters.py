@@ -5,12 +5,11 @@ Knows the runtime of coordinators only; nothing of Ottla knows counters.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import NamedTuple
 
 from ottla.coord.runtime.machine import NOTHING, Asked, Due, KeyAndValue, Outcome, Reply, Timer
 from ottla.coord.runtime.record_reader import UnreadableRecord
-from ottla.ports import Now
+from ottla.ports import Now, Pauses
 
 TOPIC = "__counters"
 FORGOTTEN_AFTER_MS = 60_000
@@ -109,7 +108,7 @@ class Counters:
     def weight(self) -> int:
         return 0
 
-    def dissolve(self) -> Generator[None, object, None]:
+    def dissolve(self) -> Pauses[None]:
         while self.values:
             self.values.popitem()
             yield None

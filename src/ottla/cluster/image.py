@@ -6,7 +6,7 @@ The module reads the registry's layout. `ottla.cluster.topics` makes decisions; 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from ottla.cluster import acls, features, layout, tokens, unknown_users
 from ottla.cluster.acls import Acls, Pattern
 from ottla.cluster.names import INTERNAL, collision_key
 from ottla.cluster.quotas import QuotaEntity, quotas_in
-from ottla.ports import Change, Entries, RegistryDamaged
+from ottla.ports import Change, Entries, Pauses, RegistryDamaged
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -154,7 +154,7 @@ class ClusterImage:
         for change in changes:
             self.apply(change.path, change.value, None if read is None else read.get(change.path))
 
-    def read_slowly(self, changes: Iterable[Change]) -> Generator[None, object, dict[str, TopicRead]]:
+    def read_slowly(self, changes: Iterable[Change]) -> Pauses[dict[str, TopicRead]]:
         """Parse, with pauses, the topics in these changes, so that applying them takes one short step however large they are."""
         found: dict[str, TopicRead] = {}
         for path, value, *_ in changes:
@@ -196,7 +196,7 @@ class ClusterImage:
             case "controller_epoch":
                 self.controller_epoch = 0 if value is None else layout.whole(int(value))
 
-    def _read_topic(self, name: str, value: bytes) -> Generator[None, object, TopicRead]:
+    def _read_topic(self, name: str, value: bytes) -> Pauses[TopicRead]:
         stored = layout.read(value)
         topic_id = layout.uuid_bytes(stored["topic_id"]) if "topic_id" in stored else NO_TOPIC_ID
         placed, read = stored["partitions"], TopicRead(topic_id)
@@ -343,7 +343,7 @@ def _endpoint(text: str) -> tuple[str, str, int]:
     return name, host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _at_once(steps: Generator[None, object, TopicRead]) -> TopicRead:
+def _at_once(steps: Pauses[TopicRead]) -> TopicRead:
     while True:
         try:
             next(steps)

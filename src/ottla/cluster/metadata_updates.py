@@ -5,10 +5,11 @@ The module changes the image. Messages and their versions are elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from ottla.ports import Pauses
 
 LEADER_DURING_DELETE = -2
 """The leader id of a topic that is being deleted: clients must not see the topic any more."""
@@ -57,7 +58,7 @@ def take_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int, 
     image.brokers.update(brokers)
 
 
-def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Generator[None, object, Noticed]:
+def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Pauses[Noticed]:
     """Apply an update of these topics, with pauses; partitions that are not in it stay as they are."""
     noticed, taken = Noticed([], []), 0
     for told in topics:

@@ -6,7 +6,7 @@ Logs are unknown here: `ottla.coord.runtime` runs the machine.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Never, TypeVar
 
 from ottla.coord import expiry, offsets, transactional
@@ -42,7 +42,7 @@ from ottla.coord.records import (
 from ottla.coord.refusal import refused
 from ottla.coord.runtime.machine import NOBODY, Asked, Due, KeyAndValue, Outcome, Reply, Timer, WrittenBy, dissolved
 from ottla.coord.settings import GroupSettings
-from ottla.ports import Now
+from ottla.ports import Now, Pauses
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -112,7 +112,7 @@ class GroupMachine:
         """Return whether the request is a classic heartbeat, whose reply depends on nothing that could be lost."""
         return type(body) is HeartbeatRequest
 
-    def dissolve(self) -> Generator[None, object, None]:
+    def dissolve(self) -> Pauses[None]:
         """Release all entries, as `Machine.dissolve`."""
         yield from self.offsets.dissolve()
         for groups in self.context.tables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -10,6 +10,7 @@ from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.pending_offsets import PendingOffsets
 from ottla.coord.records import NO_TIMESTAMP, NO_TOPIC_ID, OffsetCommitted, OffsetForgotten, OffsetPending, TransactionEnded
 from ottla.coord.runtime.machine import dissolved
+from ottla.ports import Pauses
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -93,7 +94,7 @@ class Offsets:
         """Return the offsets that a group has committed; callers must not change them."""
         return self._groups.get(group_id, {})
 
-    def dissolve(self) -> Generator[None, object, None]:
+    def dissolve(self) -> Pauses[None]:
         """Release all offsets, with pauses."""
         return dissolved(self._groups)
 

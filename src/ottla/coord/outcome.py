@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.coord.classic.events import ClassicEvent
-from ottla.coord.consumer.assign import Pauses
 from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.records import TargetStored
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import OffsetPending, Stored, TransactionEnded
 from ottla.coord.runtime.machine import NOBODY, Asked, Outcome, Shown, everything
+from ottla.ports import Pauses
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.errors import NONE
 from ottla.wire.schema import Uuid

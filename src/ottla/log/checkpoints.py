@@ -8,11 +8,11 @@ accepted: Kafka or an older version wrote it. The seal is in the file itself, so
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from crc32c import crc32c
 
-from ottla.ports import Disk
+from ottla.ports import Disk, Pauses
 
 log = logging.getLogger("ottla.log")
 
@@ -36,7 +36,7 @@ def format_checkpoint(lines: Sequence[str]) -> bytes:
     return _sealed("".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode(), len(lines))
 
 
-def formatted_slowly(offsets: Mapping[tuple[str, int], int]) -> Generator[None, None, bytes]:
+def formatted_slowly(offsets: Mapping[tuple[str, int], int]) -> Pauses[bytes]:
     """Format one of these files as `format_offsets` does, with a pause after every few entries."""
     entries = list(offsets.items())
     data = bytearray(f"{VERSION}\n{len(entries)}\n".encode())

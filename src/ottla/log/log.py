@@ -18,7 +18,7 @@ from ottla.log.maintenance import RUNG_BYTES, LogUpkeep
 from ottla.log.names import DELETING, set_aside_name
 from ottla.log.positions07 import NO_POSITIONS, Positions07
 from ottla.log.producer_state.producers import Producers
-from ottla.log.producer_state.snapshots import Steps, exhausted, producers_at, thinned
+from ottla.log.producer_state.snapshots import exhausted, producers_at, thinned
 from ottla.log.recovery.recovery import NO_TOPIC_ID, Opened, Opening
 from ottla.log.recovery.segment_bounds import check_joints
 from ottla.log.recovery.truncation import PendingCut, PlannedCut
@@ -30,7 +30,7 @@ from ottla.log.segments.stamps import set_times, stamp_all
 from ottla.log.segments.transaction_index import Marker, read_marker
 from ottla.log.slice_reader import PLACES, LogReader
 from ottla.log.unfinished_read import Unfinished
-from ottla.ports import Disk, File, Now, StorageFailed, Syncable
+from ottla.ports import Disk, File, Now, Pauses, StorageFailed, Syncable
 from ottla.records.batches.header import BatchHeader
 from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
 
@@ -279,7 +279,7 @@ class Log(LogUpkeep):
         if plan is not None:
             self.cut(plan)
 
-    def planned_cut(self, offset: int) -> Steps[PlannedCut | None]:
+    def planned_cut(self, offset: int) -> Pauses[PlannedCut | None]:
         """Plan `truncate_to` an offset, with pauses; None if no batch has to be dropped. Raises `StorageFailed`.
 
         Nothing has changed then except epochs that began without a batch.

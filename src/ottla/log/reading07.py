@@ -13,7 +13,7 @@ from ottla.log.names import LOG
 from ottla.log.positions07 import MAGICS, READ_BYTES, Positions07
 from ottla.log.reads import ReadableLog
 from ottla.log.sidecar07 import END, PAGE_RECORDS, Entry07, Sidecar07, misfit
-from ottla.ports import Disk
+from ottla.ports import Disk, Pauses
 from ottla.records import kernel_07
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import BatchHeader, batches
@@ -84,7 +84,7 @@ class Reader07:
         self._cursors: list[Cursor07] = []
         self._start: tuple[int, int] | None = None
 
-    def start(self) -> Generator[None, None, int]:
+    def start(self) -> Pauses[int]:
         """Return the position of the first readable message; a batch that begins before the log's start is included.
 
         Everything up to the log's start must be shown. Raises `StorageFailed`.
@@ -94,7 +94,7 @@ class Reader07:
             self._start = offset, (yield from self._position_of(offset))
         return max(self._start[1], self._positions.sidecars[0].begin.position)
 
-    def read(self, position: int, max_bytes: int, limit_bytes: int) -> Generator[None, None, bytearray | None]:
+    def read(self, position: int, max_bytes: int, limit_bytes: int) -> Pauses[bytearray | None]:
         """Return up to `max_bytes` from a position on, not beyond its segment; None if no byte has this position.
 
         A batch may take `limit_bytes` when opened. Raises `StorageFailed`, `CodecFailed` and `BadBatch`.
@@ -117,7 +117,7 @@ class Reader07:
                 return out[:written]
         return out
 
-    def elements(self, time_ms: int, most: int, now_ms: int) -> Generator[None, None, list[int]]:
+    def elements(self, time_ms: int, most: int, now_ms: int) -> Pauses[list[int]]:
         """Return the positions for the answer to OFFSETS: of segments last written at `time_ms` or before, the newest first."""
         lowest = yield from self.start()
         marks: list[tuple[int, int]] = []  # (position, offset)
@@ -140,7 +140,7 @@ class Reader07:
             yield from self._drop_newer(found, marks, time_ms)
         return found[::-1][:most]
 
-    def _drop_newer(self, found: list[int], marks: list[tuple[int, int]], time_ms: int) -> Generator[None, None, None]:
+    def _drop_newer(self, found: list[int], marks: list[tuple[int, int]], time_ms: int) -> Pauses[None]:
         """Remove the newest elements that were written after a time."""
         while found and len(found) <= len(marks):
             segment = self._log.segments[self._number(max(marks[len(found) - 1][1], self._log.log_start_offset))]
@@ -185,7 +185,7 @@ class Reader07:
             del self._cursors[0]
         self._cursors.append(cursor)
 
-    def _position_of(self, offset: int) -> Generator[None, None, int]:
+    def _position_of(self, offset: int) -> Pauses[int]:
         """Return the position of the first message of `offset` or later. Messages compressed together are seen only as a whole."""
         sidecars, shown = self._positions.sidecars, self._positions.shown
         number = bisect_right(sidecars, offset, key=lambda sidecar: sidecar.base_offset) - 1
@@ -217,9 +217,7 @@ class Reader07:
 
     # Rendering
 
-    def _fill(
-        self, cursor: Cursor07, position: int, out: memoryview, until_offset: int, limit_bytes: int
-    ) -> Generator[None, None, int]:
+    def _fill(self, cursor: Cursor07, position: int, out: memoryview, until_offset: int, limit_bytes: int) -> Pauses[int]:
         """Fill `out` with the bytes from `position` on; return how many: fewer if the segment is deleted meanwhile."""
         walk = Walk07(self._log, cursor, until_offset)
         written = paused_at = batch_count = 0
@@ -253,7 +251,7 @@ class Reader07:
 
     def _render(
         self, walk: Walk07, view: memoryview, header: BatchHeader, skipped: int, out: memoryview, limit_bytes: int
-    ) -> Generator[None, None, tuple[int, int]]:
+    ) -> Pauses[tuple[int, int]]:
         """Write the part of a batch that fits, without its first bytes; return (the size of the whole, bytes written)."""
         rendering = self._opened.take(self, walk.position)
         if rendering is None:

@@ -7,10 +7,9 @@ positions are not.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Final, NamedTuple
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Pauses
 from ottla.records import kernel_07
 from ottla.records.batches.builder import seal
 from ottla.records.batches.header import (
@@ -85,7 +84,7 @@ class Span07(NamedTuple):
     payload_bytes: int
 
 
-def arrive(view: Buffer, terms: Terms07) -> Generator[None, None, Arrived07]:
+def arrive(view: Buffer, terms: Terms07) -> Pauses[Arrived07]:
     """Convert a message set that a client produced to one partition; pause after each piece of the work.
 
     A message torn at the end is cut off, unless it is the first. A compressed message that contains no message is left out. Raises
@@ -112,7 +111,7 @@ def arrive(view: Buffer, terms: Terms07) -> Generator[None, None, Arrived07]:
     return Arrived07(tuple(runs))
 
 
-def _looked(view: memoryview, most_bytes: int) -> Generator[None, None, list[Span07] | Arrived07]:
+def _looked(view: memoryview, most_bytes: int) -> Pauses[list[Span07] | Arrived07]:
     """Return the outer messages, with checked CRCs; or the result for one that is too large."""
     spans: list[Span07] = []
     pos = 0
@@ -155,7 +154,7 @@ REASONS: Final = {
 }
 
 
-def _made(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> Generator[None, None, Run07 | None]:
+def _made(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> Pauses[Run07 | None]:
     """Return one batch of the messages; None for a compressed message that contains none."""
     kept = view[span.start : span.end] if span.codec else None
     codec = span.codec if terms.codec is None else terms.codec
@@ -188,7 +187,7 @@ def _made(view: memoryview, span: Span07, terms: Terms07, budget: list[int]) -> 
 
 def _written(
     out: bytearray, view: memoryview, span: Span07, count: int, terms: Terms07, budget: list[int], depth: int
-) -> Generator[None, None, int]:
+) -> Pauses[int]:
     """Append the messages, or those in a compressed one, to the `count` records in `out`; return the new count.
 
     `budget[0]` is the number of bytes that may still be decompressed.

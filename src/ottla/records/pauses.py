@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TypeVar
 
+from ottla.ports import Pauses
+
 T = TypeVar("T")
 P = TypeVar("P")
 
@@ -19,7 +21,7 @@ def finish(steps: Generator[object, None, T]) -> T:
             return made
 
 
-def paused(steps: Generator[None, None, T], pause: P) -> Generator[P, None, T]:
+def paused(steps: Pauses[T], pause: P) -> Generator[P, None, T]:
     """Run the work, and yield `pause` at each of its pauses; return its result."""
     while True:
         try:

@@ -6,11 +6,11 @@ partition's log are in `log.positions07`.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from enum import IntEnum
 from typing import Final
 from zlib import crc32
 
+from ottla.ports import Pauses
 from ottla.records import kernel_07
 from ottla.records.batches.header import HEADER_BYTES, BadBatch, BatchHeader
 from ottla.records.compilation_warning import say_once
@@ -126,7 +126,7 @@ class Rendering07:
 
 def open_batch(
     batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
-) -> Generator[None, None, Rendering07]:
+) -> Pauses[Rendering07]:
     """Decompress and measure the batch that fills `batch`; pause after each piece of the work.
 
     Raises `BadBatch` for records that do not match the header, and `CodecFailed` for data that decompresses to more than
@@ -151,16 +151,12 @@ def open_batch(
     return Rendering07(data, start, header.record_count, magic, values + header.record_count * message_bytes(magic))
 
 
-def size_of(
-    batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
-) -> Generator[None, None, int]:
+def size_of(batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Pauses[int]:
     """Return the bytes of the batch as messages. Raises and pauses as `open_batch` does."""
     return (yield from open_batch(batch, header, magic, limit_bytes)).size
 
 
-def render(
-    batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES
-) -> Generator[None, None, bytearray]:
+def render(batch: memoryview, header: BatchHeader, magic: int, limit_bytes: int = codecs.DEFAULT_LIMIT_BYTES) -> Pauses[bytearray]:
     """Return the whole batch as messages. Raises and pauses as `open_batch` does."""
     rendering = yield from open_batch(batch, header, magic, limit_bytes)
     out = yield from room_slowly(rendering.size)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
-from ottla.log.cleaner.compaction import Compaction, Pauses
+from ottla.log.cleaner.compaction import Compaction, CompactionSteps
 from ottla.log.cleaner.dirty_range import Dirtiness, dirtiness
 from ottla.log.errors import Damaged
 from ottla.log.log import Log, LogConfig
@@ -241,7 +241,7 @@ class LogLife:
             if found.first_dirty_offset <= record.offset < self.cleaned and record.offset not in self.aborted:
                 self.gone[record.key] = record.offset
 
-    def _go_through(self, pauses: Pauses, found: Dirtiness) -> None:
+    def _go_through(self, pauses: CompactionSteps, found: Dirtiness) -> None:
         for files in pauses:
             for file in files or ():
                 file.sync()

@@ -8,10 +8,10 @@ import pytest
 
 from ottla.broker.settings import Setting, TopicSettings
 from ottla.broker.settings.kinds import INT, at_least
-from ottla.ports import Buffer, Disk, File, StorageFailed, Syncable
+from ottla.ports import Buffer, Disk, File, Pauses, StorageFailed, Syncable
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import MAGIC_POSITION, read_header
-from ottla.records.message_sets.up_conversion import FORMATS, Arrival, Arrived, Terms
+from ottla.records.message_sets.up_conversion import FORMATS, Arrived, Terms
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.errors import INVALID_CONFIG, NONE
@@ -164,7 +164,7 @@ def test_a_storage_backend_is_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
 MAGIC_OF_LINES = 9
 
 
-def lines(view: memoryview, terms: Terms) -> Arrival:
+def lines(view: memoryview, terms: Terms) -> Pauses[Arrived]:
     """A toy record format: what stands after the magic is text, and each of its lines is a record."""
     batch = bytearray(build(None, bytes(view[MAGIC_POSITION + 1 :]).split(b"\n"), terms.now_ms))
     yield

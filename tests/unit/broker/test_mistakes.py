@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
@@ -15,7 +15,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving import down_conversion, router
 from ottla.broker.serving.purgatory import DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import Close, Ready
-from ottla.ports import Now, Steps, StorageFailed
+from ottla.ports import Now, Pauses, Steps, StorageFailed
 from ottla.records.batches.builder import build
 from ottla.sim.clock import SimClock
 from ottla.wire import framing
@@ -226,7 +226,7 @@ def test_a_retry_that_has_changed_something_is_never_taken_for_a_refusal() -> No
         purgatory.settle(Now(0, 0))
 
 
-def steps_of(changes: Changes, *, changing: bool, error: Exception) -> Generator[None, None, str]:
+def steps_of(changes: Changes, *, changing: bool, error: Exception) -> Pauses[str]:
     changes.made = True
     yield
     changes.made = changing

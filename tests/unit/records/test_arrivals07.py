@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import tracemalloc
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from zlib import crc32
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.ports import Pauses
 from ottla.records import arrivals07, kernel_07
 from ottla.records.arrivals07 import Arrived07, Run07, Terms07, arrive
 from ottla.records.batches.columns import open_batches
@@ -317,7 +318,7 @@ def test_what_opens_to_more_than_the_limit_is_not_rendered() -> None:
         opened(build_rows([(0, None, bytes(2 << 20), [])], codec=codecs.GZIP), 1)
 
 
-def pauses(work: Generator[None, None, object]) -> int:
+def pauses(work: Pauses[object]) -> int:
     return sum(1 for _ in work)
 
 

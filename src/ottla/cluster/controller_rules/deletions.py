@@ -6,10 +6,11 @@ resumed.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ottla.cluster.controller_rules.context import AT_ONCE, ControllerContext, TopicPartition
+from ottla.ports import Pauses
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ class TopicDeletions:
         deletion = self._deletions[topic]
         return not deletion.asked and not self._left(topic, deletion)
 
-    def begin(self, topic: str) -> Generator[None, None, dict[TopicPartition, list[int]]]:
+    def begin(self, topic: str) -> Pauses[dict[TopicPartition, list[int]]]:
         """Return, with pauses, the replicas of a topic to delete now, none if its deletion waits. They count as asked.
 
         A topic with an offline replica is halted, but its other replicas are deleted. Nothing is deleted while partitions are

@@ -8,11 +8,12 @@ module reads the context and changes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ottla.cluster import layout
 from ottla.cluster.controller_rules.context import AT_ONCE, ControllerContext, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from ottla.ports import Pauses
 from ottla.wire.errors import (
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR,
@@ -133,9 +134,7 @@ def _partitions(value: bytes) -> dict[TopicPartition, Any]:
         raise ValueError(layout.why(error)) from error
 
 
-def imbalanced(
-    context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int
-) -> Generator[None, None, list[TopicPartition]]:
+def imbalanced(context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int) -> Pauses[list[TopicPartition]]:
     """Return, with pauses, partitions not led by their first replica, of brokers that miss more than `percentage` of their own."""
     mine: Counter[int] = Counter()
     missed: dict[int, list[TopicPartition]] = {}

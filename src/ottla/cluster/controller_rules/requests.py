@@ -5,7 +5,7 @@ The module builds messages from the context, and sends nothing.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from ottla.cluster.controller_rules.context import (
@@ -19,6 +19,7 @@ from ottla.cluster.controller_rules.context import (
     LiveBroker,
     TopicPartition,
 )
+from ottla.ports import Pauses
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
 from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest
@@ -32,8 +33,6 @@ EPOCHS_FROM, STOPPED_BY_TOPIC_FROM = 3, 1
 """The first versions of StopReplica with a deletion flag for each partition, and with partitions grouped by topic."""
 
 S = TypeVar("S")
-Made = Generator[None, None, S]
-"""A value that is built with pauses, in which other work runs."""
 
 _Led = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 _Told = UpdateMetadataRequest.UpdateMetadataPartitionState
@@ -144,7 +143,7 @@ class ControlRequests:
             leader_recovery_state=recovery,
         )
 
-    def _leader_and_isr(self, broker: LiveBroker, states: dict[TopicPartition, _Led]) -> Made[LeaderAndIsrRequest]:
+    def _leader_and_isr(self, broker: LiveBroker, states: dict[TopicPartition, _Led]) -> Pauses[LeaderAndIsrRequest]:
         by_topic = yield from _by_topic(states)
         context, listener = self._context, self._versions.listener
         leaders = {state.leader for state in states.values()} & context.brokers.keys()
@@ -247,7 +246,7 @@ class ControlRequests:
 
     def _stopped_by_epoch(
         self, broker: LiveBroker, partitions: dict[TopicPartition, bool], deleting: frozenset[str]
-    ) -> Made[ControlRequest]:
+    ) -> Pauses[ControlRequest]:
         states = dict[TopicPartition, _Stopped]()
         for number, (partition, is_deleted) in enumerate(partitions.items(), 1):
             epoch = EPOCH_DURING_DELETE if partition[0] in deleting else self._leader_epoch(partition)
@@ -262,7 +261,7 @@ class ControlRequests:
         deleted = frozenset(partition for partition, is_deleted in partitions.items() if is_deleted)
         return ControlRequest(broker.node_id, request, self._versions.stop_replica, len(states), deleted)
 
-    def _stopped_alike(self, broker: LiveBroker, partitions: list[TopicPartition], *, is_deleted: bool) -> Made[ControlRequest]:
+    def _stopped_alike(self, broker: LiveBroker, partitions: list[TopicPartition], *, is_deleted: bool) -> Pauses[ControlRequest]:
         by_topic = yield from _by_topic({one: one[1] for one in partitions})
         request = self._stop_replica(broker)
         request.delete_partitions = is_deleted
@@ -286,7 +285,7 @@ class ControlRequests:
         return NO_EPOCH if state is None else state.leader_epoch
 
 
-def _by_topic(states: Mapping[TopicPartition, S]) -> Made[dict[str, list[S]]]:
+def _by_topic(states: Mapping[TopicPartition, S]) -> Pauses[dict[str, list[S]]]:
     topics: dict[str, list[S]] = {}
     for number, ((name, _), state) in enumerate(states.items(), 1):
         topics.setdefault(name, []).append(state)

@@ -11,7 +11,7 @@ from ottla.coord.classic.sync_group import request_error as sync_request_error
 from ottla.coord.consumer import classic_members, describe, leave, migrate, slow_target
 from ottla.coord.consumer import group as consumer
 from ottla.coord.consumer import heartbeat as heartbeats
-from ottla.coord.consumer.assign import Assignor, Pauses
+from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.assign.range import RangeAssignor
 from ottla.coord.consumer.assign.uniform import UniformAssignor
 from ottla.coord.consumer.checks import request_error as heartbeat_error
@@ -33,7 +33,7 @@ from ottla.coord.outcome import (
     SessionKey,
 )
 from ottla.coord.runtime.machine import NOBODY, NOTHING, Asked, Due, Outcome, Reply, Shown, everything
-from ottla.ports import Now
+from ottla.ports import Now, Pauses
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.heartbeat import HeartbeatRequest, HeartbeatResponse

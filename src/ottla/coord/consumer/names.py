@@ -5,10 +5,12 @@ Groups are unknown here. Names without a subscriber are freed by the garbage col
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from sys import getsizeof
 from typing import Final
 from weakref import ref
+
+from ottla.ports import Pauses
 
 AT_ONCE: Final = 2_000
 """Names sorted between two pauses."""
@@ -31,7 +33,7 @@ class TopicNames(frozenset[str]):
         return cls._made(unique, sorted(unique))
 
     @classmethod
-    def slowly(cls, names: Sequence[str]) -> Generator[None, object, TopicNames]:
+    def slowly(cls, names: Sequence[str]) -> Pauses[TopicNames]:
         """Return the names of a very long subscription, with pauses in which other work runs."""
         unique: set[str] = set()
         ordered: list[str] = []

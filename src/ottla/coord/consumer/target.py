@@ -11,16 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.coord.consumer.assign import (
-    BETWEEN_PAUSES,
-    Assignor,
-    Partitions,
-    PatientAssignor,
-    Pauses,
-    Subscriber,
-    TopicShape,
-    finish,
-)
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Assignor, Partitions, PatientAssignor, Subscriber, TopicShape, finish
 from ottla.coord.consumer.draft import ASSIGNMENT_INTERVAL, ConsumerDraft
 from ottla.coord.consumer.events import AssignmentBegun
 from ottla.coord.consumer.group import NO_TARGET
@@ -30,6 +21,7 @@ from ottla.coord.consumer.records import TargetEpochStored, TargetStored
 from ottla.coord.consumer.subscription import Outlook, preferred
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.outcome import AssignmentKey, AwaitedTarget, ChangedTarget
+from ottla.ports import Pauses
 from ottla.wire.schema import Uuid
 
 log = logging.getLogger("ottla.coord")

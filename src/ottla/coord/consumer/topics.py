@@ -10,9 +10,10 @@ from weakref import ref
 
 from xxhash import xxh3_64_intdigest
 
-from ottla.coord.consumer.assign import Pauses, TopicShape, finish
+from ottla.coord.consumer.assign import TopicShape, finish
 from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.spread import Spread
+from ottla.ports import Pauses
 from ottla.wire.schema import Uuid
 
 _HASH_VERSION = b"\0"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, Never, Protocol, TypeVar
 
-from ottla.ports import Now
+from ottla.ports import Now, Pauses
 
 Body = TypeVar("Body", covariant=True)
 Record = TypeVar("Record")
@@ -124,7 +124,7 @@ class Machine(Protocol[Record]):
         """Return whether the reply to this request depends on nothing that could be lost, and need not wait for stable storage."""
         ...
 
-    def dissolve(self) -> Generator[None, object, None]:
+    def dissolve(self) -> Pauses[None]:
         """Release all entries, with pauses: the machine is out of use, and freeing a large one takes long."""
         ...
 
@@ -133,7 +133,7 @@ DISSOLVED_AT_ONCE: Final = 1000
 """Entries released between two pauses: less than a millisecond's work."""
 
 
-def dissolved(entries: dict[Any, Any]) -> Generator[None, object, None]:
+def dissolved(entries: dict[Any, Any]) -> Pauses[None]:
     """Empty a dictionary, and the dictionaries in it, with pauses."""
     opened, forgotten = [entries], 0
     while opened:

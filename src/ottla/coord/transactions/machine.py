@@ -6,7 +6,7 @@ Logs are unknown here, and partitions are only names: `ottla.coord.runtime` runs
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from itertools import islice
 from sys import getsizeof
 from typing import Final, Never
@@ -44,7 +44,7 @@ from ottla.coord.transactions.transaction import (
     Transaction,
     weight_of,
 )
-from ottla.ports import Now
+from ottla.ports import Now, Pauses
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.errors import (
@@ -124,7 +124,7 @@ class TransactionMachine:
         """Return whether the request asks for it: even a read may show state that could be lost."""
         return isinstance(body, AddPartitions) and body.leaves_early
 
-    def dissolve(self) -> Generator[None, object, None]:
+    def dissolve(self) -> Pauses[None]:
         """Release all entries, as `Machine.dissolve`."""
         return dissolved(self.by_id)
 

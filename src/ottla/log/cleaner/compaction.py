@@ -28,7 +28,7 @@ from ottla.log.segments.segment import LARGEST_RELATIVE, Segment
 from ottla.log.segments.swap import remove_cleaned
 from ottla.log.segments.transaction_index import TransactionsInOrder
 from ottla.log.unfinished_read import Unfinished
-from ottla.ports import Buffer, Disk, Now, StorageFailed, Syncable
+from ottla.ports import Buffer, Disk, Now, Pauses, StorageFailed, Syncable
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import HEADER_BYTES, BadBatch, BatchHeader, batches, read_header
 from ottla.records.compression.codecs import CodecFailed
@@ -49,7 +49,7 @@ SYNC_BYTES = 8 << 20
 
 DEDUPE_BUFFER_BYTES = 32 << 20
 
-Pauses = Generator[Sequence[Syncable] | None, None, None]
+CompactionSteps = Generator[Sequence[Syncable] | None, None, None]
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class Compaction:
         """Return whether the log was cut during the pass, so that batches which were read may be gone or replaced."""
         return self.log.cuts != self._cuts
 
-    def run(self) -> Pauses:
+    def run(self) -> CompactionSteps:
         """Do the work, until it is complete or the log is cut.
 
         Raises `Damaged` for bytes that are no batches, and `StorageFailed`; the log is then unchanged.
@@ -128,7 +128,7 @@ class Compaction:
                 if self.is_outdated:
                     return
 
-    def _run(self) -> Pauses:
+    def _run(self) -> CompactionSteps:
         self.log.check_whole()  # or missing batches between two segments would become a gap within one
         if self.log.synced_offset < self._found.end_offset:
             # A record may only be replaced by a durable one.
@@ -143,7 +143,7 @@ class Compaction:
             yield from self._compact(left, filter)
         self.result.is_done = True
 
-    def _map_keys(self) -> Pauses:
+    def _map_keys(self) -> CompactionSteps:
         """Add the newest offset of each key to the map, until it is full."""
         found = self._found
         dirty = self._dirty()
@@ -189,7 +189,7 @@ class Compaction:
             raise _unreadable(segment, failure) from failure
         return self._map.remember(columns)
 
-    def _done(self, view: memoryview, do: Callable[[], T]) -> Generator[None, None, T]:
+    def _done(self, view: memoryview, do: Callable[[], T]) -> Pauses[T]:
         """Return the result of work on some batches. Pause before the work on a large one."""
         if not is_large(view):
             return do()
@@ -204,7 +204,7 @@ class Compaction:
             return TransactionsInOrder(())
         return TransactionsInOrder(self.log.aborted_transactions(segments[0].base_offset, self.log.log_end_offset))
 
-    def _compact(self, left: deque[tuple[Segment, int]], filter: Filter) -> Pauses:
+    def _compact(self, left: deque[tuple[Segment, int]], filter: Filter) -> CompactionSteps:
         """Write the remaining records of the first of these segments, and of following ones that fit, to one that replaces them.
 
         Each segment comes with the offset at which it ends.
@@ -250,7 +250,7 @@ class Compaction:
             and end_offset - new.base_offset <= LARGEST_RELATIVE
         )
 
-    def _fill(self, new: Segment, segment: Segment, filter: Filter) -> Pauses:
+    def _fill(self, new: Segment, segment: Segment, filter: Filter) -> CompactionSteps:
         unsynced = 0
         for view in self._chunks(segment, 0):
             if view is None:

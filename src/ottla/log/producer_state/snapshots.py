@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar, cast
 
@@ -13,14 +13,12 @@ from ottla.log.producer_state.producers import REMEMBERED, ProducerBatch, Produc
 from ottla.log.segments.scan import headers
 from ottla.log.segments.segment import Segment
 from ottla.log.segments.transaction_index import Aborted, read_marker
-from ottla.ports import Disk, StorageFailed
+from ottla.ports import Disk, Pauses, StorageFailed
 from ottla.records.batches.header import BatchHeader
 
 log = logging.getLogger("ottla.log")
 
 T = TypeVar("T")
-Steps = Generator[None, None, T]
-"""Work that pauses every half a millisecond."""
 
 Span = tuple[Segment, int]
 """A segment, and the position at which the log ends in it."""
@@ -116,7 +114,7 @@ def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_o
         settle_aborted(segment, from_offset, exhausted(_replayed(disk, producers, segment, from_offset, segment.size)))
 
 
-def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span], most: int) -> Steps[Producers]:
+def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span], most: int) -> Pauses[Producers]:
     """Restore the state at the end of the last of these spans, where the log is about to be cut. Change nothing on disk.
 
     It has no more than `most` producers at any time. Raises `StorageFailed`.
@@ -145,7 +143,7 @@ def _first(segments: Sequence[Segment], offset: int) -> int:
     return max(0, bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1)
 
 
-def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: int, end: int) -> Steps[list[Aborted]]:
+def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: int, end: int) -> Pauses[list[Aborted]]:
     """Apply a segment's batches from an offset on, up to the position `end`; return the aborted transactions among them."""
     found: list[Aborted] = []
     written_ms = NOT_KNOWN
@@ -162,7 +160,7 @@ def _replayed(disk: Disk, producers: Producers, segment: Segment, from_offset: i
     return found
 
 
-def exhausted(steps: Steps[T]) -> T:
+def exhausted(steps: Pauses[T]) -> T:
     """Run all steps at once, and return the result."""
     while True:
         try:
@@ -198,7 +196,7 @@ def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted])
         log.warning("the index of aborted transactions could not be written: %s", failure)
 
 
-def _refill(producers: Producers, spans: Sequence[Span]) -> Steps[None]:
+def _refill(producers: Producers, spans: Sequence[Span]) -> Pauses[None]:
     """Find batches that a client may still repeat near the log's end: a snapshot keeps only one for each producer."""
     if not producers.by_id:
         return

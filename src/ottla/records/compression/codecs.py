@@ -6,12 +6,12 @@ It handles the framing of each codec in Kafka (`snappy` and `lz4` have modules o
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, Final
 
 import cramjam
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Pauses
 from ottla.records.compression import lz4, snappy
 from ottla.records.compression.limits import PAUSE_BYTES, OverLimit
 
@@ -62,7 +62,7 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, magic: int =
     raise CodecFailed(codec, "there is no codec of this number; use one of 0 to 4.")
 
 
-def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> Generator[None, None, bytes]:
+def compress_slowly(codec: int, data: Buffer, level: int | None = None, *, magic: int = 2) -> Pauses[bytes]:
     """Compress as `compress` does, with pauses for large `data`; zstd has none."""
     view = memoryview(data)
     if codec not in (GZIP, SNAPPY, LZ4) or len(view) <= PAUSE_BYTES:
@@ -151,9 +151,7 @@ class Opener:
         return decompress_small(codec, data, self._room[self._at : self._at + wanted])
 
 
-def decompress_slowly(
-    codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2
-) -> Generator[None, None, Buffer]:
+def decompress_slowly(codec: int, data: Buffer, *, limit_bytes: int = DEFAULT_LIMIT_BYTES, magic: int = 2) -> Pauses[Buffer]:
     """Decompress as `decompress` does, with a pause about every millisecond if the codec allows it; zstd has none."""
     try:
         if codec == SNAPPY:
@@ -167,7 +165,7 @@ def decompress_slowly(
     return decompress(codec, data, limit_bytes=limit_bytes, magic=magic)
 
 
-def _gunzip_slowly(data: Buffer, limit_bytes: int) -> Generator[None, None, bytearray]:
+def _gunzip_slowly(data: Buffer, limit_bytes: int) -> Pauses[bytearray]:
     """Decompress all members of a gzip stream, one after another."""
     out = bytearray()
     rest: Buffer = data

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Final
 
+from ottla.ports import Pauses
 from ottla.records.pauses import finish
 
 
@@ -21,7 +21,7 @@ LARGE_ROOM_BYTES: Final = 4 << 20
 _ZEROS: Final = bytes(PAUSE_BYTES)
 
 
-def room_slowly(size: int) -> Generator[None, None, bytearray]:
+def room_slowly(size: int) -> Pauses[bytearray]:
     """Allocate a zeroed buffer of `size` bytes with pauses: zeroing much memory at once would delay other work."""
     room = bytearray(min(size, PAUSE_BYTES))
     while len(room) < size:

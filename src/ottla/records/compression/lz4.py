@@ -6,14 +6,14 @@ The contents of blocks are opaque here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from struct import Struct
 from typing import Final
 
 import cramjam
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Pauses
 from ottla.records.compression.limits import PAUSE_BYTES, OverLimit, room_slowly
 
 MAGIC: Final = b"\x04\x22\x4d\x18"
@@ -124,7 +124,7 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
     return len(block)
 
 
-def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> Generator[None, None, memoryview]:
+def decompress_slowly(data: Buffer, limit_bytes: int, *, format_0: bool = False) -> Pauses[memoryview]:
     """Decompress as `decompress` does, with pauses for frames of the kind that Kafka's clients write."""
     view, header_bytes, most_bytes = _prepared(data, limit_bytes, format_0)
     out = memoryview((yield from room_slowly(most_bytes)))

@@ -5,12 +5,12 @@ It handles the framing, and bounds the size that a block may claim. The contents
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import cramjam
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Pauses
 from ottla.records.compression.limits import PAUSE_BYTES, OverLimit, room_slowly
 from ottla.records.pauses import finish, paused
 
@@ -59,7 +59,7 @@ def decompress_small(view: memoryview, room: memoryview) -> int:
     return size
 
 
-def decompress_slowly(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_NUMBER) -> Generator[None, None, memoryview]:
+def decompress_slowly(data: Buffer, limit_bytes: int, *, most_blocks: int = ANY_NUMBER) -> Pauses[memoryview]:
     """Decompress as `decompress` does, with pauses between blocks."""
     blocks = _blocks(memoryview(data), most_blocks)
     sizes = [_claimed_size(block) for block in blocks]

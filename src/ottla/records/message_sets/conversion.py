@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Pauses
 from ottla.records import kernel, kernel_arrow, kernel_build, kernel_legacy
 from ottla.records.batches.builder import MOST_OVERHEAD_BYTES, NO_DELTAS, NO_ROWS, seal
 from ottla.records.batches.columns import MOST_OFFSET, ROW_BYTES, SMALLEST_RECORD_BYTES, Columns, Run
@@ -88,7 +88,7 @@ def up_convert(columns: Columns, *, keep_offsets: bool = False, codec: int | Non
     return seal(header, out, level)
 
 
-def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Generator[None, None, bytearray]:
+def up_convert_slowly(columns: Columns, codec: int, level: int | None) -> Pauses[bytearray]:
     """Convert as `up_convert` does, with pauses while the codec works."""
     if not codec or sum(len(run.data) for run in columns.runs) <= PAUSE_BYTES:
         return up_convert(columns, codec=codec, level=level)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Generator
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Pauses
 from ottla.records import kernel, kernel_arrow, kernel_legacy
 from ottla.records.batches.columns import EMPTY, ROW_BYTES, Columns, Run
 from ottla.records.batches.header import CODEC_MASK, LOG_APPEND_TIME, TIMESTAMP_TYPE_BIT, BadBatch, BatchHeader
@@ -211,7 +210,7 @@ def write_message_set(columns: Columns, run: Run, magic: int, *, codec: int = co
 
 def write_slowly(
     columns: Columns, run: Run, magic: int, *, codec: int = codecs.NONE, level: int | None = None
-) -> Generator[None, None, list[Buffer]]:
+) -> Pauses[list[Buffer]]:
     """Write as `write_message_set` does, with pauses; a large set comes in parts, each about a millisecond to copy."""
     whole = (run.first, run.end) == (columns.first, columns.end)
     part = columns if whole else columns.slice(run.first - columns.first, run.end - columns.first)
@@ -224,9 +223,7 @@ def write_slowly(
     return (yield from _wrap_slowly(part.offsets[-1], magic, codec | timestamp_bit, newest, body))
 
 
-def _plain_slowly(
-    part: Columns, data: memoryview, magic: int, attributes: int, base: int
-) -> Generator[None, None, tuple[memoryview, int]]:
+def _plain_slowly(part: Columns, data: memoryview, magic: int, attributes: int, base: int) -> Pauses[tuple[memoryview, int]]:
     """Return (the rows as messages, their greatest timestamp); large messages are written a part at a time."""
     sizes = [part.span_column(column) for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE)]
     total = sum(kernel_arrow.total_bytes(column)[0] for column in sizes)
@@ -252,7 +249,7 @@ def _plain_slowly(
 
 def _large_slowly(
     out: bytearray, part: Columns, row: int, data: memoryview, magic: int, attributes: int, base: int
-) -> Generator[None, None, None]:
+) -> Pauses[None]:
     """Append one message in the kernel's format, its key and value a part at a time."""
     start, index = len(out), row - part.first
     head = bytes((magic, attributes)) + (TIMESTAMP.pack(part.all_timestamps[row]) if magic else b"")
@@ -270,7 +267,7 @@ def _large_slowly(
     ENTRY.pack_into(out, start, part.all_offsets[row] - base, len(out) - start - 12, crc, magic, attributes)
 
 
-def _wrap_slowly(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> Generator[None, None, list[Buffer]]:
+def _wrap_slowly(offset: int, magic: int, attributes: int, timestamp: int, value: bytes) -> Pauses[list[Buffer]]:
     """Return `wrapper(…)` in parts, if the set is large."""
     if len(value) <= LARGE_BYTES:
         return [wrapper(offset, magic, attributes, timestamp, value)]

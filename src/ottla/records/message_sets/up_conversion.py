@@ -6,11 +6,11 @@ callers pass the demands of the topic and the release.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.ports import Buffer
+from ottla.ports import Buffer, Pauses
 from ottla.records import kernel, kernel_legacy
 from ottla.records.batches.columns import Columns
 from ottla.records.batches.header import (
@@ -93,20 +93,17 @@ class Untakable(ValueError):
         self.error_code = error_code
 
 
-Arrival = Generator[None, None, Arrived]
-"""The conversion of produced records to batches, as a generator that pauses after each piece of the work."""
-
-FORMATS: Final[dict[int, Callable[[memoryview, Terms], Arrival]]] = {}
+FORMATS: Final[dict[int, Callable[[memoryview, Terms], Pauses[Arrived]]]] = {}
 """Magic -> the converter of that format. Records of any other magic are treated as message sets of magic 0 or 1."""
 
 
-def arrive(view: Buffer, terms: Terms) -> Arrival:
+def arrive(view: Buffer, terms: Terms) -> Pauses[Arrived]:
     """Convert records that a client produced in another format than the log's to batches."""
     view = memoryview(view)
     return FORMATS.get(view[MAGIC_POSITION] if len(view) > MAGIC_POSITION else 0, _message_set)(view, terms)
 
 
-def _message_set(view: memoryview, terms: Terms) -> Arrival:
+def _message_set(view: memoryview, terms: Terms) -> Pauses[Arrived]:
     """Convert messages of magic 0 and 1 to batches.
 
     A message torn at the end is cut off; if nothing is left, there are no batches.
@@ -141,7 +138,7 @@ def _message_set(view: memoryview, terms: Terms) -> Arrival:
     return Arrived(NONE, "", out, tuple(header for _, header in batches(out)))
 
 
-def _entries(view: memoryview, terms: Terms) -> Generator[None, None, list[OuterMessages]]:
+def _entries(view: memoryview, terms: Terms) -> Pauses[list[OuterMessages]]:
     """Return the outer messages: each entry is a piece of plain messages or one wrapper."""
     found: list[OuterMessages] = []
     for start, end in _runs(view, PIECE_BYTES[codecs.NONE]):

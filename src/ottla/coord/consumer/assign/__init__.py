@@ -5,10 +5,11 @@ An assignor is any object with a `name` and an `assign`; `uniform` and `range` a
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from ottla.ports import Pauses
 from ottla.wire.schema import Uuid
 
 Partitions = Mapping[Uuid, frozenset[int]]
@@ -20,8 +21,6 @@ NO_PARTITIONS: Partitions = MappingProxyType({})
 
 T = TypeVar("T")
 
-Pauses: TypeAlias = Generator[None, object, T]
-"""A generator of work that pauses, so that other work may run, and returns the result."""
 
 BETWEEN_PAUSES: Final = 250
 """Members or partitions processed between two pauses."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Pauses, Subscriber, TopicShape
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Subscriber, TopicShape
+from ottla.ports import Pauses
 from ottla.wire.schema import Uuid
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.coord.consumer.assign import BETWEEN_PAUSES, Pauses
+from ottla.coord.consumer.assign import BETWEEN_PAUSES
 from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft
+from ottla.ports import Pauses
 
 MOST_LOOKS = 64
 """The most partitions compared with one partition, if members subscribe to different topics, before it stays with its member."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Pauses, Subscriber, TopicShape, finish
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Subscriber, TopicShape, finish
+from ottla.ports import Pauses
 from ottla.wire.schema import Uuid
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import pairwise
 
-from ottla.coord.consumer.assign import BETWEEN_PAUSES, Pauses
+from ottla.coord.consumer.assign import BETWEEN_PAUSES
 from ottla.coord.consumer.assign.draft import AssignablePartition, AssignmentDraft
+from ottla.ports import Pauses
 from ottla.wire.schema import Uuid
 
 BETWEEN_STEPS = 20

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Pauses, Subscriber, TopicShape, finish
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Subscriber, TopicShape, finish
 from ottla.coord.consumer.assign.draft import AssignmentDraft, spread
 from ottla.coord.consumer.assign.racks import prefer_racks
 from ottla.coord.consumer.assign.uneven import level
+from ottla.ports import Pauses
 from ottla.wire.schema import Uuid
 
 
