@@ -1,4 +1,8 @@
-"""CreateAcls, DescribeAcls and DeleteAcls: the rules of access that the registry keeps (KIP-11, KIP-140, KIP-290)."""
+"""CreateAcls, DescribeAcls and DeleteAcls: the ACLs in the registry (KIP-11, KIP-140, KIP-290).
+
+Served if the broker has an authorizer that keeps ACLs; else SECURITY_DISABLED. Changes are in force when the reply leaves. Version
+0 knows literal names alone; version 1 added prefixes and the pattern type MATCH of filters.
+"""
 
 from __future__ import annotations
 

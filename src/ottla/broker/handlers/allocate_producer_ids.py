@@ -1,4 +1,7 @@
-"""AllocateProducerIds: the controller gives a broker of the cluster a block of producer ids (KIP-730)."""
+"""AllocateProducerIds: a block of producer ids for another broker (KIP-730).
+
+Served by the controller alone, in version 0. A broker epoch that is not the current one is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""AlterConfigs and IncrementalAlterConfigs: changes of the settings of topics, of groups and of this broker.
+"""AlterConfigs and IncrementalAlterConfigs: the settings of topics, groups and brokers (KIP-133, KIP-339).
 
-The changes of a resource are all checked before any of them is made; each resource has its own result.
+All changes of a resource are checked before the first is made; each resource has a result of its own. AlterConfigs replaces all
+settings of a resource, IncrementalAlterConfigs the named ones. Other resource types are refused. Versions differ in encoding only.
 """
 
 from __future__ import annotations

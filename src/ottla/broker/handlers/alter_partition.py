@@ -1,4 +1,8 @@
-"""AlterPartition: a leader asks the controller for other in-sync replicas of its partitions (KIP-497)."""
+"""AlterPartition: the in-sync replicas that a leader asks the controller for (KIP-497).
+
+Served by the controller of a cluster. Version 1 added the recovery state (KIP-704), 2 topic ids, 3 the broker epochs of the
+replicas (KIP-903).
+"""
 
 from __future__ import annotations
 

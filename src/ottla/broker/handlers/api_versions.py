@@ -1,4 +1,8 @@
-"""ApiVersions: what is served, as the handlers register it. Its replies must be readable before anything is agreed."""
+"""ApiVersions: the APIs and versions that are served, and the levels of features (KIP-35, KIP-584).
+
+The reply must be readable before a version is agreed: an unknown version is answered in version 0 (KIP-511). Version 3 added the
+client's name and features, 4 features whose range begins at 0 (KIP-1022), 5 the id of the node that the client wants (KIP-1242).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeClientQuotas and AlterClientQuotas: what clients may use, by user, client id and address (KIP-546, KIP-612)."""
+"""DescribeClientQuotas and AlterClientQuotas: quotas by user, client id and address (KIP-546, KIP-612).
+
+All match types and `strict` are served. An address is never combined with a user or a client id. Versions differ in encoding only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ControlledShutdown: a broker that is about to stop asks which partitions it still leads though another replica could."""
+"""ControlledShutdown: the partitions that a stopping broker still leads though another replica could.
+
+Served by the controller. Version 2 added the broker epoch (KIP-380).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Create-, Renew-, Expire- and DescribeDelegationToken (KIP-48, KIP-373).
+"""CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken and DescribeDelegationToken (KIP-48, KIP-373).
 
-Only who has proved who he is, by other means than such a token, may ask: over SASL, or over TLS with a certificate.
+Refused unless the client is authenticated by SASL or a TLS certificate, and not by a delegation token. Version 3 of
+CreateDelegationToken and DescribeDelegationToken added an owner other than the requester.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""DeleteRecords: a partition's log begins later (KIP-107). Knows offsets only; the files go with the next look for old segments."""
+"""DeleteRecords: a later start offset for the logs of partitions (KIP-107).
+
+Offset -1 is the high watermark. The reply waits until all live replicas have the new start offset, for `timeout_ms` at most.
+Segments are deleted later, by retention. Versions differ in encoding only.
+"""
 
 from __future__ import annotations
 

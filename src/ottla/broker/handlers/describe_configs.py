@@ -1,4 +1,7 @@
-"""DescribeConfigs: the settings of topics, of groups and of brokers, with their sources."""
+"""DescribeConfigs: the settings of topics, of groups and of brokers, with their sources (KIP-133).
+
+Sensitive values are null. Version 1 added sources and synonyms (KIP-226), 3 types and documentation (KIP-569).
+"""
 
 from __future__ import annotations
 

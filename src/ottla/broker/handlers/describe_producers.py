@@ -1,4 +1,7 @@
-"""DescribeProducers: who wrote to a partition with a producer id, how far, and which transactions are open (KIP-664)."""
+"""DescribeProducers: the producer state of partitions, with open transactions (KIP-664).
+
+Served by every replica of a partition. There is version 0 alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""DescribeTopicPartitions: partitions of topics in the order of their names, a page at a time (KIP-966)."""
+"""DescribeTopicPartitions: partitions of topics sorted by name, a page at a time (KIP-966).
+
+A page has 2000 partitions at most, whatever the request allows. Eligible leader replicas are always empty. There is version 0
+alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ElectLeaders: other leaders than those there are (KIP-183, KIP-460). A lone broker leads everything that can be led."""
+"""ElectLeaders: leader elections that an operator asks for (KIP-183, KIP-460).
+
+Served by the controller; without partitions all are tried, and those that need no election are left out. Version 1 added the
+unclean election type and an error code of the whole.
+"""
 
 from __future__ import annotations
 

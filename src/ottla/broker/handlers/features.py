@@ -1,4 +1,8 @@
-"""UpdateFeatures: other levels for the cluster's features (KIP-584, KIP-778)."""
+"""UpdateFeatures: the levels of the cluster's features (KIP-584, KIP-778).
+
+All updates are made, or none. Version 0 has `allow_downgrade`, which is ignored, as in Kafka 4; version 1 added upgrade types and
+`validate_only`; version 2 has no results by feature.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Fetch: slices of logs to clients and followers, at once or when there is enough, with a session (KIP-227) or without.
 
-Served are versions 0 to 17 of consumers and followers, quotas, follower reads (KIP-392) and sessions. `preferred_read_replica` is
+Served are versions 0 to 18 of consumers and followers, quotas, follower reads (KIP-392) and sessions. `preferred_read_replica` is
 sent to consumers that name their rack. Ignored: `cluster_id`, and `log_start_offset` of consumers. Before version 3 the request
 has no `max_bytes`; before 4 responses are message sets of magic 0 and 1; 7 brought sessions, 9 leader epochs, 11 racks, 12 the last
 fetched epoch, 13 topic ids, 15 the replica's epoch.

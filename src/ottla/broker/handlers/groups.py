@@ -1,7 +1,10 @@
-"""Groups: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups, and
+"""The group APIs: FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups, DescribeGroups, DeleteGroups, and
 ConsumerGroupHeartbeat and ConsumerGroupDescribe of KIP-848.
 
-Each goes to the coordinator of its group, or in parts to several; no rule about groups is here.
+Each request goes to the coordinator of its group, or in parts to several; the rules of groups are in `coord`. JoinGroup answers
+from version 4 on with MEMBER_ID_REQUIRED first (KIP-394) and has static members from 5 on (KIP-345), a null protocol name from 7
+on. FindCoordinator names many keys from version 4 on. LeaveGroup names several members from 3 on. ListGroups filters by state from
+4 on, by type from 5 on. FindCoordinator of share groups is refused.
 """
 
 from __future__ import annotations

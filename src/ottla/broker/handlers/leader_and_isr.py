@@ -1,4 +1,8 @@
-"""LeaderAndIsr: the controller tells this broker which partitions it leads, and which it follows."""
+"""LeaderAndIsr: the partitions that this broker leads and follows, as the controller of a cluster assigns them.
+
+An old controller epoch is refused. Version 2 groups partitions by topic, and 5 names topics by id in the response; 6 added the
+leader's recovery state (KIP-704).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended, by which a reader finds out that its log has diverged (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, by which readers detect divergent logs (KIP-101, KIP-320).
+
+Version 1 added the leader epoch to the response, 2 the current leader epoch to the request, 3 the replica id, which is ignored.
+"""
 
 from __future__ import annotations
 

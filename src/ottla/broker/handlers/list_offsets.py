@@ -1,4 +1,9 @@
-"""ListOffsets: the offset at a time, or at one of the log's marks. Knows no records, only the log's indexes and its segments."""
+"""ListOffsets: the offset at a time, or at one of a log's marks. It reads indexes and segments, and no records of small batches.
+
+Version 0 answers the start offsets of segments; 1 one offset, with its timestamp; 2 added the isolation level, 4 leader epochs, 5
+OFFSET_NOT_AVAILABLE (KIP-207), 7 the largest timestamp (KIP-734), 8 and 9 marks of tiered storage (KIP-405, KIP-1005), 11 the
+earliest pending upload (KIP-1023). Nothing is tiered: these marks answer -1, and the earliest local offset is the log's start.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""DescribeLogDirs: how much each partition takes in the data directory, and how much room is left (KIP-113, KIP-827)."""
+"""DescribeLogDirs: the sizes of partitions in the data directory, and the free space (KIP-113, KIP-827).
+
+There is one directory. Missing partitions are left out; `offset_lag` is 0, and no partition is a future one. Version 4 added the
+total and usable bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Metadata: which topics there are, who leads their partitions, and where the brokers are. Creates topics that are asked for."""
+"""Metadata: topics, the leaders of their partitions, and the addresses of brokers. Missing topics are created if that is allowed.
+
+Without topics all are described: by null from version 1 on, by an empty list in version 0. Version 4 added
+`allow_auto_topic_creation`, 5 offline replicas, 7 leader epochs, 8 authorized operations (KIP-430), 10 topic ids, and 12 requests
+by topic id.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete. Checks topics against the image; coordinators do the rest.
+"""OffsetCommit, OffsetFetch and OffsetDelete: committed offsets of groups. Topics are checked here, the rest by coordinators.
 
-Version 0 has a store of its own (`ottla.broker.coordination.registry_offsets`).
+Version 0 of commit and fetch has a store of its own in the registry (`registry_offsets`). OffsetFetch has an error of the group
+from version 2 on, `require_stable` from 7 on and several groups from 8 on; both APIs name topics by id from version 10 on.
+`retention_time_ms` of a commit exists in versions 2 to 4.
 """
 
 from __future__ import annotations

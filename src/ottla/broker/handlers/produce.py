@@ -1,7 +1,9 @@
-"""Produce: batches of records from clients into logs. Knows headers of batches; `ottla.records` looks at what is in them.
+"""Produce: batches of records from clients into logs, with acks 0, 1 and all. It reads the headers of batches; `records` the rest.
 
-All batches of a request are looked at before any is appended. What takes long is a job, for which only its connection waits.
-Before version 3 a client may send message sets of magic 0 or 1, or a batch, whatever the version is: they become batches first.
+All batches of a request are checked before any is appended; long checks are jobs, for which only their connection waits. Before
+version 3 records have any format, and are converted to batches of magic 2; from 3 on transactional ids (KIP-98), 7 zstd (KIP-110),
+8 errors by record (KIP-467), 10 the current leader in errors (KIP-951), 12 implicit additions to transactions (KIP-890), 13 topic
+ids.
 """
 
 from __future__ import annotations

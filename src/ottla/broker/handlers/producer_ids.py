@@ -1,4 +1,8 @@
-"""InitProducerId: ids for idempotent producers, never the same one twice, and the next epoch for transactional ones."""
+"""InitProducerId: a new producer id, or the next epoch of a transactional id (KIP-98).
+
+Version 3 added the producer's own id and epoch (KIP-360), 4 PRODUCER_FENCED, 6 two-phase commit (KIP-939), which is announced only
+where it is switched on.
+"""
 
 from __future__ import annotations
 

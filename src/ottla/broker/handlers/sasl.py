@@ -1,6 +1,7 @@
-"""SaslHandshake and SaslAuthenticate: a login begins, and goes on (KIP-43, KIP-152, KIP-368).
+"""SaslHandshake and SaslAuthenticate: the steps of a login (KIP-43, KIP-152, KIP-368).
 
-On a listener that asks nobody who he is they come at a wrong time, and are told so; as does a second login where none ends.
+On a listener without SASL, and after a login that does not expire, both are refused with ILLEGAL_SASL_STATE. After version 0 of
+SaslHandshake tokens are frames of their own; from 1 on they are SaslAuthenticate requests, whose version 1 has session lifetimes.
 """
 
 from __future__ import annotations

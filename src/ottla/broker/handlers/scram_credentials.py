@@ -1,4 +1,7 @@
-"""AlterUserScramCredentials and DescribeUserScramCredentials: who can log in by SCRAM (KIP-554). No secret is ever told."""
+"""DescribeUserScramCredentials and AlterUserScramCredentials: the SCRAM credentials of users (KIP-554).
+
+Served for SCRAM-SHA-256 and SCRAM-SHA-512. No response contains a secret. There is version 0 alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""StopReplica: the controller tells this broker to stop replicas, and to delete some of them."""
+"""StopReplica: the replicas that this broker stops, and the ones of them that it deletes, as the controller decides.
+
+An old controller epoch is refused. Version 1 groups partitions by topic, 3 has a deletion flag and a leader epoch for each.
+"""
 
 from __future__ import annotations
 

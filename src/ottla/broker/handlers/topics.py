@@ -1,4 +1,9 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: turns requests into decisions and decisions into replies."""
+"""CreateTopics, DeleteTopics and CreatePartitions (KIP-4, KIP-195, KIP-464, KIP-516).
+
+Served by the controller; a name that a request has twice is refused. The reply leaves when the topics are as it says, or after
+`timeout_ms`. CreateTopics takes defaults (-1) from version 4 on and answers settings from 5 on; DeleteTopics takes topic ids from 6
+on. Versions before those with THROTTLING_QUOTA_EXCEEDED are never refused for a quota (KIP-599).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Transactions: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions.
+"""The transaction APIs: AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers, DescribeTransactions, ListTransactions.
 
-Each goes to the coordinator of its transactional id; no rule about transactions is here.
+Each request goes to the coordinator of its transactional id; the rules of transactions are in `coord`. Version 2 of the producers'
+three added PRODUCER_FENCED; AddPartitionsToTxn is for brokers and for several transactions from 4 on (KIP-890), and EndTxn bumps
+the producer's epoch from 5 on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""TxnOffsetCommit: offsets that count once their transaction is committed. Coordinators decide; topics are checked here."""
+"""TxnOffsetCommit: offsets that take effect when their transaction is committed.
+
+Topics are checked here, the rest by the coordinator. Version 3 added the member's identity, 4 TRANSACTION_ABORTABLE, 5 adds the
+group's partition to the transaction (KIP-890), 6 names topics by id (KIP-1319).
+"""
 
 from __future__ import annotations
 

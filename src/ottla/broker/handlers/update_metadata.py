@@ -1,4 +1,7 @@
-"""UpdateMetadata: the controller tells every broker what there is in the cluster, and who leads what."""
+"""UpdateMetadata: topics, leaders and brokers of the cluster, as the controller sends them to every broker.
+
+An old controller epoch is refused. Version 5 groups partitions by topic, and 7 added topic ids.
+"""
 
 from __future__ import annotations
 
