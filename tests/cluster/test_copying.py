@@ -245,7 +245,7 @@ TOPIC = {"version": 3, "topic_id": "bLC4bSvoRsu5iqbxCfVV0Q", "adding_replicas": 
             "is still being reassigned: restart the brokers",
         ),
         (Change("/admin/delete_topics/t", b""), "Topic t is still being deleted: restart the brokers of the cluster"),
-        (Change("/brokers/topics/u", b"no JSON"), "entry /brokers/topics/u can't be understood"),
+        (Change("/brokers/topics/u", b"no JSON"), "entry /brokers/topics/u cannot be parsed"),
         (
             Change(layout.CLUSTER_ID, layout.cluster_id_json("another")),
             "has the registry of another: name a data directory of that",

@@ -183,7 +183,7 @@ def test_another_number_than_that_of_the_data_directory_is_refused(ensemble: Ens
 
 def test_a_cluster_id_that_is_no_json_is_named_and_left_as_it_is(ensemble: Ensemble) -> None:
     ensemble.user.commit(Change(layout.CLUSTER_ID, b"\xff no JSON", NEW))
-    assert "entry /cluster/id can't be understood" in told(ensemble.broker("a", node_id=1).start)
+    assert "entry /cluster/id cannot be parsed" in told(ensemble.broker("a", node_id=1).start)
     (entry,) = ensemble.user.read(layout.CLUSTER_ID)
     assert (entry.value, ensemble.user.list(layout.BROKERS)) == (b"\xff no JSON", [None])
 

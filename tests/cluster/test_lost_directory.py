@@ -71,7 +71,7 @@ def test_an_empty_directory_is_refused_again_and_again_until_no_partition_counts
 
 def test_a_broker_waits_for_the_controller_before_it_is_refused_where_others_are_in_sync(registry: Path, user: HostUser) -> None:
     user.commit(Change(STATE, layout.state_json(1, 1, 0, [1, 2]), NEW))
-    remedy = "give it back its data directory, or start the others in sync first"
+    remedy = "restore its data directory, or start the other in-sync replicas first"
     assert f"is in sync of partition t-0: {remedy}" in refused(registry)
 
 

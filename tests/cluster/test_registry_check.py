@@ -89,4 +89,4 @@ def test_entries_of_zookeeper_that_cannot_be_understood_are_named(tmp_path: Path
         code, said = check(capsys, address)
     assert code == 1
     assert "/brokers/topics/t: it cannot be parsed (the partitions of topic t are not numbered" in said
-    assert "mend it with ZooKeeper's own tools" in said
+    assert "repair it with ZooKeeper's own tools" in said

@@ -176,7 +176,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "another cluster's meta.properties": (
         lambda at: (at / "meta.properties").write_text(f"{OTHER}#crc32={crc32(OTHER.encode()):08x}\n"),
-        "its registry is of the cluster ",
+        "its registry belongs to the cluster ",
     ),
     "a flipped bit in meta.properties": (lambda at: flip(at / "meta.properties", 30), "was changed since it was written: restore"),
     "both halves of the registry gone": (
@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "no registry": (
         lambda at: list(map(remove, (at / name for name in (*REGISTRY, "registry.commits")))),
-        "it holds partitions such as a-0, and no registry that knows them",
+        "it has partitions such as a-0, and no registry with them",
     ),
     "a spoilt registry": (
         lambda at: [(at / name / JOURNAL).write_bytes(b"x" * 5000) for name in REGISTRY],
@@ -197,7 +197,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "partitions from elsewhere": (
         lambda at: shutil.copytree(at / "a-0", at / "c-0"),
-        "it holds partitions that the registry does not know, c-0: move them elsewhere, or let `ottla registry restore` adopt them",
+        "it has partitions without an entry in the registry, c-0: move them elsewhere, or adopt them",
     ),
     "a directory as checkpoint": (lambda at: as_directory(at / "recovery-point-offset-checkpoint"), "Is a directory"),
 }

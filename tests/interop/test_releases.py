@@ -151,7 +151,7 @@ def test_an_unknown_release_is_one_sentence_for_python_and_on_the_command_line(t
     for listen in ("127.0.0.1:0,realease=0.9.0", "127.0.0.1:0,release=", "127.0.0.1:0,"):
         assert "then optionally ,release=RELEASE" in refused(tmp_path, "--listen", listen)
     assert "'a/b' is not a listener's name" in refused(tmp_path, "--listen", "127.0.0.1:0,name=a/b")
-    assert "'TLS' is no security protocol" in refused(tmp_path, "--listen", "127.0.0.1:0,security=TLS")
+    assert "'TLS' is not a security protocol" in refused(tmp_path, "--listen", "127.0.0.1:0,security=TLS")
     assert "Listener SSL has PLAINTEXT, but SSL in" in refused(tmp_path, "--listen", "127.0.0.1:0,name=SSL,security=PLAINTEXT")
     assert "OLD, which is not in listeners" in refused(tmp_path, "--set", "ottla.listener.releases=OLD:0.9.0")
 

@@ -180,12 +180,12 @@ def test_a_column_names_the_topic_of_each_row(spark: Any, topics: Topics, load: 
 @pytest.mark.parametrize(
     ("query", "options", "sentence"),
     [
-        ("select 'a' as value", {}, "Nothing says which topic"),
+        ("select 'a' as value", {}, "The topic to write to is missing"),
         ("select 'a' as body", {"topic": "t"}, "no column value"),
         ("select 1 as value", {"topic": "t"}, "Column value is INT and must be BINARY or STRING"),
         ("select 'a' as value, 'b' as Key", {"topic": "t"}, "The sink takes no column Key, but key"),
         ("select repeat('a', 2000) as value", {"topic": "HERE", "kafka.max.request.size": "1024"}, "kafka.max.request.size=1024"),
-        ("select 'a' as value, cast(null as string) as topic", {}, "names no topic"),
+        ("select 'a' as value, cast(null as string) as topic", {}, "column topic is null"),
         ("select 'a' as value, 7 as partition", {"topic": "HERE"}, "has no partition 7"),
         ("select 'a' as value", {"subscribe": "t"}, "belongs to the source"),
     ],

@@ -109,7 +109,7 @@ def test_a_topic_made_anew_is_an_error_or_read_from_its_start(topics: Topics, jo
     topics.remove(job.source)
     topics.make(name=job.source)
     fill(topics, job, 20, 24)
-    with pytest.raises(Exception, match=f"topic {job.source} was deleted and made anew after {job.source}-0 was read to offset 10"):
+    with pytest.raises(Exception, match=f"topic {job.source} was deleted and recreated after {job.source}-0 was read to offset 10"):
         job.start(trigger="available now").awaitTermination(300)
     job.start(trigger="available now", failOnDataLoss="false").awaitTermination(300)
     assert job.copied() == list(range(24))

@@ -154,9 +154,9 @@ def test_a_topic_made_anew_that_has_outgrown_the_old_one_is_a_loss_or_read_from_
         topics.remove(topic)
         topics.make(1, name=topic)
         topics.produce(topic, numbers(8))
-        with pytest.raises(DataLoss, match=f"topic {topic} was deleted and made anew after {topic}-0 was read to offset 5"):
+        with pytest.raises(DataLoss, match=f"topic {topic} was deleted and recreated after {topic}-0 was read to offset 5"):
             strict.latestOffset(end, ALL)
-        with pytest.raises(DataLoss, match=f"topic {topic} was deleted and made anew"):
+        with pytest.raises(DataLoss, match=f"topic {topic} was deleted and recreated"):
             strict.partitions(start, end)
         after = lenient.latestOffset(end, ALL)
         assert ranges(lenient, end, after) == [(topic, 0, 0, 8)]

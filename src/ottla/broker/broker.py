@@ -423,7 +423,7 @@ class BrokerMachine:
             return
 
         def failed(failure: Exception) -> None:
-            prepared(f"The registry of the cluster can't be read ({failure}): start this broker again when it is reached.")
+            prepared(f"The registry of the cluster cannot be read ({failure}): start this broker again when it is available.")
 
         self.membership.prepare()
         self.membership.entered.append(self.notifications.load_again)

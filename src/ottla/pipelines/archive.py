@@ -99,8 +99,7 @@ def check_empty(directory: Path) -> None:
     found = next((path.name for path in sorted(_listed(directory)) if not path.name.startswith(".")), None)
     if found is not None:
         raise PipelineError(
-            f"{directory} is no archive of Ottla's and is not empty, for it holds {found}: archive to a new directory, or to an "
-            "empty one."
+            f"{directory} is not an archive of Ottla and is not empty ({found}): archive to a new directory, or to an empty one."
         )
 
 

@@ -127,7 +127,7 @@ class Copying07:
         except KafkaError as error:
             if not error.retriable:
                 raise
-            logger.warning("new partitions are looked for later: %s", error)
+            logger.warning("new partitions could not be listed; it is retried: %s", error)
 
     def _seek(self, positions: Mapping[TopicPartition, int | None]) -> None:
         unknown = [where for where, position in positions.items() if position is None]

@@ -97,7 +97,7 @@ class PipelineState:
         except FileNotFoundError:
             return {}
         except ValueError as error:
-            raise PipelineError(f"{path} is damaged ({error}): restore it, or begin anew with another --state.") from error
+            raise PipelineError(f"{path} is damaged ({error}): restore it, or restart with another --state.") from error
 
     def write(self, name: str, value: Any) -> None:
         """Store a JSON value under a name."""

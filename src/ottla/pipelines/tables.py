@@ -121,7 +121,7 @@ def of_values(found: Sequence[bytes], values: ValuesOfTables) -> tuple[str | Non
     if values.format_name == "arrow":
         return columns_of_arrow(found), {"valueFormat": "arrow"}
     if values.format_name in ("avro", "protobuf"):
-        raise OptionError(f"Values of {values.format_name} do not tell their columns: name their schema, or a registry.")
+        raise OptionError(f"Values of {values.format_name} do not describe their columns: name their schema, or a registry.")
     return columns_of(found), {}
 
 

@@ -140,7 +140,7 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
         return
     named = batch.column("topic")
     if named.null_count:
-        raise OptionError("A row names no topic: its column topic is null. Fill it, or give option topic.")
+        raise OptionError("A row's column topic is null: fill it, or give option topic.")
     topics = compute.unique(named)
     for each in topics:
         yield each.as_py(), batch if len(topics) == 1 else batch.filter(compute.equal(named, each))

@@ -97,7 +97,7 @@ def check_write_schema(schema: StructType, topic: str | None, *, include_timesta
     if "value" not in names:
         raise OptionError("The rows to write have no column value: name one so, such as df.select(to_json(...).alias('value')).")
     if topic is None and "topic" not in names:
-        raise OptionError("Nothing says which topic to write to: give option topic or a column named topic.")
+        raise OptionError("The topic to write to is missing: give option topic or a column named topic.")
     if include_timestamp and TIMESTAMP not in names:
         raise OptionError("Option includeTimestamp asks for a column timestamp, and the rows have none: add it, or leave it out.")
     if formats.packs_rows() and (own := sorted({"key", "headers", TIMESTAMP}.intersection(names))):

@@ -294,7 +294,7 @@ ERRORS: Final = _table(
     (
         "TRANSACTION_COORDINATOR_FENCED",
         False,
-        "The transaction coordinator has been replaced: let the current one write the marker.",
+        "The transaction coordinator has been replaced: the current one must write the marker.",
     ),
     (
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
@@ -354,7 +354,7 @@ ERRORS: Final = _table(
     ("ELECTION_NOT_NEEDED", True, "The partition already has this leader: no action is needed."),
     ("NO_REASSIGNMENT_IN_PROGRESS", False, "No reassignment of this partition is in progress: no action is needed."),
     ("GROUP_SUBSCRIBED_TO_TOPIC", False, "The group is subscribed to the topic: unsubscribe before you delete its offsets."),
-    ("INVALID_RECORD", False, "A record violates the rules of the topic: correct the records named in the response."),
+    ("INVALID_RECORD", False, "A record violates the topic's constraints: correct the records named in the response."),
     ("UNSTABLE_OFFSET_COMMIT", True, "A transaction with offsets of this group is still open: try again when it has ended."),
     ("THROTTLING_QUOTA_EXCEEDED", True, "The quota is exceeded: wait for the throttle time of the response, then try again."),
     ("PRODUCER_FENCED", False, "A newer producer with this transactional id has fenced this one: close it."),
@@ -377,7 +377,7 @@ ERRORS: Final = _table(
     ("POSITION_OUT_OF_RANGE", False, "The position is beyond the snapshot's end: start over from one inside."),
     ("UNKNOWN_TOPIC_ID", True, "The topic id does not exist on this broker: refresh the metadata and try again."),
     ("DUPLICATE_BROKER_REGISTRATION", False, "Another broker is registered with this id: give each broker its own."),
-    ("BROKER_ID_NOT_REGISTERED", False, "The broker has not registered: let it register first."),
+    ("BROKER_ID_NOT_REGISTERED", False, "The broker is not registered: register it first."),
     ("INCONSISTENT_TOPIC_ID", True, "The topic id is not that of the log: refresh the metadata and try again."),
     ("INCONSISTENT_CLUSTER_ID", False, "The request is meant for another cluster: check the addresses."),
     ("TRANSACTIONAL_ID_NOT_FOUND", False, "No such transactional id: check the name."),
@@ -403,7 +403,7 @@ ERRORS: Final = _table(
         False,
         "The registration was refused: read the cause in the controller's log and correct the broker's settings.",
     ),
-    ("TRANSACTION_ABORTABLE", False, "The transaction cannot go on: abort it and begin a new one."),
+    ("TRANSACTION_ABORTABLE", False, "The transaction cannot continue: abort it and begin a new one."),
     ("INVALID_RECORD_STATE", False, "The record is not in a state to be acknowledged: fetch it again."),
     ("SHARE_SESSION_NOT_FOUND", True, "The broker has dropped this share session: begin a new one."),
     ("INVALID_SHARE_SESSION_EPOCH", True, "The epoch of the share session is not the expected one: begin a new session."),
@@ -431,5 +431,5 @@ ERRORS: Final = _table(
         False,
         "The description of the topology could not be stored: read the message beside this code.",
     ),
-    ("CONTROLLER_ID_NOT_REGISTERED", False, "The controller has not registered: let it register first."),
+    ("CONTROLLER_ID_NOT_REGISTERED", False, "The controller is not registered: register it first."),
 )

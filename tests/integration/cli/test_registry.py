@@ -123,7 +123,7 @@ def test_a_registry_of_which_nothing_is_left_is_made_again_of_the_directories(
         assert "missing: registry: it does not exist, although there are partitions: `ottla registry restore` creates it." in out
         assert "unknown: t-0: the registry has no entry for this partition: " in out
     if was_tried:
-        sentence = "there is no journal in registry" if is_counted else "no registry that knows them"
+        sentence = "there is no journal in registry" if is_counted else "no registry with them"
         with pytest.raises(DataDirectoryError, match=sentence):
             ottla.Broker(str(data_dir)).start()
     code, out, _ = run(capsys, "restore", data_dir, "--adopt")

@@ -445,7 +445,7 @@ def test_doubles_that_are_no_finite_numbers_are_refused(value: str) -> None:
     assert set_for_broker(Machine(), "log.cleaner.min.cleanable.ratio", value) == INVALID_REQUEST
 
 
-@pytest.mark.expects_errors("was set while the broker ran and cannot be in force")
+@pytest.mark.expects_errors("was set while the broker ran and cannot be applied")
 def test_a_stored_setting_that_cannot_be_in_force_is_named_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine()
     assert set_for_broker(machine, "log.cleaner.backoff.ms", "1234") == NONE
@@ -456,7 +456,7 @@ def test_a_stored_setting_that_cannot_be_in_force_is_named_and_left_out(caplog: 
     assert machine.broker.settings_in_force.value.log_cleaner_backoff_ms == 1234
     assert machine.broker.settings_in_force.value.max_connections_per_ip_overrides == ()
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert "max.connections.per.ip.overrides was set while the broker ran and cannot be in force" in record.getMessage()
+    assert "max.connections.per.ip.overrides was set while the broker ran and cannot be applied" in record.getMessage()
 
 
 @pytest.mark.parametrize("node", ["1", ""])

@@ -377,7 +377,7 @@ def test_a_refused_join_names_no_protocol(machine: Machine, version: int, name: 
     assert machine.ask(JOIN, version, join_request("g", "nobody")).protocol_name == name
 
 
-@pytest.mark.expects_errors("No space left on device", "cannot be made")
+@pytest.mark.expects_errors("No space left on device", "cannot be created")
 def test_before_anybody_looked_for_a_coordinator_there_is_none() -> None:
     machine = Machine(offsets_topic_num_partitions=PARTITIONS)
     assert machine.ask(JOIN, 9, join_request("g")).error_code == NOT_COORDINATOR
@@ -388,7 +388,7 @@ def test_before_anybody_looked_for_a_coordinator_there_is_none() -> None:
     assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.expects_errors("No space left on device", "cannot be made")
+@pytest.mark.expects_errors("No space left on device", "cannot be created")
 def test_what_refuses_to_make_the_topic_of_groups_is_logged_under_one_cause(caplog: pytest.LogCaptureFixture) -> None:
     machine = Machine(offsets_topic_num_partitions=PARTITIONS)
     commit = machine.registry.commit
@@ -396,7 +396,7 @@ def test_what_refuses_to_make_the_topic_of_groups_is_logged_under_one_cause(capl
     with caplog.at_level(logging.ERROR, LOG):
         for _ in range(3):
             assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == COORDINATOR_NOT_AVAILABLE
-    told = [record for record in caplog.records if "__consumer_offsets cannot be made" in record.message]
+    told = [record for record in caplog.records if "__consumer_offsets cannot be created" in record.message]
     assert {getattr(record, "cause", None) for record in told} == {"__consumer_offsets"}, "however many a limiter lets through"
     machine.registry.commit = commit  # type: ignore[method-assign]  # and mends it
     assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == NONE

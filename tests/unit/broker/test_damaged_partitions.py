@@ -65,7 +65,7 @@ def test_a_directory_that_is_removed_is_missed_and_never_made_anew(
     told = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert told == [
         f"t-0 is offline: {SEGMENT}: it was removed while the broker ran: restore it and restart the broker, or delete the topic "
-        "to give its records up."
+        "and its records."
     ]
     if not is_killed:
         assert not machine.broker.close()

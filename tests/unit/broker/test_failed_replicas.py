@@ -73,7 +73,7 @@ def test_a_replica_that_could_not_be_opened_for_lack_of_handles_gets_its_role_wh
     assert machine.replica().leader_error() == NONE
 
 
-@pytest.mark.expects_errors("can't be led from here", "could not be synced")
+@pytest.mark.expects_errors("cannot be led by this broker", "could not be synced")
 def test_a_replica_that_could_not_be_led_for_lack_of_handles_is_asked_for_again() -> None:
     machine = ClusterMachine()
     machine.tell_brokers(1, 2, 3)

@@ -281,7 +281,7 @@ def test_who_may_not_write_is_hung_up_on() -> None:
 
 def test_who_may_not_make_topics_makes_none() -> None:
     machine = Machine07(authorizer=Allows(Operation.WRITE))
-    assert "may not make" in machine.produce07("t", HELLO).reason
+    assert "may not create" in machine.produce07("t", HELLO).reason
     assert topics(machine) == {}
 
 

@@ -41,5 +41,5 @@ def test_the_first_rule_for_a_principal_says_who_it_is(rules: list[str], princip
     "rule", ["", "RULE", "RULE:[1]", "RULE:[1:$1](", "RULE:[1:$2]", "RULE:[1:$1](()", "DEFAULT,x", "RULE:[1:$1]s/a/b"]
 )
 def test_a_rule_that_cannot_be_read_is_quoted(rule: str) -> None:
-    with pytest.raises(ValueError, match=r"write DEFAULT|use|mend it"):
+    with pytest.raises(ValueError, match=r"write DEFAULT|use|correct it"):
         parse_rules([rule], "REALM")

@@ -165,7 +165,7 @@ def test_directories_that_are_put_back_after_a_deletion_refuse_the_start() -> No
     delete(machine, "t")
     machine.disk.make_dir("t-0")
     machine.disk.write_file("t-0/partition.metadata", b"version: 0\n")
-    with pytest.raises(RegistryDamaged, match="that the registry does not know, t-0: move them"):
+    with pytest.raises(RegistryDamaged, match="without an entry in the registry, t-0: move them"):
         machine.restart()
     assert directories(machine, "t") == ["t-0"]
 

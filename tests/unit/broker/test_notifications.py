@@ -216,7 +216,7 @@ def test_an_entry_that_is_no_json_keeps_a_broker_from_serving_and_is_named(ensem
     assert ensemble.get("/kafka-acl/Topic/t").value == b"\xff"  # type: ignore[union-attr]  # it is there
 
 
-@pytest.mark.expects_errors("cannot be parsed", "cannot be in force")
+@pytest.mark.expects_errors("cannot be parsed", "cannot be applied")
 def test_what_makes_no_sense_while_a_broker_runs_changes_nothing(ensemble: SimEnsemble) -> None:
     ensemble.put(Change("/config/brokers/1", b'{"version":1,"config":{"message.max.bytes":"17"}}'))
     one = PreparedBroker(ensemble, 1)

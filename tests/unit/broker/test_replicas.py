@@ -363,7 +363,7 @@ def test_a_refusal_is_told_once_and_not_asked_about_at_each_fetch(caplog: pytest
             asked += 1
         machine.pass_time(50)
     assert asked == 3
-    told = [message for message in caplog.messages if "in sync again" in message or "as in-sync set" in message]
+    told = [message for message in caplog.messages if "in sync again" in message or "refused the in-sync set" in message]
     assert len(told) == 2
     machine.pass_time(2_000)
     fetched(machine, 3, 0)

@@ -85,7 +85,7 @@ def test_every_value_is_an_attribute_of_its_type() -> None:
             "listener.security.protocol.map",
             "A:TLS",
             "Invalid value A:TLS for configuration listener.security.protocol.map: Write listeners with their security "
-            "protocols, as INTERNAL:SSL, separated by commas; 'TLS' is no security protocol: choose one of PLAINTEXT, SSL, "
+            "protocols, as INTERNAL:SSL, separated by commas; 'TLS' is not a security protocol: choose one of PLAINTEXT, SSL, "
             "SASL_PLAINTEXT, SASL_SSL.",
         ),
         ("listener.name.a.zzz", "3", "There is no broker setting 'listener.name.a.zzz'."),

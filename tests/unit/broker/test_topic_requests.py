@@ -268,7 +268,7 @@ def test_a_topic_that_the_registry_has_lost_refuses_the_start_and_is_named() -> 
     create(machine, topic("kept"))
     remove_entry(machine.registry, layout.topic_path("t"))
     before = directories(machine)
-    with pytest.raises(RegistryDamaged, match=r"that the registry does not know, t-0, t-1: .*`ottla registry restore`"):
+    with pytest.raises(RegistryDamaged, match=r"without an entry in the registry, t-0, t-1: .*`ottla registry restore`"):
         machine.restart()
     assert directories(machine) == before
 

@@ -414,7 +414,7 @@ def test_a_transaction_of_a_producer_that_is_gone_ends_by_itself(machine: Machin
     assert hidden(machine) == 0
 
 
-@pytest.mark.expects_errors("No space left on device", "cannot be made")
+@pytest.mark.expects_errors("No space left on device", "cannot be created")
 def test_who_adds_offsets_where_no_group_can_be_coordinated_is_told_so() -> None:
     machine = Machine(transaction_state_log_num_partitions=1)
     machine.ask(FIND, 4, FindCoordinatorRequest(key_type=1, coordinator_keys=[ID]))

@@ -10,7 +10,7 @@ from ottla.ports import Entry, StorageFailed
 
 @pytest.mark.parametrize("value", [b"[[", b"{}", b'{"block_end":"many"}', b'{"block_end":"9223372036854775807"}'])
 def test_no_block_is_taken_after_one_that_can_not_be_understood(value: bytes) -> None:
-    with pytest.raises(StorageFailed, match=r"can't be understood"):
+    with pytest.raises(StorageFailed, match=r"cannot be parsed"):
         take_block(Entry(value, 7), node_id=1)
 
 

@@ -311,7 +311,7 @@ def test_a_repair_writes_the_epoch_that_the_checkpoint_says(epochs: SimDisk, was
     known = Known(0, 0, was_killed=True) if was_killed else check.known(epochs, "t-0")
     if was_killed:
         epochs.remove(RECOVERY_POINTS)
-        with pytest.raises(StorageFailed, match=f"has leader epoch {epoch}, though leader-epoch-checkpoint says {noted}"):
+        with pytest.raises(StorageFailed, match=f"has leader epoch {epoch}, but {noted} in leader-epoch-checkpoint"):
             read_after_a_kill(epochs)
     elif offset == 12 and -1 <= epoch <= 6:
         assert found(epochs) == []

@@ -76,7 +76,7 @@ def test_columns_are_those_of_a_schema_or_of_a_registry(tmp_path: Path) -> None:
     path = str(tmp_path / "flights-value" / "7.avsc")
     named = ValuesOfTables("avro", path)
     assert of_schema("flights", named) == ("carrier STRING, delay INT", {"valueFormat": "avro", "valueSchema": path})
-    with pytest.raises(OptionError, match="Values of avro do not tell their columns: name their schema, or a registry"):
+    with pytest.raises(OptionError, match="Values of avro do not describe their columns: name their schema, or a registry"):
         of_values([], ValuesOfTables("avro"))
 
 

@@ -77,5 +77,5 @@ def test_a_digit_may_be_the_delimiter_whatever_marks_the_ends_of_rows(delimiter:
 
 
 def test_bytes_that_are_no_text_are_refused_in_csv() -> None:
-    with pytest.raises(OptionError, match=r"A BINARY column is no UTF-8 in a row, and csv holds text"):
+    with pytest.raises(OptionError, match=r"A BINARY column is not UTF-8 in a row, and csv is text"):
         through("csv", pa.binary(), [b"\xff"])

@@ -33,7 +33,7 @@ def test_nothing_is_said_where_nothing_is_left_out(caplog: pytest.LogCaptureFixt
 @pytest.mark.parametrize(
     ("schema", "why"),
     [
-        (columns(value=StringType(), Topic=StringType()), "Nothing says which topic"),
+        (columns(value=StringType(), Topic=StringType()), "The topic to write to is missing"),
         (columns(value=StringType(), topic=StringType(), KEY=StringType()), "no column KEY, but key"),
         (columns(value=StringType(), topic=StringType(), partition=LongType()), "Column partition is BIGINT and must be INT"),
         (columns(value=IntegerType(), topic=StringType()), "Column value is INT and must be BINARY or STRING"),

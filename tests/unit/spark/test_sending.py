@@ -35,7 +35,7 @@ def test_the_option_outweighs_the_column_and_rows_of_each_topic_keep_their_order
     assert [(topic, own.num_rows) for topic, own in sending.by_topic(rows, "c")] == [("c", 3)]
     parted = {topic: own.column("value").to_pylist() for topic, own in sending.by_topic(rows, None)}
     assert parted == {"b": ["1", "3"], "a": ["2"]}
-    with pytest.raises(OptionError, match="names no topic"):
+    with pytest.raises(OptionError, match="column topic is null"):
         list(sending.by_topic(batch(["1"], topic=pa.array([None], pa.string())), None))
 
 

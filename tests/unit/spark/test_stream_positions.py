@@ -45,7 +45,7 @@ def test_nothing_is_gone_where_ids_are_the_same_or_unknown() -> None:
 def test_topics_that_went_or_came_again_are_told_and_left_out() -> None:
     begin = Position({A0: 3, A1: 7, B0: 9}, {"a": "old", "b": "same"})
     clauses, left = gone(begin, Position({A0: 50, B0: 9}, {"a": "new", "b": "same"}), ALL)
-    assert clauses == ["topic a was deleted and made anew after a-0 was read to offset 3"]
+    assert clauses == ["topic a was deleted and recreated after a-0 was read to offset 3"]
     assert left == Position({B0: 9}, {"b": "same"})
     clauses, left = gone(begin, Position({B0: 9}, {"b": "same"}), ALL)
     assert clauses == ["topic a was deleted after a-0 was read to offset 3"]

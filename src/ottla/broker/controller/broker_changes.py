@@ -60,12 +60,12 @@ class BrokerChanges:
         try:
             seen = {} if value is None else entries.broker_epochs(value)
         except ValueError as error:
-            log.error("the registry's entry %s can't be understood (%s): it is written anew", layout.SEEN_BROKERS, error)
+            log.error("the registry's entry %s cannot be parsed (%s): it is rewritten", layout.SEEN_BROKERS, error)
             seen = {}
         brokers = self._context.brokers
         found = {node for node, epoch in seen.items() if node in brokers and brokers[node].epoch != epoch}
         if found:
-            log.info("brokers %s have begun anew while no controller saw it", sorted(found))
+            log.info("brokers %s were restarted without a controller", sorted(found))
         return found
 
     def note_seen(self) -> Steps[None]:
@@ -73,7 +73,7 @@ class BrokerChanges:
         yield from self._term.commit([Change(layout.SEEN_BROKERS, entries.broker_epochs_value(self._context.brokers.values()))])
 
     def _lose(self, lost: set[int]) -> Steps[None]:
-        log.info("brokers %s are gone", sorted(lost))
+        log.info("brokers %s are no longer alive", sorted(lost))
         held = {node: self._context.held_by([node]) for node in lost}
         for node in lost:
             self._context.remove_broker(node)
@@ -169,7 +169,7 @@ class BrokerChanges:
             lost += new
             yield None
         if lost:
-            log.warning("broker %d can't use %d of its replicas", node_id, len(failed))
+            log.warning("broker %d cannot use %d of its replicas", node_id, len(failed))
             yield from self.lose_replicas(lost)
         if back:
             log.info("broker %d can use %d of its replicas again", node_id, len(back))

@@ -115,7 +115,7 @@ class ControllerChannel:
             def again(now: Now) -> None:
                 self._send(request)
 
-            self._repeats.tell(log, logging.INFO, "broker %d does not answer the controller, and is asked again", self._node_id)
+            self._repeats.tell(log, logging.INFO, "broker %d does not answer the controller; the request is retried", self._node_id)
             self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), again)
             return
         self._repeats.over()

@@ -105,7 +105,7 @@ def _in_pieces(read: Iterable[tuple[str, T, Entry | None]], take: Callable[[T, E
             try:
                 take(key, entry)
             except layout.NOT_UNDERSTOOD as error:
-                log.error("the registry's entry %s can't be understood (%s): mend it or remove it", path, layout.why(error))
+                log.error("the registry's entry %s cannot be parsed (%s): repair it or remove it", path, layout.why(error))
         if number % UNDERSTOOD_AT_ONCE == 0:
             yield
 

@@ -52,7 +52,7 @@ class HandOver:
         why = ""
         for asked in range(settings.controlled_shutdown_max_retries + 1):
             if asked:
-                log.info("the controller is asked again to have others lead in this broker's place: %s", why)
+                log.info("the controlled shutdown is retried: %s", why)
                 yield self._scheduler.rest(settings.controlled_shutdown_retry_backoff_ms)
             if not self._image.brokers.keys() - {self._node_id}:  # nobody is left who could lead
                 return
@@ -62,7 +62,7 @@ class HandOver:
             elif response.error_code:
                 why = ERRORS[response.error_code].name
             elif response.remaining_partitions:
-                why = f"nobody else in sync holds {len(response.remaining_partitions)} partitions"
+                why = f"no other broker is in sync for {len(response.remaining_partitions)} partitions"
             else:
                 return
         log.warning("this broker stops without having handed over all that it leads: %s", why)

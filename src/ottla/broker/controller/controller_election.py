@@ -76,5 +76,5 @@ def _number(epoch: Entry) -> int:
     try:
         return layout.whole(int(epoch.value), highest=layout.LARGEST - 1)
     except ValueError:
-        sentence = f"{layout.CONTROLLER_EPOCH} is no number, {epoch.value[:20]!r}: write the largest epoch that there was"
+        sentence = f"{layout.CONTROLLER_EPOCH} is not a number, {epoch.value[:20]!r}: write the largest epoch so far"
         raise RegistryDamaged(sentence) from None

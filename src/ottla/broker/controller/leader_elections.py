@@ -63,7 +63,7 @@ class AskedElections:
     def _refusal(self, partition: TopicPartition, *, is_unclean: bool) -> Fault | None:
         replicas, state = self._context.assignment(partition).replicas, self._context.leaders.get(partition)
         if not replicas:
-            return UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {partition[0]}-{partition[1]}: ask for the topics again."
+            return UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {partition[0]}-{partition[1]}: refresh the metadata."
         if partition[0] in self._term.deletions:
             return INVALID_TOPIC_EXCEPTION, "The topic is being deleted."
         if is_unclean and self._context.needs_leader(partition):
@@ -86,13 +86,13 @@ class AskedElections:
         if value is None:
             return
         try:
-            yield from self._give_back(reassignments.elections_wanted(value), "a tool has asked for it")
+            yield from self._give_back(reassignments.elections_wanted(value), "a tool requested it")
         except ValueError as error:
-            log.error("the registry's entry %s can't be understood (%s), and is removed", PREFERRED_ELECTIONS, error)
+            log.error("the registry's entry %s cannot be parsed (%s), and is removed", PREFERRED_ELECTIONS, error)
         try:
             yield from self._term.commit([Change(PREFERRED_ELECTIONS, None)])
         except CONFLICTS:
-            log.info("a tool has taken back whose first replicas are to lead")
+            log.info("a tool cancelled the election of preferred leaders")
         yield from self._term.reader.value(PREFERRED_ELECTIONS, self._changed)
 
     def _give_back(self, partitions: Sequence[TopicPartition], why: str) -> Steps[None]:

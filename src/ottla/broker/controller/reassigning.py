@@ -31,7 +31,7 @@ Faults = dict[TopicPartition, Fault]
 """What came of each partition: an error code, NONE if its move is under way or over, and a sentence."""
 
 BEING_DELETED = "The partition does not exist: its topic is being deleted."
-ALTERED = "The topic was changed by others all the time: try again."
+ALTERED = "The topic was changed concurrently: try again."
 
 
 class Reassignments:
@@ -89,7 +89,7 @@ class Reassignments:
         faults |= yield from self._begin({one: to for one, to in wanted.items() if self._context.assignment(one) != to})
         failed = {one: fault for one, fault in faults.items() if fault[0] != NONE}
         for (name, index), (_, sentence) in failed.items():
-            log.warning("%s-%d is not moved, as a tool has asked for: %s", name, index, sentence)
+            log.warning("the reassignment of %s-%d that a tool requested was refused: %s", name, index, sentence)
         moving = self._context.reassigning
         yield from self._forget_written(lambda partition, replicas: partition in failed or partition not in moving)
 
@@ -164,7 +164,9 @@ class Reassignments:
         yield from self._term.send()
         for some in (yield from _by_topic(over)):
             if not (yield from self._note(some)):
-                log.error("topic %s changes all the time: its moves are over, and not noted as such", next(iter(some))[0])
+                log.error(
+                    "topic %s changes continuously: its reassignments ended, but their end was not stored", next(iter(some))[0]
+                )
         yield from self._forget_written(lambda partition, replicas: partition in over)
         yield from self._topics.resume(over)
         if over:
@@ -195,7 +197,7 @@ class Reassignments:
         try:
             return reassignments.moves_wanted(value)
         except ValueError as error:
-            log.error("the registry's entry %s can't be understood (%s), and nothing is moved: remove it", REASSIGNMENTS, error)
+            log.error("the registry's entry %s cannot be parsed (%s), and nothing is reassigned: remove it", REASSIGNMENTS, error)
             return {}
 
     def _forget_written(self, is_over: Callable[[TopicPartition, Sequence[int]], bool]) -> Steps[None]:

@@ -164,7 +164,7 @@ class TopicChanges:
             self._term.deletions.deleted(request.node_id, set(some).difference(failed))
             yield None
         if failures:
-            sentence = "broker %d could not delete %d replicas, as its log says: it is asked again until it can"
+            sentence = "broker %d could not delete %d replicas, for the cause in its log: the request is retried"
             self._repeats.tell(log, logging.WARNING, sentence, request.node_id, failures)
             self._refused.update(name for name, _ in request.deleted)
             self._left |= self._refused

@@ -226,7 +226,7 @@ class Coordinators(Generic[M]):
             return NONE
         if decision.error_code != LEADER_NOT_AVAILABLE:  # with which it is on its way
             why = decision.message or error_name(decision.error_code)
-            log.error("%s cannot be made, and has no coordinator before it is: %s", self.topic, why, extra={"cause": self.topic})
+            log.error("%s cannot be created, and has no coordinator until then: %s", self.topic, why, extra={"cause": self.topic})
         return COORDINATOR_NOT_AVAILABLE
 
     def machine_of(self, key: str) -> M | None:
@@ -379,7 +379,7 @@ class Coordinators(Generic[M]):
 
     def _failed(self, partition: Partition, failure: Exception) -> None:
         self._loading.pop(partition.index, None)
-        log.error("%s can't be read, so it has no coordinator: %s", partition, failure)
+        log.error("%s cannot be read, so it has no coordinator: %s", partition, failure)
 
     def _new_shard(self, partition: Partition) -> Shard[M]:
         kind, own = self._kind, PartitionLog(partition)

@@ -28,9 +28,7 @@ KEY: Final = Struct(">hh")
 """Version and kind."""
 VALUE: Final = Struct(">hi")
 """Version, and the epoch of the coordinator."""
-MADE_UP: Final = (
-    "%s-%d has a batch of producer %d with epoch %d, which nobody was given: the transaction of %s ends there all the same"
-)
+MADE_UP: Final = "%s-%d has a batch of producer %d with epoch %d, which was never allocated: the transaction of %s is ended there"
 
 Ended = Callable[[Partition, int, bool, Now], None]
 

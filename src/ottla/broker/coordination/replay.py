@@ -93,7 +93,7 @@ class Replay(Generic[Record]):
                 "%s: %d records or batches were passed over, of which the first %d are named", self._name, self._broken, NAMED
             )
         if self._unknown:
-            log.warning("%s: %d records of kinds that only a newer release knows were passed over", self._name, self._unknown)
+            log.warning("%s: %d records of types of a newer release were skipped", self._name, self._unknown)
 
     def _one_by_one(self, view: memoryview, offset: int) -> tuple[list[Record], int]:
         """Batch by batch, as one of them can't be opened: those that can."""

@@ -107,7 +107,7 @@ class TransactionCoordinators:
         for known in latest.values():
             found = known if isinstance(known, Forgotten) else with_opened(known, opened, now_ms)
             if found is not known:
-                sentence = "%s: the transaction of %s is open where this log does not say so, as a power cut leaves it: it goes on"
+                sentence = "%s: the transaction of %s is open, which this log lacks after a power cut: it continues"
                 log.info(sentence, partition, known.transactional_id)
                 yield found
 

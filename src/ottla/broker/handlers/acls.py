@@ -34,11 +34,11 @@ RULES_AT_ONCE = 200
 
 PATTERNS_FROM = 1
 """Before, all names were literal."""
-UNKNOWN_NUMBER = "A number is no resource type, pattern, operation or permission of Kafka's: a newer client may know it."
+UNKNOWN_NUMBER = "A number is not a resource type, pattern type, operation or permission of this broker: use an older client."
 ONLY_A_FILTER = (
-    "A rule is about one resource type, literal name or prefix, operation and permission: ANY and MATCH are for filters alone."
+    "An ACL has one resource type, LITERAL or PREFIXED pattern, operation and permission: use ANY and MATCH in filters only."
 )
-NO_AUTHORIZER = "No Authorizer is configured on the broker: start it with authorizer.class.name, and rules of access count."
+NO_AUTHORIZER = "No Authorizer is configured on the broker: start it with authorizer.class.name."
 
 Number = TypeVar("Number", bound=IntEnum)
 Creation = CreateAclsRequest.AclCreation

@@ -202,7 +202,7 @@ def _alter_broker(
 ) -> Decision:
     node_id = named_broker(context.identity, name, "Node id", "")
     settings = context.settings.value
-    _check_lists(changes, BrokerSettings, "Config value {} is not allowed for config key: {}; it is no list, so set it.")
+    _check_lists(changes, BrokerSettings, "Config value {} is not allowed for config key: {}; it is not a list, so set it.")
     _check_reach(changes, node_id)
     present = settings.of_all_brokers if node_id is None else settings.of_this_broker
     after = changed(present if base is None else base, changes, BrokerSettings, settings.value)

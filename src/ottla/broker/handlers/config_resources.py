@@ -60,7 +60,9 @@ def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", o
     if not re.fullmatch("-?[0-9]{1,10}", name):
         raise ConfigRefused(INVALID_REQUEST, f"{what} must be an integer, but it is: {name}")
     if int(name) != identity.node_id:
-        sentence = f"Unexpected broker id, expected {identity.node_id}{or_all}, but received {int(name)}: ask that broker itself."
+        sentence = (
+            f"Unexpected broker id, expected {identity.node_id}{or_all}, but received {int(name)}: send the request to that broker."
+        )
         raise ConfigRefused(INVALID_REQUEST, sentence)
     return identity.node_id
 

@@ -28,10 +28,10 @@ def describe_cluster(
     """The brokers that listen where the client asks, for brokers alone: controllers have no listeners of their own."""
     body = request.body
     if body.endpoint_type == CONTROLLERS:
-        sentence = "This listener is for clients of brokers: controllers have none of their own, so ask for brokers."
+        sentence = "This listener is for clients of brokers: request the endpoint type of brokers."
         return DescribeClusterResponse(error_code=MISMATCHED_ENDPOINT_TYPE, error_message=sentence)
     if body.endpoint_type != BROKERS:
-        sentence = f"There is no endpoint type {body.endpoint_type}: ask for brokers ({BROKERS})."
+        sentence = f"There is no endpoint type {body.endpoint_type}: use brokers ({BROKERS})."
         return DescribeClusterResponse(error_code=UNSUPPORTED_ENDPOINT_TYPE, error_message=sentence)
     asks = body.include_cluster_authorized_operations
 

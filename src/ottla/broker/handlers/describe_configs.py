@@ -77,7 +77,7 @@ def _rows(context: DescribeContext, kind: int, name: str, request: Request[Descr
     if kind != BROKER:
         raise ConfigRefused(
             INVALID_REQUEST,
-            f"Resource type {kind} has no settings here: ask for a topic ({TOPIC}), a broker ({BROKER}) or a group ({GROUP}).",
+            f"Resource type {kind} has no settings: use a topic ({TOPIC}), a broker ({BROKER}) or a group ({GROUP}).",
         )
     if named_broker(context.identity, name) is None:
         return described_changes(told.of_all_brokers)

@@ -435,7 +435,7 @@ def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGrou
     return ConsumerGroupDescribeResponse.DescribedGroup(
         group_id=group.group_id,
         error_code=TOPIC_AUTHORIZATION_FAILED,
-        error_message="The group reads topics that you may not describe: ask for the right to DESCRIBE them.",
+        error_message="The group reads topics that you may not describe: add ACLs for DESCRIBE on them.",
     )
 
 

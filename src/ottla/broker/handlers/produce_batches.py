@@ -72,7 +72,7 @@ def untaken(name: str | None, data: PartitionData, partitions: Partitions, refus
     error_code = partitions.absent_error(name, data.index) if partition is None else partition.leader_error()
     if error_code:
         return failed(data.index, error_code)
-    return failed(data.index, INVALID_RECORD, "The request holds no batch for this partition.")
+    return failed(data.index, INVALID_RECORD, "The request has no batch for this partition.")
 
 
 def _arrived(partition: Partition, index: int, arrived: Arrived) -> Looked:

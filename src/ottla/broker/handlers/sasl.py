@@ -15,7 +15,7 @@ from ottla.wire.api.sasl_authenticate import SaslAuthenticateRequest, SaslAuthen
 from ottla.wire.api.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ottla.wire.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM
 
-PLAINTEXT = "This listener asks nobody to authenticate: connect with security.protocol=PLAINTEXT, or SSL where it has TLS."
+PLAINTEXT = "This listener has no SASL: connect with security.protocol=PLAINTEXT, or SSL if it has TLS."
 OPEN = "The login is over already: send SaslAuthenticate only after SaslHandshake."
 
 

@@ -52,7 +52,7 @@ DISABLED_CODE_FROM = 3
 
 STRICT_CREATION_FROM, STRICT_DELETION_FROM, STRICT_GROWTH_FROM = 6, 5, 3
 """The versions whose clients know that they can be refused for their quota (KIP-599)."""
-EXCEEDED = "The throttling quota has been exceeded: try again after the time that the answer tells."
+EXCEEDED = "The throttling quota has been exceeded: try again after the response's throttle time."
 
 Created = CreateTopicsResponse.CreatableTopicResult
 Grown = CreatePartitionsResponse.CreatePartitionsTopicResult
@@ -294,7 +294,7 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
         what = "id" if state.name is None else "name"
         return _refused(state, INVALID_REQUEST, f"Duplicate topic {what}: the request names it more than once.")
     if state.name is None and cluster.name_of(state.topic_id) is None:
-        return _refused(state, UNKNOWN_TOPIC_ID, "This server does not host this topic ID: ask for the topics again.")
+        return _refused(state, UNKNOWN_TOPIC_ID, "This server does not host this topic ID: refresh the metadata.")
     if state.name is not None and cluster.topics.get(state.name) is None:
         return _refused(
             state, UNKNOWN_TOPIC_OR_PARTITION, f"This server does not host this topic-partition: there is no topic {state.name!r}."

@@ -115,5 +115,7 @@ def _newest(text: str) -> str:
     wanted = ".".join(text.strip().split(".")[: 3 if text.strip().startswith("0.") else 2])
     found = [name for name in NAMES if wanted in (name, name.partition("-")[0])]
     if not found:
-        raise ValueError(f"{text.strip()!r} is no protocol version: write one from {NAMES[0]} to {NAMES[-1]}, such as 2.8 or 3.9")
+        raise ValueError(
+            f"{text.strip()!r} is not a protocol version: write one from {NAMES[0]} to {NAMES[-1]}, such as 2.8 or 3.9"
+        )
     return found[-1]

@@ -30,7 +30,7 @@ def offsets(context: Context07, asked: Asked07) -> Steps[Ready]:
         return Close(refusal)
     if not context.may(asked, Operation.DESCRIBE, topic):
         return Close(
-            f"{printable(asked.peer.principal)} may not describe the topic {topic}, and the response to Offsets cannot say so"
+            f"{printable(asked.peer.principal)} may not describe the topic {topic}, and the response to Offsets has no error for it"
         )
     if request.max_offsets < 0:
         return Close(f"{request.max_offsets} offsets of {topic}-{index} were asked for")

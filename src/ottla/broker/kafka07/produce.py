@@ -71,7 +71,7 @@ def _append(context: Context07, asked: Asked07, request: ProduceRequest07) -> St
     topic = request.topic
     refused = name_error(topic)
     if refused is None and not context.may(asked, Operation.WRITE, topic):
-        refused = f"{printable(asked.peer.principal)} may not write to the topic {topic}, and nothing answers a produce request"
+        refused = f"{printable(asked.peer.principal)} may not write to the topic {topic}, and Produce has no response"
     if refused is None and context.partitions_of(topic) is None:
         refused = yield from _make(context, asked, request)
     if refused is not None:
@@ -90,7 +90,7 @@ def _append_to(context: Context07, asked: Asked07, request: ProduceRequest07, in
     try:
         arrived = yield from _arrive(context.checks, request.messages, _terms(partition, asked))
     except BadMessage as bad:
-        return f"messages for {topic}-{index} can't be taken: {bad}"
+        return f"messages for {topic}-{index} are invalid: {bad}"
     if arrived.too_large_bytes:
         log.warning(DROPPED, asked.peer, topic, index, arrived.too_large_bytes, extra={"cause": f"too large {topic}"})
         return None
@@ -124,16 +124,16 @@ def _make(context: Context07, asked: Asked07, request: ProduceRequest07) -> Step
     if not ANY_PARTITION <= request.partition < settings.num_partitions:
         return _no_partition(request)
     if topic in INTERNAL:
-        return f"messages came for {topic}, which is a topic that brokers alone make"
+        return f"messages were sent to {topic}, which is an internal topic"
     if not settings.auto_create_topics_enable:
-        return f"messages came for {topic}, and there is no such topic: make it, or set auto.create.topics.enable"
+        return f"messages were sent to {topic}, which does not exist: create it, or set auto.create.topics.enable"
     rights = context.rights
     may_create = rights.is_open or rights.may(asked.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
     if not may_create and not context.may(asked, Operation.CREATE, topic):
-        return f"{printable(asked.peer.principal)} may not make the topic {topic}, and nothing answers a produce request"
+        return f"{printable(asked.peer.principal)} may not create the topic {topic}, and Produce has no response"
     decision = yield from context.by_name.made_on(topic, context.node_id, asked.now)
     if not is_there(decision):
-        return f"the topic {topic} could not be made: {error_name(decision.error_code)}"
+        return f"the topic {topic} could not be created: {error_name(decision.error_code)}"
     until_ms = context.purgatory.now().mono_ms + MOST_WAIT_MS
     while _is_coming(context, topic) and context.purgatory.now().mono_ms < until_ms:
         yield context.purgatory.rest(LOOK_AGAIN_MS)
@@ -165,4 +165,4 @@ def _is_led(context: Context07, topic: str, index: int) -> bool:
 
 
 def _no_partition(request: ProduceRequest07) -> str:
-    return f"messages came for {request.topic}-{request.partition}, and there is no such partition"
+    return f"messages were sent to {request.topic}-{request.partition}, which does not exist"

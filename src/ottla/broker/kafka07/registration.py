@@ -97,7 +97,7 @@ class Registration07:
         """It is tried again after a rest, or when ZooKeeper is reached again."""
         self._again_ms = self._scheduler.now().mono_ms + RETRY_MS
         if not isinstance(failure, RegistryAway):
-            sentence = "the topics could not be told to clients of Kafka 0.7, and are told later: %s"
+            sentence = "the topics could not be registered for clients of Kafka 0.7; it is retried: %s"
             log.warning(sentence, failure, extra={"cause": "kafka 0.7 refused"})
 
     def _registered(self) -> Steps[int]:

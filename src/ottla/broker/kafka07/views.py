@@ -184,7 +184,7 @@ class View07:
         if isinstance(failure, Damaged07):
             self.failure = str(failure)
         elif self.partition.offline is None:
-            log.error("%s can't be read for clients of Kafka 0.7: %s", self.partition, failure, extra={"cause": "positions"})
+            log.error("%s cannot be read for clients of Kafka 0.7: %s", self.partition, failure, extra={"cause": "positions"})
 
 
 class Views07:
@@ -231,7 +231,7 @@ def _refusal(partition: Partition) -> str:
     if partition.role is not LEADER:
         return "another broker leads it"
     if partition.config.compacts:
-        return "compaction would change where its messages stand: set cleanup.policy=delete, or read it with today's clients"
+        return "compaction would change the positions of its messages: set cleanup.policy=delete, or use newer clients"
     if isinstance(partition.replicas, LeaderState) and len(partition.replicas.replicas) > 1:
-        return "it has more than one replica, and positions are those of one broker: let it have one, or use today's clients"
+        return "it has more than one replica, and positions differ by broker: reduce it to one, or use newer clients"
     return ""

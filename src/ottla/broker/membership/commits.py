@@ -22,9 +22,9 @@ from ottla.wire.errors import REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS, UNKNOWN_S
 
 log = logging.getLogger("ottla.broker")
 
-AWAY = "The registry of the cluster is not reached: whether the change was made is unknown; look, and try again."
+AWAY = "The registry of the cluster is unreachable, and the change may have been made: check it, and try again."
 THERE = "Topic '{}' already exists, or is still being deleted: choose another name, or wait."
-REFUSED = "The registry of the cluster refused the change: look at the broker's log, and try again."
+REFUSED = "The registry of the cluster refused the change: see the broker's log, and try again."
 
 Announce = Callable[[Sequence[Change]], Sequence[Change]]
 """What has to be written besides, so that other brokers hear of these changes."""
@@ -69,7 +69,7 @@ class SharedCommits(Commits):
             except CONFLICTS as conflict:
                 log.info("another broker was quicker to change %s", conflict)
             except RegistryAway as failure:
-                log.warning("a change of the registry was given up: %s", failure, extra={"cause": "a change given up"})
+                log.warning("a change of the registry failed: %s", failure, extra={"cause": "a change given up"})
                 return refused(decisions, REQUEST_TIMED_OUT, AWAY)
             except StorageFailed as failure:
                 log.error("the registry refused a change: %s", failure, extra={"cause": "a refused change"})

@@ -114,7 +114,7 @@ class DirectoryEpoch:
         which = f"{len(some)} partitions, such as {first}" if len(some) > 1 else f"partition {first}"
         why = f"broker {node_id} alone has all records of {which}" if alone else f"broker {node_id} is in sync of {which}"
         remedy = (
-            "give it back its data directory" if alone else "give it back its data directory, or start the others in sync first"
+            "give it back its data directory" if alone else "restore its data directory, or start the other in-sync replicas first"
         )
         return (
             f"The data directory of broker {node_id} is empty or older than the one it registered with last, but {why}: {remedy}, "

@@ -33,7 +33,7 @@ LISTENER_NAMES = "0.10.0-IV1"
 RETRY_MS, MOST_RETRY_MS = 500, 2_000
 """After so long a registration is tried again, first and at most, where the registry was not reached or refused."""
 
-LOOK = "look at the registration"
+LOOK = "check the registration"
 
 DRIFT = 20
 """A broker steps down when this part of its session's timeout is left: the clock of the registry may run so much faster."""
@@ -105,7 +105,7 @@ class BrokerMembership:
     def _told(self, event: SessionEvent) -> None:
         match event:
             case SessionEvent.AWAY:
-                log.warning("the registry is not reached; this broker goes on while its session lives")
+                log.warning("the registry is unreachable; this broker serves until its session expires")
             case SessionEvent.BACK:
                 log.info("the registry is reached again, and the session lived on")
                 self._watch_session(self._scheduler.now())
@@ -189,7 +189,7 @@ class BrokerMembership:
 
     def _failed(self, failure: Exception) -> None:
         level = logging.INFO if isinstance(failure, RegistryAway) else logging.ERROR
-        self._repeats.tell(log, level, "this broker could not register, and tries again: %s", failure)
+        self._repeats.tell(log, level, "this broker could not register; it is retried: %s", failure)
         self._again()
 
     def _again(self) -> None:

@@ -85,7 +85,7 @@ class Notifications:
         self._scheduler.begin("notifications", self._followed(), lambda _: self._repeats.over(), self._failed)
 
     def _failed(self, failure: Exception) -> None:
-        self._repeats.tell(log, logging.INFO, "changes of settings and rights could not be read, and are read later: %s", failure)
+        self._repeats.tell(log, logging.INFO, "changes of settings and ACLs could not be read; it is retried: %s", failure)
         self._scheduler.at("notifications", self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._look())
 
     def _followed(self) -> Steps[None]:
@@ -122,7 +122,7 @@ class Notifications:
         try:
             self._told[announcements.told_by(where, value)] = None
         except ValueError as error:
-            log.warning("the notification %s can't be understood (%s), and is passed over", path, error)
+            log.warning("the notification %s cannot be parsed (%s), and is ignored", path, error)
 
     def _paths(self) -> Steps[list[str]]:
         """Every entry of the registry that the image holds, but for topics, brokers and the controller."""

@@ -23,7 +23,7 @@ def cluster_id(registry: SharedRegistry) -> Steps[str | None]:
     except (ValueError, LookupError, TypeError):
         found = None
     if not isinstance(found, str):
-        raise NotAMember(f"The registry's entry {layout.CLUSTER_ID} can't be understood: put back what Kafka or Ottla wrote there.")
+        raise NotAMember(f"The registry's entry {layout.CLUSTER_ID} cannot be parsed: restore the value that Kafka or Ottla wrote.")
     return found
 
 
@@ -51,4 +51,4 @@ def generated_node_id(registry: SharedRegistry, reserved: int) -> Steps[int]:
             yield from registry.commit([Change(layout.BROKER_SEQUENCE, b"", NEW if entry is None else entry.version)])
             if entry is not None:
                 return reserved + entry.version + 1
-    raise NotAMember("Many brokers ask the registry for a number at once: start this one again, or give it one with --node-id.")
+    raise NotAMember("Many brokers request a node id at once: start this one again, or set --node-id.")

@@ -47,7 +47,7 @@ AGAIN_MS, MOST_AGAIN_MS = 50, 500
 OUT_OF_DATE_AGAIN_MS, MOST_OUT_OF_DATE_MS = 1_000, 10_000
 """So late a change is asked for again that came to nothing, first and at most: what is newer may never be told of it."""
 WRITTEN_AGAIN_MS, MOST_WRITTEN_AGAIN_MS = 500, 5_000
-REFUSED: Final = "the controller did not change in-sync sets (%s); it is asked again"
+REFUSED: Final = "the controller did not change in-sync sets (%s); it is retried"
 AT_ONCE = 500
 """Changes in one request."""
 EPOCHS_FROM, TOPIC_IDS_FROM = 3, 2
@@ -215,7 +215,7 @@ class IsrsByController:
         elif part.error_code in CERTAINLY_NOT_MADE:
             replica.isr_refused(change, part.error_code, self._scheduler.now())
         elif part.error_code not in OUT_OF_DATE:
-            sentence = "%s: its in-sync set could not be changed (%s); it is asked again"
+            sentence = "%s: its in-sync set could not be changed (%s); it is retried"
             self._repeats.tell(log, logging.WARNING, sentence, replica, error_name(part.error_code))
             return False
         else:
@@ -232,7 +232,7 @@ class IsrsByController:
         changes, self._out_of_date = self._out_of_date, {}
         left = {replica: change for replica, change in changes.items() if is_pending(replica, change)}
         for replica, change in left.items():
-            sentence = "%s: the controller does not change its in-sync set, and tells nothing newer; it is asked again"
+            sentence = "%s: the controller does not change its in-sync set, and has no newer one; it is retried"
             self._late.tell(log, logging.INFO, sentence, replica)
             self._wanted.add(replica, change)
         if left:

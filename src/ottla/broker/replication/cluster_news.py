@@ -79,7 +79,7 @@ class ClusterNews:
         try:
             yield from self._configs.learn((topic.name, topic.topic_id) for topic in topics)
         except RegistryAway as failure:
-            log.warning("the settings of new topics could not be read (%s): the defaults hold here until they are", failure)
+            log.warning("the settings of new topics could not be read (%s): defaults apply until then", failure)
             owed = self._configs.owed(topic.name for topic in topics)
             self._read_again([layout.topic_config_path(name) for name in owed])
         self._tell((yield from take_topics(self._image, topics)))

@@ -82,7 +82,9 @@ class Taking:
 
     def _refused(self, followed: Followed, error_code: int) -> None:
         if error_code == FENCED_LEADER_EPOCH:
-            log.info("%s: its leader has a newer epoch than %d; the controller will tell it", followed, followed.leader_epoch)
+            log.info(
+                "%s: its leader has a newer epoch than %d; waiting for the controller's update", followed, followed.leader_epoch
+            )
             self._fetcher.give_up(followed)
             return
         level = logging.DEBUG if error_code in PASSING else logging.WARNING
@@ -104,7 +106,7 @@ class Taking:
         except SyncFailed as failure:
             followed.replica.fail(failure)
         except BadBatch as bad:
-            log.warning("%s: broker %d sent what is no batch: %s It is fetched again", followed, self._fetcher.leader, bad)
+            log.warning("%s: broker %d sent an invalid batch: %s It is fetched again", followed, self._fetcher.leader, bad)
             self._fetcher.rest(followed)
         except StorageFailed as failure:
             log.error("%s: the disk refused what its leader has: %s; it is tried again", followed, failure)
@@ -139,7 +141,7 @@ class Taking:
         if followed.is_truncating:
             return kept.is_final
         if (replica.log.log_end_offset, replica.log.leader_epoch) == before:
-            log.warning("%s: broker %d says that the log differs, and nothing of it can be dropped", followed, self._fetcher.leader)
+            log.warning("%s: the log of broker %d differs, and this log cannot be truncated", followed, self._fetcher.leader)
             self._fetcher.rest(followed)
         else:
             self._fetcher.name_again(followed)
@@ -173,7 +175,7 @@ class Taking:
                 log.warning("%s: its leader ends at offset %d: what is beyond is dropped", followed, offset)
                 yield from replica.truncate_to(offset)
             elif offset > end_offset:
-                log.warning("%s: its leader begins at offset %d, beyond its end: it begins anew there", followed, offset)
+                log.warning("%s: its leader begins at offset %d, beyond its end: it restarts there", followed, offset)
                 yield from replica.restart_at(offset)
         except SyncFailed as failure:
             replica.fail(failure)

@@ -84,7 +84,7 @@ class ReplicaFetchers:
         """Begin when the work at hand is over: all that was told at once is fetched at once."""
 
         def failed(failure: Exception) -> None:
-            log.error("fetching from broker %d failed: %s; it begins anew", fetcher.leader, failure)
+            log.error("fetching from broker %d failed: %s; it is restarted", fetcher.leader, failure)
             again_ms = self._scheduler.now().mono_ms + self._settings.value.replica_fetch_backoff_ms
             self._scheduler.at(fetcher, again_ms, partial(self._begin, fetcher, key))
 

@@ -42,7 +42,7 @@ class LogDirFailures:
         yield from self._registry.commit([Change(EVENT, failed_broker_value(self._node_id), sequential=True)])
 
     def _failed(self, failure: Exception) -> None:
-        sentence = "the controller could not be told of partitions that are offline here, and is told again: %s"
+        sentence = "offline partitions could not be reported to the controller; it is retried: %s"
         self._repeats.tell(log, logging.WARNING, sentence, failure)
         self._is_due = True
         self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), self._begin)

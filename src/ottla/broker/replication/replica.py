@@ -280,7 +280,7 @@ class Replica(Partition):
         if change is not None:
             gone = [(node_id, leader.followers.get(node_id)) for node_id in sorted(set(leader.isr).difference(change.isr))]
             # Apache Kafka's controller takes a replica away before it takes it out of those in sync.
-            ends = (f"{node_id} " + (f"at offset {one.log_end_offset}" if one else "is no replica") for node_id, one in gone)
+            ends = (f"{node_id} " + (f"at offset {one.log_end_offset}" if one else "is not a replica") for node_id, one in gone)
             log.info("%s: no more in sync with offset %d: %s", self, self.log.log_end_offset, ", ".join(ends))
             self._ports.isrs.ask(self, change)
 
@@ -300,7 +300,7 @@ class Replica(Partition):
         if not isinstance(leader, LeaderState):
             return
         if not leader.is_repeated(change):
-            sentence = "%s: the controller refuses %s as in-sync set (%s), and is asked again now and then"
+            sentence = "%s: the controller refused the in-sync set %s (%s); it is retried from time to time"
             log.info(sentence, self, list(change.isr), error_name(error_code))
         leader.refused(change, now.mono_ms)
         self._see(now)

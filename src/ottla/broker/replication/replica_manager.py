@@ -165,7 +165,9 @@ class ReplicaManager:
         def taken() -> Steps[int]:
             error_code = self.epoch_error(controller_epoch, broker_epoch)
             if error_code:
-                log.warning("what a controller of epoch %d says is out of date (%d)", controller_epoch, error_code)
+                log.warning(
+                    "ignored a request of the controller of epoch %d; the current epoch is %d", controller_epoch, error_code
+                )
                 return error_code
             self.controller_epoch = controller_epoch
             if broker_epoch > self._ports.terms.broker_epoch:
@@ -246,7 +248,7 @@ class ReplicaManager:
             try:
                 replica.lead(role.assigned, now)
             except StorageFailed as failure:
-                log.error("%s can't be led from here: %s", replica, failure)
+                log.error("%s cannot be led by this broker: %s", replica, failure)
                 if isinstance(failure, TryAgain):
                     self._ports.failures.happened(AGAIN_MS)
                 return KAFKA_STORAGE_ERROR
@@ -280,7 +282,7 @@ class ReplicaManager:
             yield from self._partitions.checkpoints.settle_slowly({stop.topic for stop in gone})
             failure = yield partial(self._disk.sync_soon, [self._disk.directory("")])
             if failure is not None:
-                log.error("the names of deleted replicas could not be synced: %s; the controller asks again", failure)
+                log.error("the deletion of replicas could not be synced: %s; the controller retries", failure)
                 errors |= {(stop.topic, stop.index): KAFKA_STORAGE_ERROR for stop in gone}
         return errors
 
@@ -302,7 +304,7 @@ class ReplicaManager:
         self._tell_led(replica)
         if not stop.is_deleted:
             return KAFKA_STORAGE_ERROR if replica.offline is not None else NONE
-        log.info("%s is deleted, as the controller says", replica)
+        log.info("%s is deleted by the controller", replica)
         if self._partitions.drop(stop.topic, stop.index):
             return NONE
         return self._delete_directory(str(replica))
@@ -315,7 +317,7 @@ class ReplicaManager:
             if self._disk.exists(name):
                 self._directories.delete(name)
         except StorageFailed as failure:
-            log.error("%s could not be deleted: %s; the controller asks again", name, failure)
+            log.error("%s could not be deleted: %s; the controller retries", name, failure)
             return KAFKA_STORAGE_ERROR
         return NONE
 

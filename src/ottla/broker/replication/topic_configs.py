@@ -54,14 +54,14 @@ class TopicConfigs:
             configs = configs_in(value)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             log.error(
-                "The registry's entry %s can't be understood (%s): the defaults hold for topic %s until it is set.",
+                "The registry's entry %s cannot be parsed (%s): topic %s has the defaults until it is set.",
                 path,
                 error,
                 name,
             )
             return {}
         for sentence in refused_topic_values(configs):
-            log.error("Topic %s has the default instead of what the registry's entry %s says: %s", name, path, sentence)
+            log.error("Topic %s has the default instead of the value of the registry's entry %s: %s", name, path, sentence)
         return configs
 
     def _is_new(self, name: str, topic_id: bytes) -> bool:

@@ -66,10 +66,10 @@ class UnheardDeletions:
         gone = self._untold.difference(names or ())
         self._untold = set()
         if gone:
-            log.info("%d topics are gone, as the registry says: they were deleted while no controller told it", len(gone))
+            log.info("%d topics are removed: they were deleted in the registry while this broker had no controller", len(gone))
             self._forget(sorted(gone))
 
     def _failed(self, failure: Exception) -> None:
-        sentence = "it is not known whether %d topics are still there (%s), and looked for again"
+        sentence = "the existence of %d topics is unknown (%s); it is checked again"
         self._repeats.tell(log, logging.INFO, sentence, len(self._untold), failure)
         self._look_again()

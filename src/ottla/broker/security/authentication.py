@@ -115,8 +115,8 @@ class Authentication:
         if key == AUTHENTICATE and phase is LoginPhase.STEPS:
             return None
         if phase is LoginPhase.OPEN:
-            return "its session is over, and it did not log in again in time"
-        return f"API {key} came before it had logged in" if self.user is None else f"API {key} came while it logged in again"
+            return "its session expired, and it did not reauthenticate in time"
+        return f"API {key} was sent before authentication" if self.user is None else f"API {key} was sent during reauthentication"
 
     def may_begin(self, now: Now) -> bool:
         """Whether a handshake begins a login now: the first, or another one where sessions end."""
@@ -139,8 +139,8 @@ class Authentication:
         if name not in self._sasl.offers:
             return self._over(Rejected(f"{name[:40]!r} is none of its listener's mechanisms"))
         if self.user is not None and name != self._name:
-            again = f"Log in again with {self._name}, as before: a connection keeps its mechanism."
-            return self._over(Rejected(f"it wanted to log in again with {name}, not {self._name}", again))
+            again = f"Reauthenticate with {self._name}: a connection keeps its mechanism."
+            return self._over(Rejected(f"it tried to reauthenticate with {name}, not {self._name}", again))
         self._name, self.is_bare, self._again_ms = name, is_bare, now.mono_ms + LEAST_APART_MS
         self._mechanism, self._phase = self._sasl.offers[name].begin(), LoginPhase.STEPS
         return None
@@ -161,7 +161,7 @@ class Authentication:
         if isinstance(step, Rejected):
             return self._over(step), 0
         if self.user is not None and step.name != self.user:
-            return self._over(Rejected("it wanted to log in again as somebody else", "Log in again as the same user.")), 0
+            return self._over(Rejected("it tried to reauthenticate as another user", "Reauthenticate as the same user.")), 0
         self.user, self.by_token = step.name, step.by_token
         self._phase = LoginPhase.OPEN
         lifetimes = [self._sasl.offers[self._name].max_reauth_ms or None]
@@ -172,7 +172,7 @@ class Authentication:
 
     def sentence(self, rejected: Rejected) -> str:
         """What a client is told that is not let in."""
-        return rejected.sentence or f"Nobody is known by this name and proof to {self._name}: check both."
+        return rejected.sentence or f"{self._name} authentication failed: check name and password."
 
     def _over(self, rejected: Rejected) -> Rejected:
         self._phase, self._mechanism = LoginPhase.OVER, None

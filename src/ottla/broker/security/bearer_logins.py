@@ -55,7 +55,7 @@ def _unsecured_rules(at: OfferedAt) -> BearerRules:
     options = at.options()
     skew_ms = options.get(f"{OPTION}AllowableClockSkewMs", "0")
     if not skew_ms.isdecimal():
-        raise SettingError(f"{at.named('sasl.jaas.config')} has an {OPTION}AllowableClockSkewMs that is no number: write 3000.")
+        raise SettingError(f"{at.named('sasl.jaas.config')} has an {OPTION}AllowableClockSkewMs that is not a number: write 3000.")
     return BearerRules(
         skew_ms=int(skew_ms),
         scope_claim=options.get(f"{OPTION}ScopeClaimName", "scope"),

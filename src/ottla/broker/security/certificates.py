@@ -55,7 +55,7 @@ def read_certificate(der: bytes) -> Certificate:
         not_before, not_after = (_time(value) for value in _values(validity.content))
         return Certificate(_name(subject.content), not_before, not_after)
     except (IndexError, StopIteration, UnicodeDecodeError) as error:
-        raise ValueError("is no certificate") from error
+        raise ValueError("is not a certificate") from error
 
 
 def _values(data: bytes) -> Iterator[Value]:

@@ -74,7 +74,7 @@ def _parse(text: str, default_realm: str) -> ShortName:
         return partial(_default, default_realm)
     found = _RULE.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no rule: write DEFAULT, or RULE:[components:form](pattern)s/pattern/replacement/g/L.")
+        raise ValueError(f"{text!r} is not a rule: write DEFAULT, or RULE:[components:form](pattern)s/pattern/replacement/g/L.")
     count, form, fits, pattern, replacement, everywhere, case = found.groups()
     if any(int(number) > int(count) for number in re.findall(r"\$(\d+)", form)):
         raise ValueError(f"{text!r} names a component beyond the {count} that it is for: use $0 (the realm) to ${count}.")
@@ -89,7 +89,7 @@ def _parse(text: str, default_realm: str) -> ShortName:
             case or "",
         ).applied
     except re.error as wrong:
-        raise ValueError(f"{text!r} has a pattern that can't be read ({wrong}): mend it.") from None
+        raise ValueError(f"{text!r} has an invalid pattern ({wrong}): correct it.") from None
 
 
 def _default(default_realm: str, parts: Parts) -> str | None:

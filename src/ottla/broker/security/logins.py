@@ -72,7 +72,7 @@ class Logins:
         try:
             self.open(listener)
         except SettingError as error:
-            log.error("listener %s goes on with the logins that it had: %s", listener, error, extra={"cause": "bad logins"})
+            log.error("listener %s keeps its previous logins: %s", listener, error, extra={"cause": "bad logins"})
             self._listeners[listener] = self._settings.value, self._listeners[listener][1]
 
     def hold(self, authentication: Authentication, frame: Buffer, peer: Peer, now: Now) -> Answer | DelayedReply:
@@ -97,7 +97,7 @@ class Logins:
     def refused(self, peer: Peer, rejected: Rejected, now: Now, last: Message | None = None) -> Begun:
         """The end of a connection, some time after now, so that guessing takes long. `last` is what it hears before."""
         assert peer.authentication is not None, "others are not refused"
-        close = Close(f"it did not log in: {rejected.cause}", last=last)
+        close = Close(f"it did not authenticate: {rejected.cause}", last=last)
         delay_ms = peer.authentication.sasl.failed_delay_ms
         return close if delay_ms <= 0 else DelayedOperation((), now.mono_ms + delay_ms, lambda now, expired: close)
 

@@ -66,12 +66,12 @@ def offered(means: Means, settings: BrokerSettings, listener: str) -> SaslListen
     """What a listener with SASL offers. Raises `SettingError`."""
     own = settings.of_listener(listener)
     if not own.sasl_enabled_mechanisms:
-        raise SettingError(f"Listener {listener} speaks SASL and has no mechanism: name some in sasl.enabled.mechanisms.")
+        raise SettingError(f"Listener {listener} has SASL and no mechanism: set sasl.enabled.mechanisms.")
     offers = {}
     for name in own.sasl_enabled_mechanisms:
         if name not in MECHANISMS:
             known = ", ".join(sorted(MECHANISMS))
-            raise SettingError(f"{name!r} in sasl.enabled.mechanisms is no SASL mechanism that Ottla has: choose of {known}.")
+            raise SettingError(f"{name!r} in sasl.enabled.mechanisms is not a supported SASL mechanism: choose among {known}.")
         at = OfferedAt(settings.of_listener(listener, name), listener, name)
         offers[name] = Offer(MECHANISMS[name](at, means), at.settings.connections_max_reauth_ms)
     most_bytes = min(own.sasl_server_max_receive_size, MOST_BYTES)

@@ -39,4 +39,4 @@ class NoProofs:
         raise SettingError("Signed tokens cannot be checked here: leave OAUTHBEARER out of sasl.enabled.mechanisms.")
 
     def kerberos(self, keytab: str, principal: str, setting: str) -> Never:
-        raise SettingError("There is no Kerberos here: leave GSSAPI out of sasl.enabled.mechanisms.")
+        raise SettingError("This system has no Kerberos: remove GSSAPI from sasl.enabled.mechanisms.")

@@ -171,7 +171,7 @@ def _unsaid(request: Request[Message], need: Need) -> Message | Close:
     if need.resource is Resource.CLUSTER or _asks_nothing(request.body):
         return request.api.response()
     who, what = printable(request.peer.principal), need.operation.name.lower()
-    return Close(f"{who} may not {what}, and a {request.api.name} response cannot say so")
+    return Close(f"{who} may not {what}, and a {request.api.name} response has no error for it")
 
 
 def _asks_nothing(asked: Struct) -> bool:

@@ -136,7 +136,7 @@ class ResponseWriter:
     def too_large(self) -> Close:
         """Return the end of a connection whose client asks for too much."""
         name = self._request.api.name
-        return Close(f"its {name} response would have more than {MOST_RESPONSE_BYTES} bytes: ask for less at a time")
+        return Close(f"its {name} response would have more than {MOST_RESPONSE_BYTES} bytes: request less at a time")
 
 
 def serve_parts(

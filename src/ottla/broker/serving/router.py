@@ -182,7 +182,7 @@ class Router:
     def _expected(self, request: Request[Message], failure: Exception) -> Ready:
         """Return the answer to an expected failure that the handler did not answer itself."""
         if isinstance(failure, StorageFailed):
-            return self._failed(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): look at its log.")
+            return self._failed(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): see the broker's log.")
         if isinstance(failure, Malformed):
             return Close(str(failure))
         return self._failed(request, UNKNOWN_SERVER_ERROR, f"Another broker changed {failure} meanwhile: try again.")

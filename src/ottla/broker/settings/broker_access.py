@@ -28,12 +28,12 @@ class AccessSettings(SettingsOf):
     """Who decides what clients may do."""
 
     allow_everyone_if_no_acl_found = Setting(
-        BOOLEAN, False, "Whether everybody may use what no rule of access is about; without it, super users alone may."
+        BOOLEAN, False, "Allow everyone to use resources without ACLs; otherwise only super users may."
     )
     authorizer_class_name = Setting(
         STRING,
         "",
-        "Who decides what clients may do: Kafka's StandardAuthorizer (or AclAuthorizer), by rules of access; module:Class names "
-        "one's own in Python. Without it everybody may do everything.",
+        "The authorizer: Kafka's StandardAuthorizer (or AclAuthorizer), by ACLs, or module:Class for one in Python. Without it "
+        "everything is allowed.",
     )
-    super_users = Setting(PRINCIPALS, (), "Who may do everything, whatever rules of access say: User:admin;User:operator.")
+    super_users = Setting(PRINCIPALS, (), "The principals that may do everything, regardless of ACLs: User:admin;User:operator.")

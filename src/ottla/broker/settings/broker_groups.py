@@ -40,8 +40,8 @@ class CoordinatorSettings(SettingsOf):
     group_consumer_assignors = Setting(
         LIST,
         ("uniform", "range"),
-        "Assignors that members of consumer groups may ask for: built-in ones, or your own as module:Class. Members that ask for "
-        "none get the first.",
+        "Assignors that members of consumer groups may choose: built-in ones, or your own as module:Class. The first is the "
+        "default.",
         check=ASSIGNORS,
     )
     group_consumer_heartbeat_interval_ms = default_of(GroupConfigs.consumer_heartbeat_interval_ms, dynamic=False)
@@ -87,9 +87,9 @@ class CoordinatorSettings(SettingsOf):
     group_initial_rebalance_delay_ms = Setting(
         INT, 3000, "How long a new group waits for more members before its first rebalance completes.", check=at_least(0)
     )
-    group_max_session_timeout_ms = Setting(INT, 30 * MINUTE_MS, "Longest session timeout that a member may ask for.")
+    group_max_session_timeout_ms = Setting(INT, 30 * MINUTE_MS, "Longest session timeout of a member.")
     group_max_size = Setting(INT, LARGEST_INT, "Members that a group may have.", check=at_least(1))
-    group_min_session_timeout_ms = Setting(INT, 6000, "Shortest session timeout that a member may ask for.")
+    group_min_session_timeout_ms = Setting(INT, 6000, "Shortest session timeout of a member.")
     offset_metadata_max_bytes = Setting(INT, 4096, "Largest size of the text that may be committed with an offset.")
     offsets_commit_timeout_ms = Setting(
         INT, 5000, "How long commits and other news of groups wait for replicas before they are refused.", check=at_least(1)
@@ -106,7 +106,7 @@ class CoordinatorSettings(SettingsOf):
     offsets_topic_replication_factor = Setting(
         SHORT,
         3,
-        "Replicas of __consumer_offsets, which is not made in a cluster of fewer brokers; a lone broker has one.",
+        "Replicas of __consumer_offsets, which is not created in a cluster of fewer brokers; a single broker has one.",
         check=at_least(1),
     )
     offsets_topic_segment_bytes = Setting(
@@ -115,7 +115,7 @@ class CoordinatorSettings(SettingsOf):
     ottla_max_group_bytes = Setting(
         LONG,
         100 << 20,
-        "About how much memory the members of all groups may take, with what they subscribe to and are assigned. Beyond it new "
+        "Approximate maximum memory of the members of all groups, with what they subscribe to and are assigned. Beyond it new "
         "ones are refused with GROUP_MAX_SIZE_REACHED.",
         check=at_least(0),
     )
@@ -138,15 +138,13 @@ class CoordinatorSettings(SettingsOf):
     transaction_state_log_replication_factor = Setting(
         SHORT,
         3,
-        "Replicas of __transaction_state, which is not made in a cluster of fewer brokers; a lone broker has one.",
+        "Replicas of __transaction_state, which is not created in a cluster of fewer brokers; a single broker has one.",
         check=at_least(1),
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms = Setting(
-        INT, 10_000, "Time between two looks for transactions that are open for too long.", check=at_least(1)
+        INT, 10_000, "Time between two checks for transactions that exceeded their timeout.", check=at_least(1)
     )
-    transaction_max_timeout_ms = Setting(
-        INT, 15 * MINUTE_MS, "Longest timeout that a transactional producer may ask for.", check=at_least(1)
-    )
+    transaction_max_timeout_ms = Setting(INT, 15 * MINUTE_MS, "Longest timeout of a transactional producer.", check=at_least(1))
     add_partitions_to_txn_retry_backoff_max_ms = Setting(
         INT,
         100,
@@ -160,7 +158,7 @@ class CoordinatorSettings(SettingsOf):
         dynamic=True,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms = Setting(
-        INT, 60 * MINUTE_MS, "Time between two looks for transactional ids that have expired.", check=at_least(1)
+        INT, 60 * MINUTE_MS, "Time between two checks for expired transactional ids.", check=at_least(1)
     )
     transaction_state_log_segment_bytes = Setting(
         INT, 100 << 20, "Size of a segment of __transaction_state.", check=TopicSettings.segment_bytes.check
@@ -172,5 +170,5 @@ class CoordinatorSettings(SettingsOf):
         "with the same transactional.id may keep them. InitProducerId is served up to version 6.",
     )
     transactional_id_expiration_ms = Setting(
-        INT, 7 * 24 * 60 * MINUTE_MS, "How long a transactional id is kept that nobody uses.", check=at_least(1)
+        INT, 7 * 24 * 60 * MINUTE_MS, "Time after which an unused transactional id expires.", check=at_least(1)
     )

@@ -34,7 +34,7 @@ class ReplicationSettings(SettingsOf):
     inter_broker_protocol_version = Setting(
         PROTOCOL_VERSION,
         ProtocolVersion(NAMES[-1]),
-        "The protocol version in which brokers of a cluster speak to each other, the same for all: that of the oldest release "
+        "The protocol version between brokers of a cluster, the same for all: that of the oldest release "
         "among them, until all are upgraded.",
         hidden=True,
     )
@@ -51,11 +51,11 @@ class ReplicationSettings(SettingsOf):
     )
     replica_fetch_backoff_ms = Setting(INT, 1000, "How long a partition rests that could not be fetched.", check=at_least(0))
     replica_fetch_max_bytes = Setting(
-        INT, 1 << 20, "Most bytes of one partition in the answer to a fetch of a replica.", check=at_least(0)
+        INT, 1 << 20, "Maximum bytes of one partition in the response to a replica's fetch.", check=at_least(0)
     )
     replica_fetch_min_bytes = Setting(INT, 1, "Fewest bytes that a leader answers a replica with before the time is over.")
     replica_fetch_response_max_bytes = Setting(
-        INT, 10 << 20, "Most bytes in the answer to a fetch of a replica.", check=at_least(0)
+        INT, 10 << 20, "Maximum bytes in the response to a replica's fetch.", check=at_least(0)
     )
     replica_fetch_wait_max_ms = Setting(INT, 500, "How long a leader may wait for records before it answers a replica.")
     replica_high_watermark_checkpoint_interval_ms = Setting(
@@ -73,7 +73,7 @@ class ReplicationSettings(SettingsOf):
     replica_socket_receive_buffer_bytes = Setting(
         INT, -1, "Size of the receive buffer of a replica's connection to its leader; -1 leaves it to the system."
     )
-    replica_socket_timeout_ms = Setting(INT, 30_000, "How long a replica waits for the answer to a fetch.")
+    replica_socket_timeout_ms = Setting(INT, 30_000, "Timeout of a replica's fetch.")
     replication_quota_window_num = Setting(
         INT, 11, "Windows over which the rates of throttled replicas are measured.", check=at_least(1)
     )
@@ -82,6 +82,6 @@ class ReplicationSettings(SettingsOf):
     security_inter_broker_protocol = Setting(
         STRING,
         "PLAINTEXT",
-        "What brokers speak to each other, where inter.broker.listener.name does not say it.",
+        "The security protocol between brokers, if inter.broker.listener.name is not set.",
         check=one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     )

@@ -12,9 +12,7 @@ class SaslSettings(SettingsOf):
     connection_failed_authentication_delay_ms = Setting(
         INT, 100, "How long a failed login waits for its answer, and for the end of its connection.", check=at_least(0)
     )
-    connections_max_reauth_ms = Setting(
-        LONG, 0, "How long a login counts before the client has to log in again (KIP-368); 0: as long as the connection."
-    )
+    connections_max_reauth_ms = Setting(LONG, 0, "Time after which a client must reauthenticate (KIP-368); 0: never.")
     sasl_enabled_mechanisms = Setting(
         LIST, ("GSSAPI",), "The SASL mechanisms of listeners that have SASL.", dynamic=True, reach=Reach.ONE
     )
@@ -22,12 +20,12 @@ class SaslSettings(SettingsOf):
         PASSWORD, "The login module of Kafka with its options, such as the users of PLAIN.", dynamic=True, reach=Reach.ONE
     )
     sasl_mechanism_controller_protocol = Setting(
-        STRING, "GSSAPI", "Accepted, and without effect: there are no controllers to log in to."
+        STRING, "GSSAPI", "Accepted, and without effect: there are no separate controllers."
     )
     sasl_mechanism_inter_broker_protocol = Setting(
         STRING,
         "GSSAPI",
-        "The SASL mechanism by which this broker logs in to others, where the listener for brokers has SASL.",
+        "The SASL mechanism between brokers, if the listener for brokers has SASL.",
         dynamic=True,
         reach=Reach.ONE,
     )

@@ -37,7 +37,7 @@ class SecurityProtocol(Enum):
         try:
             return cls[text.strip().upper()]
         except KeyError:
-            raise ValueError(f"{text!r} is no security protocol: choose one of {', '.join(cls.__members__)}.") from None
+            raise ValueError(f"{text!r} is not a security protocol: choose one of {', '.join(cls.__members__)}.") from None
 
 
 def _protocols(text: str) -> tuple[tuple[str, SecurityProtocol], ...]:
@@ -91,7 +91,7 @@ class SecuritySettings(SettingsOf):
     ssl_client_auth = Setting(
         STRING,
         "none",
-        "Whether clients show a certificate: they must (required), may (requested), or are not asked (none).",
+        "Client certificates: required, requested, or none.",
         check=one_of("required", "requested", "none"),
         dynamic=True,
         reach=Reach.ONE,
@@ -131,7 +131,7 @@ class SecuritySettings(SettingsOf):
         reach=Reach.LISTENER,
     )
     ssl_principal_mapping_rules = Setting(
-        STRING, "DEFAULT", "How the name in a client's certificate becomes that of a user: RULE:pattern/replacement/L, or DEFAULT."
+        STRING, "DEFAULT", "Mapping of a client certificate's name to a user: RULE:pattern/replacement/L, or DEFAULT."
     )
     ssl_protocol = Setting(
         STRING, "TLSv1.3", "The newest version of TLS that is spoken, of those enabled.", dynamic=True, reach=Reach.ONE

@@ -65,7 +65,7 @@ def _overrides(text: str) -> tuple[tuple[str, int], ...]:
     if not all(host and most.strip().isdecimal() for host, _, most in pairs):
         raise BadValue("Write hosts with their most connections, as 10.0.0.1:100,host:200, separated by commas")
     if strange := next((host.strip() for host, _, _ in pairs if not HOST.fullmatch(host.strip())), None):
-        raise BadValue(f"{strange[:80]!r} is no name of a host and no address")
+        raise BadValue(f"{strange[:80]!r} is neither a host name nor an address")
     return tuple((host.strip(), int(most)) for host, _, most in pairs)
 
 
@@ -92,12 +92,12 @@ class ServerSettings(SettingsOf):
     controller_listener_names = unset(LIST, "Listeners that are not opened: there are no controllers to be reached at them.")
     default_replication_factor = Setting(INT, 1, "Replicas of a topic that is created without a number.", check=at_least(1))
     delete_topic_enable = Setting(BOOLEAN, True, "Whether topics can be deleted.")
-    fetch_max_bytes = Setting(INT, 57_671_680, "Most bytes in the answer to one fetch.", check=at_least(1024))
+    fetch_max_bytes = Setting(INT, 57_671_680, "Maximum bytes in the response to one fetch.", check=at_least(1024))
     listeners = Setting(LISTENERS, (Listener("PLAINTEXT", "127.0.0.1", 9092),), "Where the broker listens; --listen overrides it.")
     max_connection_creation_rate = Setting(
         INT,
         LARGEST_INT,
-        "Connections that are taken in each second, of all listeners or of one (listener.name.NAME.…); others wait to be taken in.",
+        "Maximum new connections a second, of all listeners or of one (listener.name.NAME.…); others wait.",
         check=at_least(0),
         dynamic=True,
     )

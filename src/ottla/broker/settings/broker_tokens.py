@@ -15,7 +15,7 @@ class TokenSettings(SettingsOf):
     """OAUTHBEARER, GSSAPI and delegation tokens. The first two are given for one listener, or one mechanism there."""
 
     delegation_token_expiry_check_interval_ms = Setting(
-        LONG, 3_600_000, "Time between two looks for delegation tokens that have ended.", check=at_least(1)
+        LONG, 3_600_000, "Time between two checks for expired delegation tokens.", check=at_least(1)
     )
     delegation_token_expiry_time_ms = Setting(
         LONG, DAY_MS, "How long a delegation token lives until it has to be renewed.", check=at_least(1)
@@ -29,25 +29,25 @@ class TokenSettings(SettingsOf):
     sasl_kerberos_principal_to_local_rules = Setting(
         LIST,
         ("DEFAULT",),
-        "How a Kerberos principal becomes a user: RULE:[components:form](pattern)s/pattern/replacement/g/L, or DEFAULT.",
+        "Mapping of a Kerberos principal to a user: RULE:[components:form](pattern)s/pattern/replacement/g/L, or DEFAULT.",
         dynamic=True,
         reach=Reach.ONE,
     )
     sasl_kerberos_service_name = unset(
         STRING,
-        "The service that clients ask for tickets of; a broker is the principal that its keytab is for.",
+        "The broker's Kerberos service name; its principal is that of its keytab.",
         dynamic=True,
         reach=Reach.ONE,
     )
     sasl_oauthbearer_clock_skew_seconds = Setting(
-        INT, 30, "How far the clock of who issues tokens may differ from this broker's.", check=at_least(0)
+        INT, 30, "Maximum difference between the clocks of a token's issuer and this broker.", check=at_least(0)
     )
     sasl_oauthbearer_expected_audience = Setting(
-        LIST, (), "For whom a token has to be (aud), one of these; without them one that is for somebody is refused."
+        LIST, (), "Accepted audiences of tokens (aud); if not set, tokens with an audience are refused."
     )
-    sasl_oauthbearer_expected_issuer = unset(STRING, "Who has to have issued a token (iss).")
+    sasl_oauthbearer_expected_issuer = unset(STRING, "Required issuer of tokens (iss).")
     sasl_oauthbearer_jwks_endpoint_refresh_ms = Setting(
-        LONG, 3_600_000, "Time after which the keys of who signs tokens are fetched again.", check=at_least(1)
+        LONG, 3_600_000, "Time after which the issuer's keys are fetched again.", check=at_least(1)
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = Setting(
         LONG, 10_000, "Longest time until keys that could not be fetched are tried again.", check=at_least(1)
@@ -56,11 +56,11 @@ class TokenSettings(SettingsOf):
         LONG, 100, "Time until keys that could not be fetched are tried again; it doubles each time.", check=at_least(1)
     )
     sasl_oauthbearer_jwks_endpoint_url = unset(
-        STRING, "Where the keys of who signs tokens are: https://host/path, or file:///path, which is read again when it changes."
+        STRING, "URL of the issuer's keys (JWKS): https://host/path, or file:///path, which is read again when it changes."
     )
     sasl_oauthbearer_scope_claim_name = Setting(STRING, "scope", "The claim of a token that has its scopes.")
     sasl_oauthbearer_sub_claim_name = Setting(STRING, "sub", "The claim of a token that names its user.")
     sasl_server_callback_handler_class = unset(
         CLASS, f"What judges tokens: {VALIDATORS[0]}, which is the default, or, for tests alone, {UNSECURED}."
     )
-    ottla_sasl_oauthbearer_required_scope = Setting(LIST, (), "Scopes that a token has to have, all of them, to be let in at all.")
+    ottla_sasl_oauthbearer_required_scope = Setting(LIST, (), "Required scopes of a token, all of them.")

@@ -53,7 +53,7 @@ class ZooKeeperSettings(SettingsOf):
         INT, 10, "Of Kafka's client; Ottla has up to 512 requests under way.", check=at_least(1), hidden=True, idle=True
     )
     zookeeper_session_timeout_ms = Setting(
-        INT, 18_000, "After so long without a word a broker counts as gone.", check=at_least(1), hidden=True
+        INT, 18_000, "Timeout of the session, after which a silent broker is removed.", check=at_least(1), hidden=True
     )
     zookeeper_set_acl = Setting(
         BOOLEAN, False, "Whether only the login of brokers can change what they keep in ZooKeeper.", hidden=True
@@ -80,7 +80,7 @@ class ZooKeeperSettings(SettingsOf):
     zookeeper_ssl_ocsp_enable = Setting(
         BOOLEAN,
         False,
-        "Whether ZooKeeper's certificate is asked about by OCSP: it cannot be here, and `true` is refused.",
+        "Check of ZooKeeper's certificate by OCSP: not supported, and `true` is refused.",
         hidden=True,
     )
     zookeeper_ssl_protocol = Setting(
@@ -91,7 +91,9 @@ class ZooKeeperSettings(SettingsOf):
         check=one_of("TLS", "TLSv1.2", "TLSv1.3"),
         hidden=True,
     )
-    zookeeper_ssl_truststore_location = unset(STRING, "The file of the certificates that ZooKeeper's is to be from.", hidden=True)
+    zookeeper_ssl_truststore_location = unset(
+        STRING, "The file of the authorities that ZooKeeper's certificate is checked against.", hidden=True
+    )
     zookeeper_ssl_truststore_password = unset(PASSWORD, "What opens that file.", hidden=True)
     zookeeper_ssl_truststore_type = unset(STRING, "Its kind.", check=one_of(*STORES), hidden=True)
 

@@ -38,21 +38,21 @@ class GroupConfigs(SettingsOf):
     consumer_assignment_interval_ms = Setting(
         INT,
         1000,
-        "Least time between two assignments, so that members who join or leave together cause only one.",
+        "Minimum time between two assignments, so that members that join or leave together cause only one.",
         check=at_least(0),
         broker="group.consumer.assignment.interval.ms",
     )
     consumer_heartbeat_interval_ms = Setting(
         INT,
         5000,
-        "How often members are asked to send heartbeats.",
+        "Interval of members' heartbeats.",
         check=at_least(1),
         broker="group.consumer.heartbeat.interval.ms",
     )
     consumer_session_timeout_ms = Setting(
         INT,
         45_000,
-        "How long a member may be silent before its partitions are given to others.",
+        "Time without a heartbeat after which a member is removed.",
         check=at_least(1),
         broker="group.consumer.session.timeout.ms",
     )

@@ -93,9 +93,9 @@ class Commits:
         try:
             yield from commit(states)
         except CONFLICTS as conflict:
-            log.info("another broker was quicker to note who leads new partitions: %s", conflict)
+            log.info("another broker was faster to store the leaders of new partitions: %s", conflict)
         except StorageFailed as failure:
-            log.error("the registry refused to note who leads new partitions: %s", failure, extra={"cause": "new leaders"})
+            log.error("the registry refused to store the leaders of new partitions: %s", failure, extra={"cause": "new leaders"})
         self._image.apply_all(states)
 
     def _commit_at_once(self, changes: Sequence[Change]) -> CommitSteps:
@@ -133,7 +133,7 @@ def _at_once(steps: Generator[object, None, T]) -> T:
 def storage_refused(decisions: Iterable[Decision], failure: StorageFailed) -> list[Decision]:
     """These decisions as refused by the disk."""
     log.error("a change of topics was refused: %s", failure, extra={"cause": "a change of topics"})
-    sentence = "The broker's disk refused the change: look at its log, and try again when there is room."
+    sentence = "The broker's disk refused the change: see the broker's log, and try again."
     return refused(decisions, KAFKA_STORAGE_ERROR, sentence)
 
 

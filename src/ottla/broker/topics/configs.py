@@ -69,7 +69,7 @@ class DynamicConfigs:
                 except SettingError as error:
                     del kept[name]
                     kept.update({name: present[name]} if name in present else {})
-                    log.error("%s was set while the broker ran and cannot be in force: %s Set it anew, or delete it.", name, error)
+                    log.error("%s was set while the broker ran and cannot be applied: %s Set it again, or delete it.", name, error)
         return found
 
     def changed_elsewhere(self, topics: Collection[str], now: Now, *, of_brokers: bool) -> Steps[None]:

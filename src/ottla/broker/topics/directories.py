@@ -63,7 +63,7 @@ class PartitionDirectories:
             try:
                 log.warning("%s is there though the partition is new; it is kept as %s", name, self.set_aside(name))
             except StorageFailed as failure:
-                log.error("%s is there though the partition is new, and can't be moved: %s", name, failure)
+                log.error("%s exists although the partition is new, and cannot be moved: %s", name, failure)
 
     def sync_soon(self) -> None:
         """Start a sync of the names of new directories, or the first sync in each of them would have to do it."""

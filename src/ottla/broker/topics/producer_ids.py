@@ -126,7 +126,7 @@ class ProducerIds:
         response: AllocateProducerIdsResponse | None = yield from self._asker.answer(controller_id, request, lane=LANE)
         if response is None or response.error_code:
             why = "no answer" if response is None else error_name(response.error_code)
-            log.warning("the controller gave no producer ids (%s): it is asked again", why, extra={"cause": LANE})
+            log.warning("the controller allocated no producer ids (%s); it is retried", why, extra={"cause": LANE})
             return None
         return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
 
@@ -140,7 +140,7 @@ class ProducerIds:
             done(None)
 
     def _refused(self, failure: Exception) -> None:
-        log.warning("no block of producer ids could be taken: %s", failure, extra={"cause": LANE})
+        log.warning("no block of producer ids could be allocated: %s", failure, extra={"cause": LANE})
         self._taken(None)
 
 

@@ -165,7 +165,7 @@ class LogReconciler:
             delayed.happened()
 
         def failed(failure: Exception) -> None:
-            log.error("not all logs of %s are as they should be: %s; the next start makes them so", ", ".join(names), failure)
+            log.error("not all logs of %s could be changed: %s; the next start completes it", ", ".join(names), failure)
             delayed.happened()
 
         self._scheduler.begin(delayed, self.follow(names, now), done, failed)

@@ -44,15 +44,15 @@ class Registration:
         entry = self._registry.get(layout.CLUSTER_ID)
         if entry is not None and (other := layout.read(entry.value)["id"]) != self._cluster_id:
             raise RegistryDamaged(
-                f"its registry is of the cluster {other}, not of {self._cluster_id} as {META} says: restore the wrong one"
+                f"its registry belongs to the cluster {other}, but {META} to {self._cluster_id}: restore the wrong one"
             )
         strangers = directories.strangers(self._image.partition_names(), self._registry.children(NOTES))
         if strangers and entry is None:
             remedy = "`ottla registry restore` puts a copy back; if Apache Kafka wrote them, copy the records through a client"
-            raise RegistryDamaged(f"it holds partitions such as {strangers[0]}, and no registry that knows them: {remedy}")
+            raise RegistryDamaged(f"it has partitions such as {strangers[0]}, and no registry with them: {remedy}")
         if strangers:
-            remedy = "move them elsewhere, or let `ottla registry restore` adopt them or set them aside"
-            raise RegistryDamaged(f"it holds partitions that the registry does not know, {some(strangers)}: {remedy}")
+            remedy = "move them elsewhere, or adopt them or set them aside with `ottla registry restore`"
+            raise RegistryDamaged(f"it has partitions without an entry in the registry, {some(strangers)}: {remedy}")
 
     def _described(self) -> BrokerSpec:
         settings = self._settings.value

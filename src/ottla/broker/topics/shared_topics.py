@@ -94,7 +94,7 @@ class SharedTopics(Topics):
         """A note: the controller removes the entries of the topic when every broker has deleted its replicas."""
         topic = self._image.topics.get(name)
         if topic is None:
-            return Decision(name, UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r} any more: somebody else deleted it.")
+            return Decision(name, UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} no longer exists: it was deleted.")
         return Decision(name, changes=(note(name),), topic_id=topic.topic_id)
 
     def _forget(self, gone: list[str], now: Now) -> None:

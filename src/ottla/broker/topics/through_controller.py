@@ -102,5 +102,5 @@ class TopicsThroughController:
         for decision in decisions:
             if decision.error_code not in (NONE, TOPIC_ALREADY_EXISTS, LEADER_NOT_AVAILABLE):
                 why = decision.message or error_name(decision.error_code)
-                sentence = "%s cannot be made, and has no coordinator before it is: %s"
+                sentence = "%s cannot be created, and has no coordinator until then: %s"
                 log.warning(sentence, decision.name, why, extra={"cause": decision.name})

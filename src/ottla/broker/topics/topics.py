@@ -133,7 +133,7 @@ class Topics:
     def _deletion(self, name: str) -> Decision:
         topic = self._image.topics.get(name)
         if topic is None:
-            return Decision(name, UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r} any more: somebody else deleted it.")
+            return Decision(name, UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} no longer exists: it was deleted.")
         decision = cluster_topics.delete(topic)
         return replace(decision, changes=(*decision.changes, note(name)))
 
@@ -148,7 +148,7 @@ class Topics:
             try:
                 topic = cluster_topics.stored(name, entries[path]) if path in entries else self._image.topics.get(name)
             except ValueError as error:
-                sentence = f"The registry's entry {path} can't be understood ({error}): mend it with ZooKeeper's own tools."
+                sentence = f"The registry's entry {path} cannot be parsed ({error}): repair it with ZooKeeper's own tools."
                 return [Decision(name, UNKNOWN_SERVER_ERROR, sentence)]
             decision = cluster_topics.add_partitions(self._image, name, topic, count, assignments)
             return [replace(decision, changes=(), states=()) if validate_only else decision]

@@ -68,7 +68,7 @@ class HandedCoordinators:
         link = await self._cluster.retried(self._of(transactional_id).link)
         if min(link.version(DESCRIBE_TRANSACTIONS), link.version(LIST_TRANSACTIONS)) < 0:
             raise NotSupported(
-                "Brokers before Kafka 3.0 can't tell what has become of a transaction (KIP-664), so nothing is written exactly "
+                "Brokers before Kafka 3.0 cannot describe transactions (KIP-664), so nothing is written exactly "
                 'once with them: give option deliveryGuarantee "at-least-once", or use newer brokers.'
             )
 

@@ -160,7 +160,7 @@ class DecisionLog:
                     self._offset = end
                 elif now_ms() > deadline_ms:
                     raise TimedOut(
-                        f"{self.where.topic} can't be read from offset {self._offset} to {end}: a transaction is open there."
+                        f"{self.where.topic} cannot be read from offset {self._offset} to {end}: a transaction is open there."
                     )
                 await asyncio.sleep(PAUSE_S)
         key = name.encode()

@@ -50,7 +50,7 @@ class ArrowDecoder:
                 table = stream.read_all()
             table.validate(full=True)  # offsets that lie would be followed out of the buffer
         except _FAILURES:
-            raise Misfit("it is no stream of Arrow's IPC format") from None
+            raise Misfit("it is not a stream of Arrow's IPC format") from None
         columns = []
         for field in self._kind:
             try:

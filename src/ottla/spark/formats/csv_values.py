@@ -147,7 +147,7 @@ class CsvEncoder:
             text = as_text(values)
         except pa.ArrowInvalid:
             raise OptionError(
-                "A BINARY column is no UTF-8 in a row, and csv holds text: cast it to STRING, or write base64(…)."
+                "A BINARY column is not UTF-8 in a row, and csv is text: cast it to STRING, or write base64(…)."
             ) from None
         is_text = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
         if not is_text and self._delimiter not in PLAIN:

@@ -49,7 +49,7 @@ class _DdlReader:
         while position < len(text):
             found = _TOKEN.match(text, position)
             if found is None:
-                raise _Misread(f"{text[position:].strip()[:20]!r} is not understood; put unusual names in backquotes")
+                raise _Misread(f"{text[position:].strip()[:20]!r} cannot be parsed; put unusual names in backquotes")
             self._words.append(found[0].strip())
             position = found.end()
         self._at = self._nested = 0

@@ -68,7 +68,7 @@ def parsed(raw: bytes) -> Any:
     except RecursionError:
         raise Misfit("it is nested too deep") from None
     except ValueError as error:
-        raise Misfit(f"it is no JSON: {error}") from None
+        raise Misfit(f"it is not JSON: {error}") from None
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType | None:

@@ -129,7 +129,7 @@ def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
     try:
         for number, _, file in _fields(descriptors):
             if number != 1:
-                raise _NoDescriptors("it is no set of descriptors")
+                raise _NoDescriptors("it is not a set of descriptors")
             package = _text(file, 2)
             prefix = f".{package}" if package else ""
             _collect(file, prefix, messages, enums, inner=(4, 5))

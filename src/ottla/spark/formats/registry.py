@@ -119,7 +119,7 @@ class HttpRegistry:
         return schema_id
 
     def _no_registry(self) -> OptionError:
-        return OptionError(f"What answers at {self._url} is no schema registry: check option schemaRegistry.")
+        return OptionError(f"What answers at {self._url} is not a schema registry: check option schemaRegistry.")
 
     def _ask(self, path: str, body: bytes | None = None) -> dict[str, Any] | None:
         request = urllib.request.Request(self._url + path, body, self._headers)
@@ -232,7 +232,7 @@ def registry_of(place: str) -> SchemaRegistry:
         parts = urllib.parse.urlsplit(place)
         _ = parts.port  # which is read when it is asked for
     except ValueError as error:
-        raise OptionError(f"Option schemaRegistry is no URL ({error}): give one such as http://127.0.0.1:8081.") from None
+        raise OptionError(f"Option schemaRegistry is not a URL ({error}): give one such as http://127.0.0.1:8081.") from None
     if parts.scheme in ("http", "https"):
         return HttpRegistry(place)
     if not place or not Path(place).is_dir():

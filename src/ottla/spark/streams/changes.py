@@ -17,7 +17,7 @@ def gone(begin: Position, now: Position, selected: Collection[TopicPartition]) -
     anew = begin.anew(now.topic_ids)
     left = begin.without(anew)
     missing = sorted(where for where in left.offsets if where not in now.offsets)
-    clauses = [f"topic {topic} was deleted and made anew after {_first(begin, topic)}" for topic in anew]
+    clauses = [f"topic {topic} was deleted and recreated after {_first(begin, topic)}" for topic in anew]
     dropped = [where for where in missing if where not in selected]
     clauses += [f"{names([where])} is left out of the query's options after {_at(begin, where)}" for where in dropped]
     missing = [where for where in missing if where in selected]

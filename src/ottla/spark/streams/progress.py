@@ -53,4 +53,6 @@ def offsets_behind_latest(progress: Any) -> list[SourceProgress]:
         told = json.loads(progress.json) if hasattr(progress, "json") else progress
         return [_source(source) for source in told.get("sources", ())]
     except AttributeError as error:
-        raise ValueError("That is no progress of a query: give query.lastProgress once the first micro-batch has ended.") from error
+        raise ValueError(
+            "The argument is not a query's progress: give query.lastProgress once the first micro-batch has ended."
+        ) from error

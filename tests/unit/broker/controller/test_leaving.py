@@ -60,7 +60,7 @@ def test_it_stops_in_the_end_whatever_is_left(asking: Candidate, caplog: pytest.
     (over_ms,) = hand_over(asking, controlled_shutdown_max_retries="2", controlled_shutdown_retry_backoff_ms="100")
     assert 200 <= over_ms < 300
     assert len(asking.shutdowns) == 3
-    assert "nobody else in sync holds 1 partitions" in caplog.text
+    assert "no other broker is in sync for 1 partitions" in caplog.text
 
 
 def test_it_does_not_wait_for_a_controller_that_nobody_knows(asking: Candidate) -> None:

@@ -270,7 +270,7 @@ def test_a_request_replaces_what_an_older_tool_wrote(cluster: ControlledCluster)
     assert cluster.ensemble.get(REASSIGNMENTS) is None
 
 
-@pytest.mark.expects_errors("can't be understood")
+@pytest.mark.expects_errors("cannot be parsed")
 def test_a_plan_that_is_no_json_moves_nothing_and_stays(cluster: ControlledCluster) -> None:
     cluster.ensemble.put(Change(REASSIGNMENTS, b"junk", NEW))
     cluster.settle()
