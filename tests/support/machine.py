@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.security.rights import Authorizer
+from ottla.broker.serving.dialects import FirstDialect
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer, Throttled
 from ottla.broker.serving.routes import Route
@@ -28,6 +29,7 @@ class Machine:
     """One broker that tests talk to in messages; every message goes through real frames."""
 
     _routes: Sequence[Route] = ()
+    _first_dialect: FirstDialect | None = None
     _authorizer: Authorizer | None = None
     _workers: Workers | None = None
     _ran_on = False
@@ -59,6 +61,7 @@ class Machine:
             workers=self._workers,
             routes=self._routes,
             authorizer=self._authorizer,
+            first_dialect=self._first_dialect,
         )
         broker.start(clean=clean, was_killed=self._ran_on)
         return broker

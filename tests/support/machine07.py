@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ottla.broker.kafka07.dialect import Dialect07
 from ottla.broker.releases import find
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer, Throttled
@@ -25,6 +26,7 @@ class Machine07(OpenMachine):
     """One broker with a listener of this release beside the one of today."""
 
     def __init__(self, release: str = "0.7", **settings: Any) -> None:
+        self._first_dialect = Dialect07()
         super().__init__(**settings)
         self.peer07 = Peer(2, "127.0.0.1", 50001, "127.0.0.1", 9093, release=find(release))
 

@@ -23,9 +23,6 @@ from ottla.broker.interbroker.alone import NoLinks
 from ottla.broker.interbroker.broker_requests import BrokerAsker
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.loopback import Within
-from ottla.broker.kafka07.context import Context07
-from ottla.broker.kafka07.router import Router07
-from ottla.broker.kafka07.views import Views07
 from ottla.broker.membership.commits import SharedCommits
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.effects import Effects
@@ -56,7 +53,7 @@ from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.current_leaders import CurrentLeaders
-from ottla.broker.serving.dialects import Speaks
+from ottla.broker.serving.dialects import DialectParts, FirstDialect, Speaks
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.long_checks import LongChecks
@@ -94,6 +91,7 @@ class BrokerMachine:
     `random_bytes` is the only source of randomness. Without `workers` all work is done on the caller's thread. `assignors` are
     those that the settings name; without them only built-in ones can be named. `routes` are APIs to serve besides Ottla's own, or
     instead of them. Without an `authorizer` everybody may do everything. `proofs` are for logins with tokens and tickets of others.
+    Without a `first_dialect` no listener can be of Kafka 0.6 or 0.7.
 
     A lone broker has a `registry` of its own. With `cluster` it is one of many, and has none: `membership` is its place there.
     """
@@ -114,6 +112,7 @@ class BrokerMachine:
         routes: Sequence[Route] = (),
         authorizer: Authorizer | None = None,
         proofs: Proofs | None = None,
+        first_dialect: FirstDialect | None = None,
     ) -> None:
         self.settings_in_force = SettingsInForce(settings)
         self.clock = clock
@@ -133,7 +132,7 @@ class BrokerMachine:
         self.channels = self._channels(cluster)
         self.controller = self._controller(cluster, self.membership)
         self.replication = self._replication(cluster)
-        self.partitions = self._partitions()
+        self.partitions = self._partitions(first_dialect)
         self.directories = PartitionDirectories(disk, random_bytes)
         self.deletions = Deletions(registry, disk, self._is_forgetting)
         self._known_entries: set[str] = set()
@@ -156,13 +155,14 @@ class BrokerMachine:
         self.logins = self._logins(proofs or NoProofs())
         self._manage_replicas()
         self._router = self._routed(routes, cluster)
-        self.routers: dict[Dialect, Speaks] = {Dialect.VERSIONED: self._router, Dialect.FIRST: self._routed07()}
+        self.routers = self._routers(first_dialect)
         self.forget = self.purgatory.forget
 
-    def _partitions(self) -> Partitions:
+    def _partitions(self, first_dialect: FirstDialect | None) -> Partitions:
         rooms = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
         elsewhere = () if self.replication is None else (self.replication.kind, self.image.has_partition)
         partitions = Partitions(*rooms, *elsewhere)
+        partitions.sidecars = None if first_dialect is None else first_dialect.sidecars
         partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
         return partitions
 
@@ -322,23 +322,27 @@ class BrokerMachine:
         served = Served(here, instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
         return Router(served, self._rooms(served, cluster), self.changes, self.purgatory, self._is_controller, self.logins, guard)
 
-    def _routed07(self) -> Router07:
-        """What serves clients of 0.6 and 0.7."""
-        self.views07 = Views07(self.partitions, self.scheduler, self.checks, self.disk)
-        rooms = Context07(
-            self.partitions,
-            self.image,
-            self.settings_in_force,
-            self.by_name,
-            self.rights,
-            self.purgatory,
-            self.checks,
-            self.first_news,
-            self.views07,
-            self.random_bytes,
-            self.node_id,
-        )
-        return Router07(rooms, self.changes, self.quotas)
+    def _routers(self, first_dialect: FirstDialect | None) -> dict[Dialect, Speaks]:
+        routers: dict[Dialect, Speaks] = {Dialect.VERSIONED: self._router}
+        if first_dialect is not None:
+            parts = DialectParts(
+                self.partitions,
+                self.image,
+                self.settings_in_force,
+                self.by_name,
+                self.rights,
+                self.purgatory,
+                self.checks,
+                self.first_news,
+                self.scheduler,
+                self.changes,
+                self.quotas,
+                self.disk,
+                self.random_bytes,
+                self.node_id,
+            )
+            routers[Dialect.FIRST] = first_dialect.router(parts)
+        return routers
 
     def _rooms(self, served: Served, cluster: ClusterPorts | None) -> dict[object, object]:
         """What handlers can take, by type."""

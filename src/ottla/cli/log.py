@@ -65,7 +65,9 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
     from ottla.cli.exits import fail
     from ottla.log.check import check
     from ottla.net.clock import RealClock
+    from ottla.net.startup.first_clients import sidecars
 
+    format07 = sidecars()
     noted = check.all_known(disk)
     if wanted is not None and wanted not in noted and not disk.exists(wanted):
         return fail(f"{options.directory} does not exist: name a data directory, or a partition's directory in it.")
@@ -76,13 +78,12 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
     for path in check.partitions(disk) if wanted is None else [wanted] if disk.exists(wanted) else []:
         topic_id = topic_ids.get(path, check.NOTHING_KNOWN.topic_id)
         known = noted.get(path, check.NOTHING_KNOWN)._replace(was_killed=killed, topic_id=topic_id)
-        found = _tell(check.check_partition(disk, path, known), say)
+        found = _tell(check.check_partition(disk, path, known, format07), say)
         if found and options.repair:
-            for sentence in check.repair_partition(disk, path, RealClock().now(), known):
+            for sentence in check.repair_partition(disk, path, RealClock().now(), known, format07):
                 say({"kind": "repaired", "path": path, "sentence": sentence}, f"repaired: {sentence}")
-            found = _faults(
-                check.check_partition(disk, path, check.known(disk, path)._replace(was_killed=killed, topic_id=topic_id))
-            )
+            known = check.known(disk, path)._replace(was_killed=killed, topic_id=topic_id)
+            found = _faults(check.check_partition(disk, path, known, format07))
         faults += found
     if not options.json:
         print(_verdict(faults, options.repair))

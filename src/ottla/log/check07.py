@@ -6,13 +6,25 @@ It uses sidecars and whole logs at rest, and changes them only in `renew_positio
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
-from ottla.log.names import KEPT_07, LOG, POSITIONS_07, file_name, parse_file_name
+from ottla.log.names import LOG, file_name, parse_file_name
 from ottla.log.recovery.recovery import good_batches
-from ottla.log.sidecar07 import END, PAGE_RECORDS, RECORD_BYTES, Begin07, Damaged07, Entry07, Sidecar07, encode_header
+from ottla.log.sidecar07 import (
+    END,
+    KEPT_07,
+    PAGE_RECORDS,
+    POSITIONS_07,
+    RECORD_BYTES,
+    Begin07,
+    Damaged07,
+    Entry07,
+    Sidecar07,
+    encode_header,
+)
+from ottla.log.sidecars import SidecarFault
 from ottla.log.torn07 import last_sound
 from ottla.ports import Disk
 from ottla.records.batches.header import BadBatch, BatchHeader
@@ -25,21 +37,12 @@ NEVER_GIVEN: Final = 1 << 40
 """The distance in bytes of new positions behind the last known one, when the positions already given out are unknown."""
 
 
-class Fault07(NamedTuple):
-    """A fault of a file, at a byte or -1. `is_torn`: the end was never synced, and the next start cuts it off."""
-
-    path: str
-    position: int
-    sentence: str
-    is_torn: bool = False
-
-
-def bases_07(names: Sequence[str], suffix: str = POSITIONS_07) -> list[int]:
+def bases_07(names: Iterable[str], suffix: str = POSITIONS_07) -> list[int]:
     """Return the base offsets of a partition's sidecars, in order."""
     return sorted(parsed[0] for parsed in map(parse_file_name, names) if parsed and parsed[1] == suffix)
 
 
-def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Fault07]:
+def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[SidecarFault]:
     """Read every entry and every kept message, and measure every batch that the entries are about."""
     bases = bases_07(names)
     first = bases_07(names, LOG)[:1]
@@ -49,8 +52,8 @@ def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Fau
         sidecars.pop()
     for base in bases_07(names, KEPT_07):
         if base not in bases:
-            yield Fault07(f"{path}/{file_name(base, KEPT_07)}", -1, "messages are kept here without positions.", is_torn=True)
-    faults: list[Fault07] = []
+            yield SidecarFault(f"{path}/{file_name(base, KEPT_07)}", -1, "messages are kept here without positions.", is_torn=True)
+    faults: list[SidecarFault] = []
     for sidecar in sidecars:
         faults += _check_records(sidecar, is_newest=sidecar is sidecars[-1])
     if not faults:
@@ -87,14 +90,14 @@ def renew_positions(disk: Disk, path: str, names: Sequence[str]) -> str:
     return f"{path}: positions for clients of Kafka 0.7 restart at {position}; their stored positions are out of range."
 
 
-def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[Fault07]:
+def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[SidecarFault]:
     found, synced = last_sound(sidecar)
     if not is_newest:
         synced = sidecar.count + 1  # the next one was begun after its sync
     try:
         _ = sidecar.begin
     except Damaged07:
-        yield Fault07(sidecar.path, 0, "the header of these positions is damaged.", is_torn=is_newest and not synced)
+        yield SidecarFault(sidecar.path, 0, "the header of these positions is damaged.", is_torn=is_newest and not synced)
         return
     before = -1
     for index in range(found):
@@ -110,20 +113,22 @@ def _check_records(sidecar: Sidecar07, *, is_newest: bool) -> Iterator[Fault07]:
             if path != sidecar.path:
                 sentence, position = "a message that is kept here is damaged.", entry.kept_place
         if sentence:
-            yield Fault07(path, position, sentence, is_torn=index + 1 >= synced)
+            yield SidecarFault(path, position, sentence, is_torn=index + 1 >= synced)
             return
     if found < sidecar.count or sidecar.is_torn:
         is_torn = is_newest and found + 1 >= synced
-        yield Fault07(sidecar.path, (found + 1) * RECORD_BYTES, "no whole entry begins here.", is_torn=is_torn)
+        yield SidecarFault(sidecar.path, (found + 1) * RECORD_BYTES, "no whole entry begins here.", is_torn=is_torn)
 
 
-def _missing(sidecars: Sequence[Sidecar07]) -> Iterator[Fault07]:
+def _missing(sidecars: Sequence[Sidecar07]) -> Iterator[SidecarFault]:
     for before, sidecar in pairwise(sidecars):
         if sidecar.begin.base_before != before.base_offset:
-            yield Fault07(sidecar.path, 0, f"the file before it, that of offset {sidecar.begin.base_before}, is missing.")
+            yield SidecarFault(sidecar.path, 0, f"the file before it, that of offset {sidecar.begin.base_before}, is missing.")
 
 
-def _check_fit(disk: Disk, path: str, names: Sequence[str], sidecar: Sidecar07, following: Sidecar07 | None) -> Iterator[Fault07]:
+def _check_fit(
+    disk: Disk, path: str, names: Sequence[str], sidecar: Sidecar07, following: Sidecar07 | None
+) -> Iterator[SidecarFault]:
     """Compare each entry, and the beginning of the next file, with the batches."""
     entries = (entry for index in range(0, sidecar.count, PAGE_RECORDS) for entry in sidecar.entries(index, PAGE_RECORDS))
     logs = bases_07(names, LOG)
@@ -156,7 +161,7 @@ def _check_fit(disk: Disk, path: str, names: Sequence[str], sidecar: Sidecar07, 
 
 def _check_end(
     sidecar: Sidecar07, entry: Entry07 | None, following: Sidecar07 | None, next_offset: int, position: int
-) -> Iterator[Fault07]:
+) -> Iterator[SidecarFault]:
     if entry is not None and (entry.kind != END or (entry.offset, entry.position) != (next_offset, position)):
         yield _misfit(sidecar, f"there is no batch of offset {entry.offset}")
     elif following is not None and following.begin.end_before != position:
@@ -188,5 +193,5 @@ def _batches(
         file.close()
 
 
-def _misfit(sidecar: Sidecar07, why: str) -> Fault07:
-    return Fault07(sidecar.path, -1, f"these positions do not fit the log: {why}.")
+def _misfit(sidecar: Sidecar07, why: str) -> SidecarFault:
+    return SidecarFault(sidecar.path, -1, f"these positions do not fit the log: {why}.")

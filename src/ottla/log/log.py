@@ -16,7 +16,6 @@ from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.errors import Damaged
 from ottla.log.maintenance import RUNG_BYTES, LogUpkeep
 from ottla.log.names import DELETING, set_aside_name
-from ottla.log.positions07 import NO_POSITIONS, Positions07
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import exhausted, producers_at, thinned
 from ottla.log.recovery.recovery import NO_TOPIC_ID, Opened, Opening
@@ -28,6 +27,7 @@ from ottla.log.segments.segment import LARGEST_RELATIVE, Segment
 from ottla.log.segments.soundness import ENDLESS
 from ottla.log.segments.stamps import set_times, stamp_all
 from ottla.log.segments.transaction_index import Marker, read_marker
+from ottla.log.sidecars import NO_SIDECARS, SidecarFormat
 from ottla.log.slice_reader import PLACES, LogReader
 from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Disk, File, Now, Pauses, StorageFailed, Syncable
@@ -80,9 +80,7 @@ class Log(LogUpkeep):
         self.cuts = 0
         self._swap = None
         self._swap_step = 0
-        self.positions_07 = NO_POSITIONS
-        if opened.positions_07:
-            self.positions_07 = Positions07(disk, path, self, opened.positions_07, is_whole=opened.is_clean)
+        self.sidecars = NO_SIDECARS
 
     @classmethod
     def open(
@@ -99,6 +97,7 @@ class Log(LogUpkeep):
         is_noted: bool = False,
         is_start_known: bool = True,
         was_killed: bool = False,
+        sidecars: SidecarFormat | None = None,
     ) -> Log:
         """Open the directory `path`, creating it if needed.
 
@@ -106,12 +105,16 @@ class Log(LogUpkeep):
         a torn tail is cut off. That and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). `is_noted`: the
         checkpoints contain this log, so that a gap in front or between segments is damage. Without `is_start_known` the log
         begins where its leader epochs do. `was_killed`: only the process ended, so that nothing it wrote can be missing but the
-        end of the last append. Raises `Damaged` if synced data is bad, and `StorageFailed`.
+        end of the last append. `sidecars` is the format of files beside the segments.
+
+        Raises `Damaged` if synced data is bad, and `StorageFailed`.
         """
-        opening = Opening(disk, path, config, clean=clean, recovery_point=recovery_point, was_killed=was_killed)
+        opening = Opening(disk, path, config, clean=clean, recovery_point=recovery_point, was_killed=was_killed, sidecars=sidecars)
         opened = opening.run(topic_id, log_start_offset, is_noted=is_noted, is_start_known=is_start_known)
         opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
         log = cls(disk, path, config, opened, topic_id)
+        if sidecars is not None and opened.sidecars:
+            log.sidecars = sidecars.open(disk, path, log, opened.sidecars, is_whole=opened.is_clean)
         if is_noted:
             log.noted_start = log.log_start_offset if opened.epochs_saved else log_start_offset
         may_have_gaps = config.compacts and not is_noted
@@ -232,8 +235,8 @@ class Log(LogUpkeep):
             if len(places) >= PLACES:
                 del places[next(iter(places))]
             places[self.log_end_offset] = (self._active, self._active.size)
-        if self.positions_07 is not NO_POSITIONS:
-            files += self.positions_07.dirty_files()
+        if self.sidecars is not NO_SIDECARS:
+            files += self.sidecars.dirty_files()
         return files
 
     @property
@@ -252,15 +255,8 @@ class Log(LogUpkeep):
             left = self._unsynced[segment] = [(end, file) for end, file in unsynced if end > offset]
             if not left:
                 del self._unsynced[segment]
-        if self.positions_07 is not NO_POSITIONS:
-            self.positions_07.mark_synced()
-
-    def find_positions_07(self) -> Positions07:
-        """Return the positions for clients of Kafka 0.7, created by the first such client."""
-        found = self.positions_07
-        if not isinstance(found, Positions07):
-            found = self.positions_07 = Positions07(self._disk, self.path, self)
-        return found
+        if self.sidecars is not NO_SIDECARS:
+            self.sidecars.mark_synced()
 
     # Deletion and truncation
 
@@ -330,7 +326,7 @@ class Log(LogUpkeep):
         plan.producers.take_place_of(self.producers)
         self.producers = plan.producers
         self._was_cut(plan.end_offset)
-        end, interval, truncated = plan.end_offset, self.config.index_interval_bytes, self.positions_07.truncated
+        end, interval, truncated = plan.end_offset, self.config.index_interval_bytes, self.sidecars.truncated
         self._cut = PendingCut(gone, segment, end, end, interval, self._write_epochs, truncated)
         self.finish_cut()
 
@@ -373,7 +369,7 @@ class Log(LogUpkeep):
         self.epochs.entries.clear()
         self.log_start_offset = self.synced_offset = offset
         self._was_cut(offset)
-        give_up = partial(self.positions_07.give_up, offset)
+        give_up = partial(self.sidecars.give_up, offset)
         interval = self.config.index_interval_bytes
         self._cut = PendingCut(old[1:], last, offset, NONE_AT_ALL, interval, self._write_epochs, give_up, fresh)
         self.finish_cut()
@@ -399,7 +395,7 @@ class Log(LogUpkeep):
         self._removed = retention.remove_expired(self._disk, self._removed, None, self.noted_start)
         for segment in self.segments:
             segment.close()
-        self.positions_07.close()
+        self.sidecars.close()
 
     def delete(self) -> None:
         """Remove the partition's directory; slices that were handed out stay readable while their files are open."""

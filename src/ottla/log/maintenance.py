@@ -12,7 +12,6 @@ from functools import partial
 from ottla.log.config import LogConfig
 from ottla.log.errors import Vanished
 from ottla.log.names import LEADER_EPOCHS, LOG, TRANSACTION_INDEX
-from ottla.log.positions07 import NoPositions07, Positions07
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import forget_snapshot, remove_snapshots, write_snapshot
 from ottla.log.producer_state.transaction_index_notes import AbortedNotes
@@ -22,6 +21,7 @@ from ottla.log.recovery.truncation import PendingCut
 from ottla.log.segments import retention, swap
 from ottla.log.segments.compacted_note import NEW_COPIED, begin_copied, drop_note, finish_note, note_none
 from ottla.log.segments.segment import Segment, begin_segment
+from ottla.log.sidecars import Sidecars
 from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Disk, File, Now, StorageFailed, Syncable
 from ottla.records.batches.header import BatchHeader
@@ -63,8 +63,8 @@ class LogUpkeep(ReadableLog):
         "config",
         "cuts",
         "noted_start",
-        "positions_07",
         "producers",
+        "sidecars",
         "size_bytes",
         "synced_offset",
         "unnamed",
@@ -73,8 +73,8 @@ class LogUpkeep(ReadableLog):
     config: LogConfig
     cuts: int
     noted_start: int
-    positions_07: Positions07 | NoPositions07
     producers: Producers
+    sidecars: Sidecars
     size_bytes: int
     synced_offset: int
     unnamed: Segment | None
@@ -191,7 +191,7 @@ class LogUpkeep(ReadableLog):
         first = next((number for number, segment in enumerate(self.segments) if segment is old[0]), -1)
         if first < 0 or self.segments[first : first + len(old)] != list(old) or old[-1] is self._active:
             return False
-        self.positions_07.compacted(self._reader.end_offset(old[-1], self.log_end_offset))
+        self.sidecars.compacted(self._reader.end_offset(old[-1], self.log_end_offset))
         swap.decide(self._disk, new)
         new.may_have_gaps = True
         self._leave(old)
@@ -243,7 +243,7 @@ class LogUpkeep(ReadableLog):
         the disk are logged, and repeated the next time. Raises `Unfinished` if it takes more calls to find old segments.
         """
         if self._names_synced:
-            self.positions_07.drop_before(self.segments[0].base_offset)
+            self.sidecars.drop_before(self.segments[0].base_offset)
         self._removed = retention.remove_expired(self._disk, self._removed, now, self.noted_start)
         self.producers.expire(now.wall_ms - self.config.producer_id_expiration_ms)
         limit = self.log_end_offset if until_offset is None else until_offset

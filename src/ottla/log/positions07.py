@@ -74,37 +74,7 @@ class Noted07(NamedTuple):
     kept: bytes | None
 
 
-class NoPositions07:
-    """The positions of a log without clients of 0.7: nothing has to be done."""
-
-    __slots__ = ()
-
-    def dirty_files(self) -> list[File]:
-        return []
-
-    def mark_synced(self) -> None:
-        pass
-
-    def compacted(self, until_offset: int) -> None:
-        pass
-
-    def truncated(self) -> None:
-        pass
-
-    def give_up(self, offset: int) -> None:
-        pass
-
-    def drop_before(self, offset: int) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-NO_POSITIONS: Final = NoPositions07()
-
-
-class Positions07(NoPositions07):
+class Positions07:
     """The positions of one log. Everything before `end` is measured, and everything before `shown` is also on stable storage.
 
     `bases` are the base offsets of its sidecars, as found at the start. `is_whole`: the last process was stopped in order, so

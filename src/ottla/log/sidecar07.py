@@ -15,8 +15,12 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.log.names import KEPT_07, POSITIONS_07, file_name
+from ottla.log.names import file_name
 from ottla.ports import Buffer, Disk, File, StorageFailed
+
+POSITIONS_07: Final = ".positions07"
+KEPT_07: Final = ".kept07"
+"""The suffixes of a sidecar, and of the compressed messages kept for it."""
 
 HEADER: Final = Struct(">4sIqqqq4xI")
 """Magic, version, base offset, its position, the end position of the previous file, its base offset, CRC-32C."""

@@ -14,7 +14,7 @@ from ottla.records.compression import codecs
 from ottla.records.kafka07 import message_set, messages
 from ottla.records.pauses import finish
 from ottla.records.rendered07 import Kind07
-from tests.support.machine import Machine
+from tests.support.machine07 import Machine07
 from tests.support.producing import create, delete, produce
 
 
@@ -23,7 +23,7 @@ class Reading:
 
     def __init__(self, segment_bytes: int = 1 << 30) -> None:
         self.segment_bytes = segment_bytes
-        self.machine = Machine()
+        self.machine = Machine07()
         create(self.machine, "t")
         self.began()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ottla.log.check07 import check_positions
+from ottla.log.format07 import PositionsFormat07, positions_of
 from ottla.log.log import Log, LogConfig
 from ottla.log.positions07 import Positions07, Progress07
 from ottla.log.reading07 import OpenedBatches07, Reader07
@@ -39,7 +40,7 @@ def produce(log: Log, values: list[bytes], *, codec: int = 0) -> None:
 
 def produce07(log: Log, data: bytes) -> None:
     """Append as a producer of 0.7."""
-    positions = log.find_positions_07()
+    positions = positions_of(log, log._disk)
     for run in finish(arrive(data, Terms07(START.wall_ms))).runs:
         assert log.append(run.batch, (run.header,), 0, START).error_code == 0, "it was taken"
         positions.note(read_header(run.batch), run.kind, run.size, run.kept)
@@ -50,7 +51,7 @@ class OldClient:
 
     def __init__(self, log: Log, disk: Disk) -> None:
         self.log = log
-        self.positions: Positions07 = log.find_positions_07()
+        self.positions: Positions07 = positions_of(log, log._disk)
         self.reader = Reader07(self.positions, log, disk, OpenedBatches07(1 << 20))
 
     def show(self, plain: Kind07 = Kind07.PLAIN1) -> None:
@@ -150,6 +151,7 @@ class Life07:
             recovery_point=self.recovery_point,
             log_start_offset=self.kept_start,
             is_noted=self.recovery_point > 0,
+            sidecars=PositionsFormat07(),
         )
         self.reader = OldClient(log, self.disk)
         return log

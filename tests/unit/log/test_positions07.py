@@ -11,6 +11,7 @@ from ottla.log.check import check
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.config import LogConfig
+from ottla.log.format07 import PositionsFormat07
 from ottla.log.log import Log
 from ottla.log.sidecar07 import RECORD_BYTES, Damaged07
 from ottla.ports import Now
@@ -23,6 +24,7 @@ from ottla.sim.disk import SimDisk
 from tests.unit.log.lives07 import PATH, START, OldClient, produce, produce07, sync, values_today
 
 CONFIG = LogConfig(segment_bytes=600, file_delete_delay_ms=0)
+FORMAT = PositionsFormat07()
 
 
 class Case:
@@ -31,7 +33,7 @@ class Case:
     def __init__(self, config: LogConfig = CONFIG) -> None:
         self.disk = SimDisk()
         self.config = config
-        self.log = Log.open(self.disk, PATH, config, START)
+        self.log = Log.open(self.disk, PATH, config, START, sidecars=FORMAT)
         self.client = OldClient(self.log, self.disk)
 
     def fill(self, first: int = 0, count: int = 12) -> None:
@@ -46,7 +48,9 @@ class Case:
             self.log.close()
         self.disk.kill()
         point = end if clean else 0
-        self.log = Log.open(self.disk, PATH, self.config, START, clean=clean, recovery_point=point, was_killed=not clean)
+        self.log = Log.open(
+            self.disk, PATH, self.config, START, clean=clean, recovery_point=point, was_killed=not clean, sidecars=FORMAT
+        )
         self.client = OldClient(self.log, self.disk)
 
     def names(self, suffix: str) -> list[int]:
@@ -237,13 +241,13 @@ def test_a_reader_of_0_6_has_entries_for_each_batch_that_it_saw() -> None:
 
 
 def faults(case: Case) -> list[tuple[str, str, int]]:
-    return [finding[:3] for finding in check.check_partition(case.disk, PATH) if "07" in finding.path]
+    return [finding[:3] for finding in check.check_partition(case.disk, PATH, sidecars=FORMAT) if "07" in finding.path]
 
 
 def test_sound_positions_are_in_order(case: Case) -> None:
     case.log.close()
-    assert check.check_partition(case.disk, PATH) == []
-    assert check.repair_partition(case.disk, PATH, START) == []
+    assert check.check_partition(case.disk, PATH, sidecars=FORMAT) == []
+    assert check.repair_partition(case.disk, PATH, START, sidecars=FORMAT) == []
 
 
 def test_each_damaged_byte_is_found_and_nothing_wrong_is_shown(case: Case) -> None:
@@ -266,7 +270,7 @@ def test_each_damaged_byte_is_found_and_nothing_wrong_is_shown(case: Case) -> No
 
 
 def _see_nothing_else(case: Case, before: list[tuple[int, bytes]]) -> None:
-    log = Log.open(case.disk, PATH, CONFIG, START, clean=True)
+    log = Log.open(case.disk, PATH, CONFIG, START, clean=True, sidecars=FORMAT)
     client = OldClient(log, case.disk)
     for position, data in before:
         try:
@@ -306,7 +310,7 @@ def test_a_repair_lets_positions_begin_anew_where_none_was_given(case: Case, dam
     path = f"{PATH}/{case.names('.positions07')[1]:020d}.positions07"
     case.disk.write_file(path, damage(case.disk.read_file(path)))
     assert [found[0] for found in faults(case)][:1] == [check.UNSERVED]
-    said = check.repair_partition(case.disk, PATH, START)
+    said = check.repair_partition(case.disk, PATH, START, sidecars=FORMAT)
     assert "begin anew" in said[-1]
     assert faults(case) == []
     case.restart(clean=False)

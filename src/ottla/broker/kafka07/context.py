@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla.broker.kafka07.views import View07, Views07
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Operation, Resource
-from ottla.broker.serving.first_news import FirstNews
-from ottla.broker.serving.long_checks import LongChecks
-from ottla.broker.serving.purgatory import Purgatory
+from ottla.broker.serving.dialects import DialectParts
 from ottla.broker.serving.request import NO_REPLY, Peer
-from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.by_name import TopicsByName
-from ottla.cluster.image import ClusterImage
 from ottla.ports import Buffer, Now, Steps
 from ottla.records.rendered07 import Kind07
 from ottla.wire.kafka07 import Request, title
@@ -40,38 +32,29 @@ class Asked07(NamedTuple):
 
 
 class Context07(NamedTuple):
-    """What is read and written, and who is asked before."""
+    """The parts of the broker, and the views of its partitions."""
 
-    partitions: Partitions
-    cluster: ClusterImage
-    settings: SettingsInForce
-    by_name: TopicsByName
-    rights: Rights
-    purgatory: Purgatory
-    checks: LongChecks
-    news: FirstNews
+    parts: DialectParts
     views: Views07
-    random_bytes: Callable[[int], bytes]
-    node_id: int
 
     def news_come(self, now: Now) -> Steps[None]:
         """Wait until this broker knows which topics there are: one of a cluster is told that after its start."""
-        if not self.news.have_come:
-            yield from self.purgatory.awaited(self.news.awaited(now, lambda: NO_REPLY))
+        if not self.parts.news.have_come:
+            yield from self.parts.purgatory.awaited(self.parts.news.awaited(now, lambda: NO_REPLY))
 
     def may(self, asked: Asked07, operation: Operation, topic: str) -> bool:
         """Whether a client may do that to a topic; the log notes that it may not."""
-        rights = self.rights
+        rights = self.parts.rights
         return rights.is_open or rights.asked(asked.peer, operation, Resource.TOPIC, topic, str(asked), asked.now)
 
     def partitions_of(self, topic: str) -> int | None:
         """How many partitions a topic has; None if there is no such topic."""
-        found = self.cluster.topics.get(topic)
+        found = self.parts.cluster.topics.get(topic)
         return None if found is None else len(found.partitions)
 
     def view(self, asked: Asked07, topic: str, index: int) -> View07 | None:
         """A partition as 0.7 sees it; None where it can't be served, and the log says why."""
-        partition = self.partitions.get(topic, index)
+        partition = self.parts.partitions.get(topic, index)
         found = self._view(asked, partition)
         if isinstance(found, str):
             cause = {"cause": f"unserved {topic}"}

@@ -33,9 +33,9 @@ def fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
     assert isinstance(request, FetchRequest07), "that is its type"
     if request.max_bytes < 0:
         return _negative(request)
-    most = min(request.max_bytes, context.settings.value.fetch_max_bytes)
+    most = min(request.max_bytes, context.parts.settings.value.fetch_max_bytes)
     yield from context.news_come(asked.now)
-    found = yield from context.checks.holding(most, _read(context, asked, request, most))
+    found = yield from context.parts.checks.holding(most, _read(context, asked, request, most))
     return Encoded([HEAD.pack(CODE_BYTES + len(found.data), found.error_code), found.data])
 
 
@@ -51,10 +51,10 @@ def multi_fetch(context: Context07, asked: Asked07) -> Steps[Ready]:
         requests.append(request)
         if not len(requests) % READ_AT_ONCE:
             yield None
-    most = min(wanted, context.settings.value.fetch_max_bytes)
+    most = min(wanted, context.parts.settings.value.fetch_max_bytes)
     yield from context.news_come(asked.now)
-    first = int.from_bytes(context.random_bytes(4)) % len(requests) if wanted > most else 0
-    return (yield from context.checks.holding(most, _read_all(context, asked, requests, first, most)))
+    first = int.from_bytes(context.parts.random_bytes(4)) % len(requests) if wanted > most else 0
+    return (yield from context.parts.checks.holding(most, _read_all(context, asked, requests, first, most)))
 
 
 def _read_all(context: Context07, asked: Asked07, requests: list[FetchRequest07], first: int, left: int) -> Steps[Ready]:
@@ -92,7 +92,7 @@ def _read(context: Context07, asked: Asked07, request: FetchRequest07, most: int
     if name_error(topic) is not None or not context.may(asked, Operation.READ, topic):
         return Fetched07(UNKNOWN, b"")
     count = context.partitions_of(topic)
-    if not 0 <= request.partition < (context.settings.value.num_partitions if count is None else count):
+    if not 0 <= request.partition < (context.parts.settings.value.num_partitions if count is None else count):
         return Fetched07(WRONG_PARTITION, b"")
     if count is None:
         is_empty = not request.offset or asked.peer.release.unknown_is_empty

@@ -35,7 +35,7 @@ def offsets(context: Context07, asked: Asked07) -> Steps[Ready]:
     if request.max_offsets < 0:
         return Close(f"{request.max_offsets} offsets of {topic}-{index} were asked for")
     count = context.partitions_of(topic)
-    if not 0 <= index < (context.settings.value.num_partitions if count is None else count):
+    if not 0 <= index < (context.parts.settings.value.num_partitions if count is None else count):
         return Close(f"the offsets of {topic}-{index} were asked for, and there is no such partition")
     if count is None:
         return _told([0] if request.time in (LATEST, EARLIEST) else [])

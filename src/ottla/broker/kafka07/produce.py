@@ -83,12 +83,12 @@ def _append(context: Context07, asked: Asked07, request: ProduceRequest07) -> St
 
 
 def _append_to(context: Context07, asked: Asked07, request: ProduceRequest07, index: int) -> Steps[str | None]:
-    topic, partition = request.topic, context.partitions.get(request.topic, index)
+    topic, partition = request.topic, context.parts.partitions.get(request.topic, index)
     view = context.view(asked, topic, index)
     if view is None or partition is None:
         return f"messages came for {topic}-{index}, which is not served to clients of Kafka 0.7"
     try:
-        arrived = yield from _arrive(context.checks, request.messages, _terms(partition, asked))
+        arrived = yield from _arrive(context.parts.checks, request.messages, _terms(partition, asked))
     except BadMessage as bad:
         return f"messages for {topic}-{index} are invalid: {bad}"
     if arrived.too_large_bytes:
@@ -120,30 +120,30 @@ def _arriving(messages: Buffer, terms: Terms07) -> Steps[Arrived07]:
 
 def _make(context: Context07, asked: Asked07, request: ProduceRequest07) -> Steps[str | None]:
     """Make the topic that a request names, by default but on this broker: its client reaches no other. Why it can't be, if not."""
-    topic, settings = request.topic, context.settings.value
+    topic, settings = request.topic, context.parts.settings.value
     if not ANY_PARTITION <= request.partition < settings.num_partitions:
         return _no_partition(request)
     if topic in INTERNAL:
         return f"messages were sent to {topic}, which is an internal topic"
     if not settings.auto_create_topics_enable:
         return f"messages were sent to {topic}, which does not exist: create it, or set auto.create.topics.enable"
-    rights = context.rights
+    rights = context.parts.rights
     may_create = rights.is_open or rights.may(asked.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME)
     if not may_create and not context.may(asked, Operation.CREATE, topic):
         return f"{printable(asked.peer.principal)} may not create the topic {topic}, and Produce has no response"
-    decision = yield from context.by_name.made_on(topic, context.node_id, asked.now)
+    decision = yield from context.parts.by_name.made_on(topic, context.parts.node_id, asked.now)
     if not is_there(decision):
         return f"the topic {topic} could not be created: {error_name(decision.error_code)}"
-    until_ms = context.purgatory.now().mono_ms + MOST_WAIT_MS
-    while _is_coming(context, topic) and context.purgatory.now().mono_ms < until_ms:
-        yield context.purgatory.rest(LOOK_AGAIN_MS)
+    until_ms = context.parts.purgatory.now().mono_ms + MOST_WAIT_MS
+    while _is_coming(context, topic) and context.parts.purgatory.now().mono_ms < until_ms:
+        yield context.parts.purgatory.rest(LOOK_AGAIN_MS)
     return None
 
 
 def _is_coming(context: Context07, topic: str) -> bool:
     """Whether this broker is about to lead a partition: in a cluster it may know that before it has opened the log."""
-    found = context.cluster.topics.get(topic)
-    own = () if found is None else (one.index for one in found.partitions if one.leader == context.node_id)
+    found = context.parts.cluster.topics.get(topic)
+    own = () if found is None else (one.index for one in found.partitions if one.leader == context.parts.node_id)
     return not all(_is_led(context, topic, index) for index in own)
 
 
@@ -152,7 +152,7 @@ def _index(context: Context07, topic: str, wanted: int) -> int | None:
     count = context.partitions_of(topic) or 0
     if wanted != ANY_PARTITION:
         return wanted if 0 <= wanted < count else None
-    drawn = int.from_bytes(context.random_bytes(4))
+    drawn = int.from_bytes(context.parts.random_bytes(4))
     if count and _is_led(context, topic, drawn % count):
         return drawn % count
     led = [index for index in range(count) if _is_led(context, topic, index)]
@@ -160,7 +160,7 @@ def _index(context: Context07, topic: str, wanted: int) -> int | None:
 
 
 def _is_led(context: Context07, topic: str, index: int) -> bool:
-    partition = context.partitions.get(topic, index)
+    partition = context.parts.partitions.get(topic, index)
     return partition is not None and not partition.leader_error()
 
 

@@ -65,7 +65,7 @@ class Router07:
             return Close(str(malformed))
         asked = Asked07(kind, frame if owned else bytearray(frame), peer, now)
         # Producers of that time send and hang up: what they sent is taken all the same.
-        reply = self._context.purgatory.run(_begun(self._context, asked), to_the_end=kind in PRODUCES)
+        reply = self._context.parts.purgatory.run(_begun(self._context, asked), to_the_end=kind in PRODUCES)
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._told, asked))
             return reply

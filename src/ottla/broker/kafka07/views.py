@@ -14,6 +14,7 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.long_checks import LARGE_BYTES, Claim, LongChecks, Memory
 from ottla.cluster.replicas.leader import LeaderState
+from ottla.log.format07 import positions_of
 from ottla.log.positions07 import Positions07, Progress07
 from ottla.log.reading07 import OpenedBatches07, Reader07
 from ottla.log.sidecar07 import Damaged07
@@ -57,7 +58,7 @@ class View07:
         self.plain = Kind07.PLAIN1
         self.failure = ""
         self._rooms = rooms
-        self._positions: Positions07 = partition.log.find_positions_07()
+        self._positions: Positions07 = positions_of(partition.log, rooms.disk)
         self._reader = Reader07(self._positions, partition.log, rooms.disk, rooms.opened)
 
     def fetch(self, position: int, max_bytes: int) -> Steps[Fetched07]:

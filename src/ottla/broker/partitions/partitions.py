@@ -18,6 +18,7 @@ from ottla.broker.scheduler import Countdown, Scheduler
 from ottla.log.errors import Vanished
 from ottla.log.log import Damaged, Log, LogConfig
 from ottla.log.producer_state.producer_limit import ProducerShares
+from ottla.log.sidecars import SidecarFormat
 from ottla.log.unfinished_read import Unfinished
 from ottla.ports import Clock, Disk, Now, Steps, StorageFailed, TryAgain
 from ottla.wire.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
@@ -71,6 +72,8 @@ class Partitions:
         self._unopened: dict[Partition, bool] = {}
         self.was_killed = False
         """Whether the machine ran on when the last life ended without a stop."""
+        self.sidecars: SidecarFormat | None = None
+        """The format of files that logs keep beside their segments."""
         self.opens = 0
         """How often a partition was opened, online or not."""
 
@@ -160,6 +163,7 @@ class Partitions:
             is_noted=self.checkpoints.is_noted(partition.topic, partition.index),
             is_start_known=self.checkpoints.knows_starts,
             was_killed=self.was_killed,
+            sidecars=self.sidecars,
         )
 
     def configure(self, topic: str, index: int, config: LogConfig, now: Now) -> None:

@@ -1,21 +1,68 @@
-"""What serves frames: a router for each of the ways in which listeners are spoken to, which their release says."""
+"""The routers of a broker: one for each dialect of its listeners, which follows from their release.
+
+Kafka since 0.8 has one dialect. The one before (0.6 and 0.7) is an optional part: a broker without it has no such listeners.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
-from ottla.broker.serving.purgatory import DelayedReply
+from ottla.broker.failures import Changes
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.security.rights import Rights
+from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.long_checks import LongChecks
+from ottla.broker.serving.purgatory import DelayedReply, Purgatory
 from ottla.broker.serving.request import Answer, Peer
-from ottla.ports import Buffer, Now
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.by_name import TopicsByName
+from ottla.cluster.image import ClusterImage
+from ottla.log.sidecars import SidecarFormat
+from ottla.ports import Buffer, Disk, Now
 
 
 class Speaks(Protocol):
-    """A router: what a broker is to those who speak one dialect."""
+    """The router of one dialect."""
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve one request (the bytes after its size): see `Router.receive`."""
         ...
 
     def refuse(self, error_code: int, sentence: str) -> Answer:
-        """Answer the request that was received last with an error, or close its connection where there is no place for one."""
+        """Answer the last received request with an error, or close its connection if the dialect has no such answer."""
+        ...
+
+
+class DialectParts(NamedTuple):
+    """The parts of a broker from which the router of another dialect serves requests."""
+
+    partitions: Partitions
+    cluster: ClusterImage
+    settings: SettingsInForce
+    by_name: TopicsByName
+    rights: Rights
+    purgatory: Purgatory
+    checks: LongChecks
+    news: FirstNews
+    scheduler: Scheduler
+    changes: Changes
+    quotas: ClientQuotas
+    disk: Disk
+    random_bytes: Callable[[int], bytes]
+    node_id: int
+
+
+class FirstDialect(Protocol):
+    """The optional part that serves clients of Kafka 0.6 and 0.7."""
+
+    @property
+    def sidecars(self) -> SidecarFormat:
+        """Return the format of the files that it keeps beside the segments of logs."""
+        ...
+
+    def router(self, parts: DialectParts) -> Speaks:
+        """Return the router of its listeners."""
         ...

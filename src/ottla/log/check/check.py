@@ -15,7 +15,6 @@ from typing import NamedTuple
 from ottla.log import checkpoints
 from ottla.log.check.changed_epochs import ChangedEpoch, find_changed_epochs, write_noted_epochs
 from ottla.log.check.foreign_files import Snapshot, foreign_metadata, foreign_snapshots
-from ottla.log.check07 import check_positions, renew_positions
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.log import Log
@@ -47,6 +46,7 @@ from ottla.log.segments.compacted_note import note_sizes, read_compacted
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.log.segments.scan import headers
 from ottla.log.segments.soundness import ANY_EPOCH, ENDLESS, SEARCHED_BYTES, Bounds, DamagedRange, Place, Walked, find_sound, walk
+from ottla.log.sidecars import SidecarFormat
 from ottla.ports import Disk, File, Now
 from ottla.records.batches.header import HEADER_BYTES
 
@@ -158,8 +158,8 @@ def check_directory(disk: Disk) -> Iterator[Finding]:
             yield Finding(NOTE, name, -1, "it belongs to no topic and was set aside; remove it by hand if it is not needed.")
 
 
-def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list[Finding]:
-    """Check one partition's directory. Every batch is read and its CRC-32C checked."""
+def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN, sidecars: SidecarFormat | None = None) -> list[Finding]:
+    """Check one partition's directory, with its sidecars of a format. Every batch is read and its CRC-32C checked."""
     names = disk.list(path)
     newer = _newer_format(disk, path, names)
     if newer is not None:
@@ -189,7 +189,7 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN) -> list
     findings += _derived(disk, path, names, scanned)
     if not scanned.bad:
         findings += _foreign_snapshots(disk, path, names, scanned.end_offset)
-        findings += _positions(disk, path, names)
+        findings += _sidecar_faults(disk, path, names, sidecars)
     return findings
 
 
@@ -202,21 +202,24 @@ def _foreign_snapshots(disk: Disk, path: str, names: Sequence[str], end_offset: 
         yield Finding(DERIVED, f"{path}/{file_name(offset, SNAPSHOT)}", -1, said)
 
 
-def _positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[Finding]:
-    """Yield the faults of the positions for clients of Kafka 0.7."""
-    for fault in check_positions(disk, path, names):
+def _sidecar_faults(disk: Disk, path: str, names: Sequence[str], sidecars: SidecarFormat | None) -> Iterator[Finding]:
+    if sidecars is None:
+        return
+    for fault in sidecars.check(disk, path, names):
         if fault.is_torn:
             yield Finding(LEFTOVER, fault.path, fault.position, f"{fault.sentence} {NEVER_SYNCED}")
         else:
-            yield Finding(UNSERVED, fault.path, fault.position, f"{fault.sentence} Clients of Kafka 0.7 are not served from it.")
+            yield Finding(UNSERVED, fault.path, fault.position, f"{fault.sentence} {sidecars.unserved}")
 
 
-def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNOWN) -> list[str]:
+def repair_partition(
+    disk: Disk, path: str, now: Now, known: Known = NOTHING_KNOWN, sidecars: SidecarFormat | None = None
+) -> list[str]:
     """Repair a directory so that it opens; returns a sentence for each step taken. Raises `StorageFailed`.
 
     At every moment the damaged records are either where they were, or in a synced copy named `*.damaged`.
     """
-    findings = check_partition(disk, path, known)
+    findings = check_partition(disk, path, known, sidecars)
     if any(found.kind == REFUSED for found in findings) or not any(found.kind in FAULTS for found in findings):
         return []
     bases = _bases(disk.list(path))
@@ -245,17 +248,17 @@ def repair_partition(disk: Disk, path: str, now: Now, known: Known = NOTHING_KNO
             done.append(f"{found.path}: rebuilt.")
     compacted = f"{path}/{COMPACTED_SEGMENTS}"
     was_there = disk.exists(compacted)
-    log = Log.open(disk, path, ANY_GAPS, now, log_start_offset=known.log_start_offset)
+    log = Log.open(disk, path, ANY_GAPS, now, log_start_offset=known.log_start_offset, sidecars=sidecars)
     log.close()
     if not was_there and disk.exists(compacted):
         disk.remove(compacted)  # the caller did not say whether the topic is compacted
-    return [*done, *_repair_positions(disk, path)]
+    return [*done, *_repair_sidecars(disk, path, sidecars)]
 
 
-def _repair_positions(disk: Disk, path: str) -> Iterator[str]:
+def _repair_sidecars(disk: Disk, path: str, sidecars: SidecarFormat | None) -> Iterator[str]:
     names = disk.list(path)
-    if any(not fault.is_torn for fault in check_positions(disk, path, names)):
-        yield renew_positions(disk, path, names)
+    if sidecars is not None and any(not fault.is_torn for fault in sidecars.check(disk, path, names)):
+        yield sidecars.renew(disk, path, names)
 
 
 def _newer_format(disk: Disk, path: str, names: Sequence[str]) -> Finding | None:

@@ -22,11 +22,9 @@ from ottla.log.errors import Damaged
 from ottla.log.names import (
     DELETED,
     INDEX,
-    KEPT_07,
     LEADER_EPOCHS,
     LOG,
     PARTITION_METADATA,
-    POSITIONS_07,
     SNAPSHOT,
     TIME_INDEX,
     TRANSACTION_INDEX,
@@ -44,7 +42,7 @@ from ottla.log.segments.scan import LENGTH_FROM, headers
 from ottla.log.segments.segment import Segment, begin_segment
 from ottla.log.segments.soundness import ANY_EPOCH, ENDLESS, Bounds, find_sound
 from ottla.log.segments.swap import recover_swaps
-from ottla.log.torn07 import recover as recover_positions
+from ottla.log.sidecars import SidecarFormat
 from ottla.ports import Disk, File, StorageFailed
 from ottla.records.batches.header import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, read_header
 
@@ -59,7 +57,7 @@ OF_A_SEGMENT = (INDEX, TIME_INDEX, TRANSACTION_INDEX)
 class Opened:
     """The opened log.
 
-    `snapshots` are the offsets of producer snapshots, `positions_07` those of positions of Kafka 0.7. `epochs_saved` is False if
+    `snapshots` are the offsets of producer snapshots, `sidecars` the base offsets of sidecars. `epochs_saved` is False if
     a full disk kept the epochs from being written.
     """
 
@@ -69,7 +67,7 @@ class Opened:
     epochs_saved: bool = True
     producers: Producers = field(default_factory=Producers)
     snapshots: list[int] = field(default_factory=list)
-    positions_07: list[int] = field(default_factory=list)
+    sidecars: list[int] = field(default_factory=list)
     is_clean: bool = False
     log_start_offset: int = 0
     log_end_offset: int = 0
@@ -83,7 +81,15 @@ class Opening:
     """
 
     def __init__(
-        self, disk: Disk, path: str, config: LogConfig, *, clean: bool, recovery_point: int, was_killed: bool = False
+        self,
+        disk: Disk,
+        path: str,
+        config: LogConfig,
+        *,
+        clean: bool,
+        recovery_point: int,
+        was_killed: bool = False,
+        sidecars: SidecarFormat | None = None,
     ) -> None:
         self.disk = disk
         self.path = path
@@ -91,6 +97,7 @@ class Opening:
         self.clean = clean
         self.recovery_point = recovery_point
         self.was_killed = was_killed and not clean
+        self.sidecars = sidecars
         self.found = Opened(AbortedNotes(disk, path), is_clean=clean)
         self._epochs_on_disk: list[tuple[int, int]] | None = []
         self._names: set[str] = set()
@@ -140,8 +147,8 @@ class Opening:
             if newer:
                 remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
                 self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
-        if found.positions_07 and not self.clean:
-            found.positions_07 = recover_positions(self.disk, self.path, found.positions_07, found.log_end_offset)
+        if self.sidecars is not None and found.sidecars and not self.clean:
+            found.sidecars = self.sidecars.recover(self.disk, self.path, found.sidecars, found.log_end_offset)
         most = self.config.ottla_max_producer_ids
         found.aborted.check(found.segments, self._names, found.snapshots, most, clean=self.clean)
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, found.log_end_offset, most)
@@ -185,13 +192,14 @@ class Opening:
         if noted_start is not None and bases:
             self._keep_deleted(parsed, noted_start, bases[0])
         kept = {one.path for one in self.found.removed}
-        self.found.positions_07 = [known[0] for known in parsed.values() if known and known[1] == POSITIONS_07]
+        leftovers: list[str] = []
+        if self.sidecars is not None:
+            self.found.sidecars, leftovers = self.sidecars.bases(names), self.sidecars.leftovers(names)
         for name, known in parsed.items():
             if f"{self.path}/{name}" in kept:
                 continue
             is_index = known is not None and known[1] in OF_A_SEGMENT and known[0] not in bases
-            is_kept = known is not None and known[1] == KEPT_07 and known[0] not in self.found.positions_07
-            if name.endswith((DELETED, ".tmp")) or is_index or is_kept:
+            if name.endswith((DELETED, ".tmp")) or is_index or name in leftovers:
                 if self.disk.exists(f"{self.path}/{name}"):  # a new file may have taken the temporary name meanwhile
                     self.disk.remove(f"{self.path}/{name}")
                 log.info("%s/%s: a leftover without its segment was removed", self.path, name)

@@ -21,14 +21,13 @@ from ottla.broker.membership.membership import NO_EPOCH
 from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
 from ottla.coord.consumer.assign import Assignor
-from ottla.net import registering07
 from ottla.net.clock import RealClock
 from ottla.net.disk.disk import RealDisk
 from ottla.net.security.verifiers import SystemProofs
 from ottla.net.server.exception_boundary import BrokerFailed
 from ottla.net.server.listeners import PLAINTEXT, Listen, cannot_listen
 from ottla.net.server.server import Server
-from ottla.net.startup import cluster_start, log_output
+from ottla.net.startup import cluster_start, first_clients, log_output
 from ottla.net.startup.assignors import assignors as named
 from ottla.net.startup.authorizers import own_authorizer
 from ottla.net.startup.data_directory import DataDirectory, DataDirectoryError
@@ -91,7 +90,7 @@ class Running:
 
     def register07(self, posts: Posts) -> None:
         """Register the broker for Kafka 0.7 clients if a ZooKeeper is configured. Raises `SettingError`."""
-        self._registry07 = registering07.registered(self.server, self.addresses, posts)
+        self._registry07 = first_clients.registered(self.server, self.addresses, posts)
 
     def _keep_house(self) -> None:
         """Refill the reserve periodically after a full disk, and note whether all logs are checked by now."""
@@ -160,7 +159,7 @@ async def start(
     log_output.limit()
     settings = matched(settings, [where.name for where in listen])
     listen = [secured(where, settings) for where in listen]
-    registering07.check(listen, settings)
+    first_clients.check(listen, settings)
     if settings.idle:
         log.warning("ignored settings, which have no effect in Ottla: %s", ", ".join(settings.idle))
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
@@ -248,6 +247,7 @@ def _revive(
                 assignors=assignors,
                 proofs=proofs,
                 authorizer=authorizer,
+                first_dialect=first_clients.first_dialect(),
             )
             server = Server(broker, asyncio.get_running_loop(), share.connections)
             posts.reach(server.completed)

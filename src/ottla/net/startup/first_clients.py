@@ -1,0 +1,54 @@
+"""The optional part of brokers for clients of Kafka 0.6 and 0.7: the one place from which it is loaded.
+
+Without the package everything else works: listeners of these releases are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.broker.releases import Dialect
+from ottla.broker.serving.dialects import FirstDialect
+from ottla.broker.settings import BrokerSettings, SettingError
+from ottla.log.sidecars import SidecarFormat
+from ottla.net.server.listeners import Listen
+from ottla.net.server.server import Server
+from ottla.net.startup.loop_calls import Posts
+from ottla.ports import SharedRegistry
+
+
+def first_dialect() -> FirstDialect | None:
+    """Return the part of a broker that serves these clients; None without the package."""
+    try:
+        from ottla.broker.kafka07.dialect import Dialect07
+    except ModuleNotFoundError:
+        return None
+    return Dialect07()
+
+
+def sidecars() -> SidecarFormat | None:
+    """Return the format of the files beside a log's segments that are kept for these clients; None without the package."""
+    found = first_dialect()
+    return None if found is None else found.sidecars
+
+
+def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
+    """Raise `SettingError` for listeners and settings that no client of 0.6 or 0.7 could use, or without the package."""
+    try:
+        from ottla.net.registering07 import check as check07
+    except ModuleNotFoundError:
+        old = [where for where in listen if where.release.dialect is Dialect.FIRST]
+        if old:
+            sentence = "which this installation of Ottla cannot serve: install it whole, or leave the listener out"
+            raise SettingError(f"Listener {old[0].name} is to be Kafka {old[0].release}, {sentence}.") from None
+    else:
+        check07(listen, settings)
+
+
+def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:
+    """Register the broker for these clients if a ZooKeeper is configured; None without one. Raises `SettingError`."""
+    if not server.broker.settings.ottla_kafka07_zookeeper_connect:
+        return None
+    from ottla.net.registering07 import registered as registered07
+
+    return registered07(server, addresses, posts)
