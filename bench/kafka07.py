@@ -23,9 +23,9 @@ from bench.paced import ask
 from bench.raw import connect, pipelined
 from bench.report import machine, number
 from bench.servers import Ottla, Server, cpu_s
-from ottla.records.kafka07 import message_set
+from ottla.kafka07.records.messages import message_set
+from ottla.kafka07.wire import FetchRequest07, OffsetsRequest07, ProduceRequest07, encode_request
 from ottla.wire.api.create_topics import CreateTopicsRequest
-from ottla.wire.kafka07 import FetchRequest07, OffsetsRequest07, ProduceRequest07, encode_request
 
 RESULTS = Path(__file__).with_name("RESULTS-kafka07.md")
 PAYLOAD = bytes(100)

@@ -15,7 +15,7 @@ import pytest
 
 import ottla
 from ottla import CommitFailed, KafkaError, NotSupported, SettingError, TopicPartition
-from ottla.net.registering07 import CONNECT
+from ottla.kafka07.net.registration import CONNECT
 from tests.support.waiting import eventually
 from tests.support.zookeeper import ZooKeeper, started
 

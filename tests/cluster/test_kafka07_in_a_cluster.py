@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ottla.broker.settings import BrokerSettings
+from ottla.kafka07.records.messages import message_set
 from ottla.net.server.listeners import Listen
 from ottla.net.startup.start import Running, start
-from ottla.records.kafka07 import message_set
 from tests.support.client07 import Client07
 
 HELLO = message_set([b"hello"])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.net.registering07 import CONNECT
-from ottla.records.kafka07 import message_set
+from ottla.kafka07.net.registration import CONNECT
+from ottla.kafka07.records.messages import message_set
 from tests.support.client07 import Client07
 from tests.support.zookeeper import ZooKeeper, started
 

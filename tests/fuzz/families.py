@@ -21,7 +21,8 @@ from functools import partial
 from typing import NamedTuple
 from zlib import crc32
 
-from ottla.records import kafka07 as sets07
+from ottla.kafka07 import wire as kafka07
+from ottla.kafka07.records import messages as sets07
 from ottla.records.batches.builder import build
 from ottla.records.batches.columns import Columns, Record, open_batches
 from ottla.records.batches.header import HEADER_BYTES, BadBatch, check, stamp, write_crc
@@ -32,7 +33,7 @@ from ottla.records.message_sets.conversion import down_convert, up_convert
 from ottla.records.message_sets.legacy import open_message_set, wrapper, write_message_set
 from ottla.records.message_sets.up_conversion import Terms
 from ottla.records.pauses import finish
-from ottla.wire import Malformed, decode, encode, kafka07
+from ottla.wire import Malformed, decode, encode
 from ottla.wire.apis import API
 from ottla.wire.codec import messages
 from ottla.wire.errors import ERRORS, INVALID_TIMESTAMP, NONE

@@ -6,9 +6,8 @@ import random
 from collections.abc import Callable
 
 from ottla.broker.serving.request import Close
-from ottla.records.compression import codecs
-from ottla.records.kafka07 import message_set
-from ottla.wire.kafka07 import (
+from ottla.kafka07.records.messages import message_set
+from ottla.kafka07.wire import (
     FetchRequest07,
     MultiFetchRequest07,
     MultiProduceRequest07,
@@ -17,6 +16,7 @@ from ottla.wire.kafka07 import (
     Request,
     encode_request,
 )
+from ottla.records.compression import codecs
 from tests.support.machine07 import Machine07
 
 

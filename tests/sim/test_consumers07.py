@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.kafka07 import group, rebalance
-from ottla.client.kafka07.group import Group07
+from ottla.kafka07.client import group, rebalance
+from ottla.kafka07.client.group import Group07
 from ottla.ports import NEW, Change, EntryExists
 from tests.sim import consumers07
 from tests.sim.lives import consumer07

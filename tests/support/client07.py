@@ -6,7 +6,7 @@ import socket
 import struct
 from typing import Self
 
-from ottla.wire.kafka07 import (
+from ottla.kafka07.wire import (
     RESPONSES,
     FetchRequest07,
     FetchResponse07,

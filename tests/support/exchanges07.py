@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ottla.wire import kafka07
+from ottla.kafka07 import wire as kafka07
 
 UNANSWERED: Final = ""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.broker.kafka07.dialect import Dialect07
 from ottla.broker.releases import find
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close, Peer, Throttled
-from ottla.wire.kafka07 import (
+from ottla.kafka07.broker.dialect import Dialect07
+from ottla.kafka07.wire import (
     RESPONSES,
     FetchRequest07,
     FetchResponse07,

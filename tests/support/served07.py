@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from ottla.wire import kafka07
+from ottla.kafka07 import wire as kafka07
 
 
 class Log07:

@@ -28,12 +28,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from bench.apache_kafka import free_port
 from ottla.client.admin.topics import ConfigResource
+from ottla.kafka07 import wire as kafka07
+from ottla.kafka07.records.messages import message_set, messages, whole_bytes
+from ottla.kafka07.wire import FetchRequest07, FetchResponse07, OffsetsRequest07, OffsetsResponse07, ProduceRequest07
 from ottla.net.client.admin.admin import Admin
 from ottla.records.compression.codecs import GZIP, SNAPPY
-from ottla.records.kafka07 import message_set, messages, whole_bytes
 from ottla.testing.process import BrokerProcess
-from ottla.wire import kafka07
-from ottla.wire.kafka07 import FetchRequest07, FetchResponse07, OffsetsRequest07, OffsetsResponse07, ProduceRequest07
 from tests.support.watched import served
 
 TOPIC = "tortured"

@@ -6,13 +6,13 @@ LONG: dict[str, str] = {}
 """path, or path::name of a function -> why it is one piece though it is longer than `test_shape.py` allows."""
 
 FOR_TESTS: dict[str, str] = {
-    "src/ottla/records/kafka07.py::message_set": "what other clients of Kafka 0.7 send is what tests play",
+    "src/ottla/kafka07/records/messages.py::message_set": "what other clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
     "src/ottla/records/message_sets/legacy.py::write_message_set": "tests play clients of Kafka 0.8 to 0.10, with message sets",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what clients use, for servers that tests play",
-    "src/ottla/wire/kafka07.py::encode_response": "the inverse of what is used, for tests of both",
+    "src/ottla/kafka07/wire.py::encode_response": "the inverse of what is used, for tests of both",
 }
 """path::name -> why it is there though only tests, benchmarks and examples use it."""
 
-NOT_REWRITTEN = ("bench", "examples", "src/ottla/broker", "src/ottla/sim", "src/ottla/spark")
+NOT_REWRITTEN = ("bench", "examples", "src/ottla/broker")
 """Folders whose docstrings are not rewritten yet: those of functions open with anything. The list shrinks."""

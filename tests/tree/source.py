@@ -37,8 +37,8 @@ class Source:
 
     @property
     def package(self) -> str:
-        """The package of `ottla` that it belongs to ("wire", "net" …); empty for all else."""
-        parts = self.path.split("/")
+        """The package of `ottla` that it belongs to ("wire", "net" …), Kafka 0.7's by their namesakes; empty for all else."""
+        parts = self.path.replace("/kafka07/", "/", 1).split("/")
         return parts[2].removesuffix(".py") if parts[:2] == ["src", "ottla"] and len(parts) > 2 else ""
 
     @property

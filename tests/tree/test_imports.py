@@ -161,5 +161,5 @@ def test_a_command_for_a_running_cluster_loads_no_broker() -> None:
     loaded = loaded_by(f"from ottla.cli.main import main; main({arguments})")
     assert "ottla.net.client.admin.admin" in loaded
     packages = {".".join(name.split(".")[:2]) for name in loaded}
-    assert not packages & {f"ottla.{package}" for package in ("broker", "log", "coord", "cluster", "registry")}
+    assert not packages & {f"ottla.{package}" for package in ("broker", "log", "coord", "cluster", "registry", "kafka07")}
     assert "ottla.sasl.mechanism" not in loaded, "a plain connection needs no SASL"

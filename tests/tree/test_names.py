@@ -50,7 +50,7 @@ PARTICIPLES = re.compile(
 NOUNS = {"feed", "framing", "logging", "partitioning", "setting", "speed"}
 """Words that the field uses as nouns, whatever they end in."""
 STILL_PARTICIPLES = {
-    "fetched07", "moved", "moving", "packing", "reading07", "reassigning", "registering07", "rendered07", "torn07",
+    "moved", "moving", "packing", "reassigning",
 }  # fmt: skip
 """Modules that are still named by a bare participle or gerund. The list shrinks."""
 STILL_INFLECTED = {

@@ -1,4 +1,4 @@
-"""`ottla mirror --from 0.7`: topics of Kafka 0.7 into a cluster of today. `ottla.pipelines.mirror07` does the work."""
+"""`ottla mirror --from 0.7`: topics of Kafka 0.7 into a cluster of today. `ottla.kafka07.pipelines.mirror` does the work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.cli.signals import stopped_by_signals
 from ottla.cli.tables import as_lines
 
 if TYPE_CHECKING:
-    from ottla.pipelines.mirror07 import MirrorStep
+    from ottla.kafka07.pipelines.mirror import MirrorStep
 
 Commands = argparse._SubParsersAction  # argparse has no public name for the result of add_subparsers
 
@@ -48,8 +48,8 @@ def _run(options: argparse.Namespace) -> int:
     from ottla.client.settings.clients import AdminSettings
     from ottla.client.settings.properties import values_of
     from ottla.errors import KafkaError, SettingError
+    from ottla.kafka07.pipelines.mirror import GROUP, Mirror07
     from ottla.pipelines.errors import PipelineError
-    from ottla.pipelines.mirror07 import GROUP, Mirror07
 
     topics = [name.strip() for name in options.topics.split(",") if name.strip()]
     if not topics:

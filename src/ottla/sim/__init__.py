@@ -1,1 +1,1 @@
-"""A seeded world: clock, disk, network and registry with faults to order; public, so that users can test with it."""
+"""A simulated world decided by one seed: clock, disk, network, registry and brokers, with faults to order. A public package."""

@@ -1,4 +1,4 @@
-"""A clock that stands still until it is advanced."""
+"""A clock that advances only when it is told how far."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class SimClock:
-    """Implements `ottla.ports.Clock`: `advance` moves both readings, `jump` the wall clock alone."""
+    """A manual clock; implements `ottla.ports.Clock`. `advance` moves both readings, `jump` the wall clock alone."""
 
     def __init__(self, wall_ms: int = EPOCH_MS) -> None:
         self._now = Now(wall_ms, 0)
@@ -22,5 +22,5 @@ class SimClock:
         return self._now
 
     def jump(self, ms: int) -> None:
-        """Move the wall clock, as an operator or a time server does."""
+        """Move the wall clock by `ms`, as an operator or a time server does."""
         self._now = Now(self._now.wall_ms + ms, self._now.mono_ms)

@@ -1,6 +1,6 @@
-"""A broker of a cluster in a simulated world: one that shares its registry and its network with others.
+"""A broker of a simulated cluster, which shares its registry and its network with other brokers.
 
-It can be stopped, killed, lose its power, stand still, and have a clock that drifts. Knows how a broker is started and reached.
+It can be stopped, killed, paused and cut from power, and its clock may drift.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SIZE_BYTES = 4
 
 
 class ClusterHost(Host):
-    """One broker of a cluster, on a machine of its own; the disk is what its lives share.
+    """One broker of a cluster, on a machine of its own. Its disk survives from one run of the process to the next.
 
-    One that could not read what the cluster agreed on, or is a member already by its last life, ends and is started again.
+    A broker that cannot read the cluster's metadata, or is still registered by its previous run, ends and is started again.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ClusterHost(Host):
         super().__init__(world, self._given, clock=self._drift)
 
     def lose_disk(self) -> None:
-        """Go on with an empty disk from the next life on, as where a broker is started without its volume."""
+        """Use an empty disk from the next start on, like a broker that is started without its volume."""
         assert self.broker is None, "a broker at work holds its files"
         self.disk = self._empty_disk()
         self.was_clean = self._ran_on = False
@@ -75,26 +75,26 @@ class ClusterHost(Host):
 
     @property
     def protocol_version(self) -> str | None:
-        """What it was told to speak to other brokers, if anything."""
+        """Return the configured inter-broker protocol version, or None."""
         return self._given.get(PROTOCOL)
 
     def speak(self, protocol_version: str) -> None:
-        """Have the next lives speak this version to other brokers."""
+        """Set the inter-broker protocol version from the next start on."""
         self._given[PROTOCOL] = protocol_version
         self.settings = BrokerSettings(self._given)
 
     def jump(self, ms: int) -> None:
-        """Move the wall clock."""
+        """Move the wall clock by `ms`."""
         self._drift.jump(ms)
 
     def start(self) -> None:
-        """Begin a life, if there is none: reach the registry, read what the cluster has agreed on, then listen and register."""
+        """Start the broker unless it runs: connect to the registry, read the cluster's metadata, then listen and register."""
         if self.broker is not None:
             return
         self._is_listening = False
         try:
             super().start()
-        except StorageFailed:  # the disk does not let it
+        except StorageFailed:  # the disk refuses
             self._give_up()
             return
         if self.broker is not None:
@@ -102,7 +102,7 @@ class ClusterHost(Host):
             self._keep_house()
 
     def _keep_house(self) -> None:
-        """Look whether all logs are good by now: they are opened one by one, with their roles."""
+        """Note the boot once all logs are checked: they are opened one by one, with their roles."""
         self._note_boot()
         self._purgatory(HOUSE_EVERY_MS, self._keep_house)
 
@@ -140,16 +140,16 @@ class ClusterHost(Host):
             self._give_up()
 
     def _give_up(self) -> None:
-        """End, as a process does that its supervisor starts again."""
+        """End the process, and let its supervisor start it again."""
         self.die(power_cut=False)
         self.world.after(RESTART_MS, self._start_again)
 
     def _start_again(self) -> None:
-        if self.broker is None:  # or somebody has started it meanwhile
+        if self.broker is None:  # it may have been started meanwhile
             self.start()
 
     def leave(self, stopped: Callable[[], None]) -> None:
-        """Stop in order: have others lead first. `stopped` is called when this life is over, however it ended."""
+        """Stop in order, after other brokers became leaders. `stopped` is called when the process has ended, in whatever way."""
         assert self.broker is not None, "there is a broker to stop"
         self._stopped.append(stopped)
         life = self.lives
@@ -166,13 +166,13 @@ class ClusterHost(Host):
     def _end(self) -> None:
         super()._end()
         self.process.end()
-        if not self.was_power_cut:  # or nobody is left to say so
+        if not self.was_power_cut:  # after a power cut nothing is left that could close connections
             self._network.reset(self.process)
         stopped, self._stopped = self._stopped, []
         for tell in stopped:
             self.world.after(0, tell)
 
-    # Time and what happens
+    # Time and events
 
     def next_ms(self) -> int | None:
         due_ms = super().next_ms()
@@ -184,20 +184,20 @@ class ClusterHost(Host):
 
     @property
     def is_member(self) -> bool:
-        """Whether it is registered, and knows it."""
+        """Return whether the broker is registered, and has been notified of that."""
         membership = None if self.broker is None else self.broker.membership
         return membership is not None and membership.is_member(self.clock.now())
 
     def set_weather(self, weather: RegistryWeather) -> None:
-        """How the way to the registry is from now on."""
+        """Set the faults of the connection to the registry."""
         self.weather = self.session.weather = weather
 
     def stand_still(self, ms: int) -> None:
-        """Do nothing for so long, as under SIGSTOP; what comes meanwhile waits."""
+        """Pause the process for `ms`, as SIGSTOP does; calls wait meanwhile."""
         self.process.stand_still(ms)
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
-        """Hand a client's request to the broker, when its process goes on."""
+        """Pass a client's request to the broker, once its process is not paused."""
         if not self._is_listening:
             answered(None)
         elif self.process.stands_still:
@@ -214,7 +214,7 @@ class ClusterHost(Host):
         self.world.after(ms, lambda: process.post(call))
 
     def _around(self, call: Callable[[], None]) -> None:
-        """Do something on the broker's thread."""
+        """Run a call on the broker's thread."""
         self._stamp()
         try:
             call()
@@ -230,7 +230,7 @@ class ClusterHost(Host):
 
 
 class SimConnection:
-    """A connection from another broker, served as a real one is: the next request begins when the last one lets it."""
+    """A connection from another broker. As on a real one, a request begins when the one before allows it."""
 
     def __init__(self, host: ClusterHost, peer: Peer) -> None:
         self._host = host
@@ -243,7 +243,7 @@ class SimConnection:
         self._go_on()
 
     def gone(self) -> None:
-        """Nobody waits for answers."""
+        """Handle that the other side is gone: nothing waits for answers."""
         self._frames.clear()
         if self._host.broker is not None:
             for delayed in self._open:
@@ -270,12 +270,12 @@ class SimConnection:
 
 
 def _frame_of(answer: Answer) -> memoryview | None:
-    """The frame of an answer without its size; None closes the connection."""
+    """Return the frame of an answer without its size; None closes the connection."""
     parts = answer.parts if isinstance(answer, Throttled) else answer
     if parts is None or isinstance(parts, Close):
         return None
     try:
         whole = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
-    except StorageFailed:  # what cannot be read for the socket ends its connection
+    except StorageFailed:  # a reply that cannot be read closes its connection
         return None
     return memoryview(whole)[SIZE_BYTES:]

@@ -1,9 +1,9 @@
-"""A disk in memory that fails as real ones do: it loses what was not synced, tears writes, runs full, breaks and flips bits.
+"""A disk in memory with the faults of real ones: it loses unsynced data, tears writes, runs full, fails and flips bits.
 
-Same port and same contract tests as `ottla.net.disk`. Every choice comes from the given `random.Random`, so that a failure can be
-repeated. Unlike a real disk it never loses what was synced, except by a flipped bit (no bad sectors, no files cut short by `fsck`),
-and it never reports success to another process that syncs a file whose page the kernel dropped after a failed sync. Its operations
-are atomic: a power cut comes between two of them. Directories removed in the background are gone at once.
+It has the port and the contract tests of the real disk. Every choice comes from the given `random.Random`, so that a failure can be
+repeated. Unlike a real disk it never loses synced data, except by a flipped bit: it has no bad sectors, and `fsck` cuts no files
+short. Unlike a real disk it also never reports success to another process for a page that the kernel dropped after a failed sync.
+Operations are atomic: a power cut comes between two of them. Directories removed in the background are gone at once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ NOT_THERE = "No such file or directory"
 UNBOUNDED_BYTES = 1 << 40
 
 OPENING = frozenset(("open", "read_file", "write_file"))
-"""Operations that need a file handle, and can be refused for lack of one."""
+"""The operations that need a file handle, and fail without a free one."""
 
 
 class SimFile:
-    """A file of a `SimDisk`; dead after a crash. Like a real one, it is a name that can be opened again."""
+    """A file of a `SimDisk`, unusable after a crash. Like a real one, it can be closed and opened again by its name."""
 
     def __init__(self, disk: SimDisk, node: Inode, *, is_new: bool) -> None:
         self.size = len(node.data)
@@ -101,7 +101,7 @@ class SimFile:
         self._is_open = self._pins > 0
 
     def pin(self) -> None:
-        """Note that a sync was asked for: until it is made, the file's name does not matter."""
+        """Note a requested sync: until it is made, the file may lose its name."""
         self._must_live()
         if not self._pins and not self._node.names:
             raise StorageFailed(self.path, "it is deleted")
@@ -149,9 +149,9 @@ class SimFile:
 
 
 class SimDirectory:
-    """The names in one directory, as something to sync.
+    """The names in one directory, which can be synced.
 
-    While it is pinned it can be synced even if the directory is renamed or removed.
+    While pinned, they can be synced even if the directory is renamed or removed.
     """
 
     def __init__(self, disk: SimDisk, path: str) -> None:
@@ -184,8 +184,8 @@ class SimDirectory:
 class SimDisk:
     """A `Disk` in memory.
 
-    `capacity_bytes` bounds it; `wall_ms` is the time that files are stamped with. `operations` counts what was asked of it, `life`
-    its power cuts and killed processes. While it `lacks_handles`, nothing can be opened.
+    `capacity_bytes` is its size, `wall_ms` the timestamp of written files. `operations` is the number of operations so far, `life`
+    that of power cuts and killed processes. While it `lacks_handles`, nothing can be opened.
     """
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
@@ -204,22 +204,22 @@ class SimDisk:
     # Faults to order
 
     def fail(self, after: int, reason: str = IO_ERROR, *, count: int = 1) -> None:
-        """Let `count` operations fail after the next `after` ones. `TOO_MANY_FILES` waits for one that needs a handle."""
+        """Order that `count` operations fail after the next `after` ones. `TOO_MANY_FILES` waits for one that needs a handle."""
         for number in range(count):
             self._failing[self.operations + after + 1 + number] = reason
 
     def fail_names(self, reason: str = IO_ERROR) -> None:
-        """Let the next sync of a directory fail."""
+        """Order that the next sync of a directory fails."""
         self._failing_names = reason
 
     def heal(self) -> None:
-        """Cancel the failures that were ordered and have not happened yet."""
+        """Cancel the ordered failures that have not happened yet."""
         self._failing.clear()
         self._failing_names = None
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Let what is done within meet no fault that was ordered, and use none up: somebody looks who is not there."""
+        """Suspend fault injection and the count of operations, for the simulation's own checks."""
         failing, operations, self._failing = self._failing, self.operations, {}
         try:
             yield
@@ -227,26 +227,26 @@ class SimDisk:
             self._failing, self.operations = failing, operations
 
     def crash(self, random: random.Random) -> None:
-        """Cut the power: what was not synced is lost, in any part; open files are dead."""
+        """Cut the power: any part of the unsynced data is lost, and open files are unusable."""
         self._die()
         self.heal()
         self._root = self._root.survivor(random, {})
 
     def kill(self) -> None:
-        """End the process: everything written is there, but nobody knows what of it was synced."""
+        """End the process: all written data remains, and which part is synced is unknown."""
         self._die()
         for folder in self._root.folders():
             folder.forget_process()
 
     def close_handles(self) -> None:
-        """Close all files behind the scenes, as the real disk does with those not used lately."""
+        """Close all files as the real disk does with files not used lately: the next use opens them again."""
         for file in self._handles.values():
             held = file()
             if held is not None:
                 held.close()
 
     def flip_bit(self, path: str, bit: int) -> None:
-        """Flip one bit of a file, in its durable contents too: the next who reads it meets it."""
+        """Flip one bit of a file, in its durable contents too."""
         node = self._node(path)
         node.write(bit // 8, bytes([node.data[bit // 8] ^ 1 << bit % 8]))
         node.sync()
@@ -257,11 +257,11 @@ class SimDisk:
 
     @property
     def has_failed_names(self) -> bool:
-        """Whether the sync of a directory has failed in this process, so that its names can't be relied on any more."""
+        """Return whether a sync of a directory failed in this process: which of its names are durable is then unknown."""
         return any(folder.failure is not None for folder in self._root.folders())
 
     def run_syncs(self, is_held: Callable[[Sequence[Syncable]], bool] = lambda files: False) -> int:
-        """Remove and sync what was asked for, and call back; returns how many asked for a sync. Those that are held take longer."""
+        """Make the requested removals and syncs, and call back. Return the number of requests; held ones stay pending."""
         removals, self._removals = self._removals, []
         for folder, name in removals:
             if name in folder.names:
@@ -425,7 +425,7 @@ class SimDisk:
     # For its files
 
     def may(self, operation: str, path: str, size: int = 0) -> None:
-        """Count an operation, and raise `StorageFailed` if it was ordered to fail or there is no room."""
+        """Count an operation. Raises `StorageFailed` if it was ordered to fail, or the disk is full."""
         self.operations += 1
         reason = self._failing.pop(self.operations, None)
         if operation == "sync_dir" and self._failing_names is not None:
@@ -443,14 +443,14 @@ class SimDisk:
             raise StorageFailed(path, f"{reason} ({operation})" if reason != NO_SPACE else reason)
 
     def may_sync(self, operation: str, path: str) -> None:
-        """Count a sync that is begun, and raise `SyncFailed` if it was ordered to fail."""
+        """Count a sync. Raises `SyncFailed` if it was ordered to fail."""
         try:
             self.may(operation, path)
         except StorageFailed as failure:
             raise SyncFailed(path, failure.reason) from failure
 
     def hold(self, path: str) -> Sequence[Folder]:
-        """A directory, and those above that have to be synced with it because it is new."""
+        """Return a directory, with the directories above that must be synced too because it is new."""
         self.may("open", path)
         folder = self._folder(path, path)
         held = [folder]
@@ -472,7 +472,7 @@ class SimDisk:
         return entry
 
     def _folder(self, path: str, asked: str) -> Folder:
-        """A directory that is needed for what is `asked`."""
+        """Return a directory. Raises `StorageFailed` with the path that was `asked`."""
         folder = self._find(path)
         if not isinstance(folder, Folder):
             raise StorageFailed(asked, NOT_THERE if folder is None else "Not a directory")
@@ -486,14 +486,14 @@ class SimDisk:
 
 
 def _own(file: Syncable) -> SimFile | SimDirectory:
-    """Refuse what this disk did not give out: its sync would be promised and not made."""
+    """Check that this disk opened the files: a sync of others would be promised and not made."""
     if not isinstance(file, SimFile | SimDirectory):
         raise TypeError(f"{file!r} is not of this disk")
     return file
 
 
 def _sync(files: Sequence[SimFile | SimDirectory]) -> StorageFailed | None:
-    """Try every file, as the real disk's threads do; return the first failure."""
+    """Sync every file, also after a failure, as the real disk's threads do; return the first failure."""
     first: StorageFailed | None = None
     for file in files:
         try:

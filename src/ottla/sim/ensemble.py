@@ -1,8 +1,8 @@
-"""The servers of a simulated shared registry: entries, sessions that end when they are not heard, and watches, in one place.
+"""The servers of a simulated shared registry: entries, sessions that expire, and watches.
 
-It behaves as ZooKeeper does as far as the port can tell: transactions are numbered, a session outlives its connections, watches are
-told once. A session may be served by one that lags: it reads what was there some time ago, never older than what it has read, been
-told or written. Knows sessions by what they give to be called back; knows no brokers.
+It behaves as ZooKeeper does as far as the port shows: transactions are numbered, a session outlives its connections, a watch fires
+once. The server of a session may lag: it returns former entries, but never older ones than the session has read, was notified of
+or has written. Sessions are known by their callbacks; brokers are unknown here.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ottla.sim.entry_versions import check_version
 from ottla.sim.world import World
 
 DATA, CHILDREN = "data", "children"
-"""Kinds of watches."""
+"""The kinds of watches."""
 Watched = tuple[str, str]
 """(kind, path)"""
 
 MOST_BYTES = 1 << 20
-"""So much may one commit, or one value, take; ZooKeeper closes the connection at more."""
+"""The most bytes of one commit, or one value; ZooKeeper closes the connection at more."""
 DIGITS = 10
 
 
 @dataclass(slots=True)
 class SharedNode:
-    """An entry. `owner` is the session that an ephemeral one ends with, `made` counts the sequential children it ever had."""
+    """An entry. `owner` is the session of an ephemeral entry, `made` the number of sequential children ever created below it."""
 
     value: bytes
     version: int
@@ -43,7 +43,7 @@ class SharedNode:
 
 
 class PastNode(NamedTuple):
-    """What an entry was until a transaction changed it; without an entry it was not there."""
+    """A former state of a path, up to the transaction `until`; `entry` is None if the path did not exist."""
 
     until: int
     entry: Entry | None
@@ -51,7 +51,7 @@ class PastNode(NamedTuple):
 
 
 class Missed(NamedTuple):
-    """A transaction that the server of a session has not heard of yet."""
+    """A transaction that has not reached the server of a session yet."""
 
     number: int
     touched: Sequence[Watched]
@@ -59,10 +59,10 @@ class Missed(NamedTuple):
 
 @dataclass(slots=True)
 class ServedSession:
-    """A session as the servers see it. `told(watched)` is called for each watch, `over()` when it ends.
+    """A session as the servers see it. `told(watched)` is called when a watch fires, `over()` when the session ends.
 
-    Requests are obeyed if they come over its last `connection`. It `has_lapsed` if it ended because nothing was heard of it. While
-    its server lags, `seen` is the last transaction that this one knows, and `missed` are those that it has still to hear of.
+    Requests are served if they arrive over its last `connection`. It `has_lapsed` if it expired. While its server lags, `seen` is
+    the last transaction that reached the server, and `missed` are the later ones.
     """
 
     number: int
@@ -77,10 +77,10 @@ class ServedSession:
 
 
 class SimEnsemble:
-    """What is behind a shared registry. `timeout_ms` is that of all sessions.
+    """The servers behind a shared registry. `timeout_ms` is the session timeout.
 
-    While it `is_down` (no quorum) nobody is answered, and no session ends. `put`, `get` and `children` are for tests, which act as
-    another client does that is never far away.
+    While it `is_down` (without a quorum) no request is answered, and no session expires. Tests use `put`, `get` and `children` like
+    another client whose connection never fails.
     """
 
     def __init__(self, world: World, *, timeout_ms: int = 6_000) -> None:
@@ -90,15 +90,15 @@ class SimEnsemble:
         self.transactions = 0
         self.sessions: dict[int, ServedSession] = {}
         self.before_commit: list[Callable[[], None]] = []
-        """What happens just before the next commits of any session, one for each: a rival that is quicker."""
+        """Callbacks just before the next commits of any session, one for each commit: a rival's quicker commit."""
         self.after_commit: list[Callable[[Iterable[str]], None]] = []
-        """Who hears of each commit: the paths that it has changed."""
+        """Callbacks after each commit, with the changed paths."""
         self._begun = 0
         self._nodes = {"/": SharedNode(b"", 0, 0, None)}
         self._past: dict[str, list[PastNode]] = {}
-        """What was there before, by path, as long as the server of some session lags."""
+        """Former states by path, kept while the server of any session lags."""
 
-    # For tests, and for those who look at what brokers have agreed on
+    # For tests and checks of the entries
 
     def get(self, path: str) -> Entry | None:
         node = self._nodes.get(path)
@@ -109,7 +109,7 @@ class SimEnsemble:
         return [] if node is None else sorted(node.children)
 
     def put(self, *changes: Change | Condition) -> None:
-        """Commit changes of nobody's session."""
+        """Commit changes without a session."""
         self._commit(changes, None)
 
     # Sessions
@@ -122,12 +122,12 @@ class SimEnsemble:
         return session
 
     def hear(self, session: ServedSession) -> None:
-        """Note a sign of life."""
+        """Extend a session that sent something."""
         session.expires_ms = self.world.now_ms + self.timeout_ms
         self.world.after(self.timeout_ms, partial(self._look_at, session))
 
     def come_back(self) -> None:
-        """Have a quorum again. Sessions live on from now, as they do after ZooKeeper has elected another leader."""
+        """Restore the quorum. Session timeouts start anew, as after ZooKeeper's election of a leader."""
         self.is_down = False
         for session in self.sessions.values():
             self.hear(session)
@@ -138,7 +138,7 @@ class SimEnsemble:
             self.end(session)
 
     def end(self, session: ServedSession) -> None:
-        """End a session, whatever its client thinks: its ephemeral entries are gone, and others hear of that."""
+        """End a session on the servers' side: remove its ephemeral entries, and fire the watches on them."""
         if self.sessions.pop(session.number, None) is None:
             return
         own = [path for path, node in self._nodes.items() if node.owner == session.number]
@@ -152,13 +152,13 @@ class SimEnsemble:
     # Servers that lag
 
     def lag(self, session: ServedSession, ms: int) -> None:
-        """Let the server of a session hear of nothing for so long, unless the session itself writes."""
+        """Hold back transactions from the server of a session for `ms`, unless the session itself commits."""
         if session.seen is None and session.number in self.sessions:
             session.seen = self.transactions
             self.world.after(ms, partial(self.catch_up, session))
 
     def catch_up(self, session: ServedSession) -> None:
-        """The server of a session hears of all that it has missed, and tells what was watched in the order in which it changed."""
+        """Deliver the missed transactions to the server of a session, and fire its watches in their order."""
         if session.seen is None:
             return
         missed, session.missed, session.seen = session.missed, deque(), None
@@ -172,7 +172,7 @@ class SimEnsemble:
             self._past.clear()
 
     def _was(self, session: ServedSession, path: str) -> PastNode:
-        """What the server of a session knows of a path."""
+        """Return the state of a path on the server of a session."""
         if session.seen is not None:
             for past in self._past.get(path, ()):
                 if past.until > session.seen:
@@ -180,7 +180,7 @@ class SimEnsemble:
         node = self._nodes.get(path)
         return PastNode(self.transactions + 1, *((None, []) if node is None else (node.entry(), sorted(node.children))))
 
-    # What a session asks for
+    # Requests of a session
 
     def read(self, session: ServedSession, path: str, *, watch: bool) -> Entry | None:
         if watch:
@@ -215,7 +215,7 @@ class SimEnsemble:
             if lagging:
                 self._remember(path)
             if node is None:
-                self._nodes.pop(path, None)  # it may have been made by the same commit
+                self._nodes.pop(path, None)  # the same commit may have created it
             else:
                 self._nodes[path] = node
         for session in lagging:
@@ -242,7 +242,7 @@ class SimEnsemble:
 
 
 class _Draft:
-    """A commit under way: the nodes that it changes (None: removed), beside those that are there. Nothing is done yet."""
+    """A commit that is not applied yet: the nodes that it changes, None for a removed one."""
 
     def __init__(self, nodes: dict[str, SharedNode], number: int, owner: int | None) -> None:
         self._before = nodes
@@ -252,7 +252,7 @@ class _Draft:
         self.touched: dict[Watched, None] = {}
 
     def take(self, each: Change | Condition) -> None:
-        """Add one change, or raise what stands against it."""
+        """Add one change. Raises what `SharedRegistry.commit` raises."""
         node = self._get(each.path)
         if isinstance(each, Condition):
             check_version(each.path, None if node is None else node.version, each.version)
@@ -275,14 +275,14 @@ class _Draft:
         return self.nodes[path] if path in self.nodes else self._before.get(path)
 
     def _own(self, path: str, node: SharedNode) -> SharedNode:
-        """The draft's own copy of a node."""
+        """Return the draft's own copy of a node."""
         if self.nodes.get(path) is not node:
             node = SharedNode(node.value, node.version, node.created, node.owner, set(node.children), node.made)
             self.nodes[path] = node
         return node
 
     def _parent(self, path: str) -> SharedNode:
-        """The draft's own copy of the node above a path, made if there is none."""
+        """Return the draft's own copy of the node above a path, created if missing."""
         above = path.rpartition("/")[0] or "/"
         node = self._get(above)
         if node is None:

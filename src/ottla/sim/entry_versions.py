@@ -1,4 +1,4 @@
-"""Whether a change of a registry's entry applies, as ZooKeeper says: by the version that the entry has."""
+"""The check of ZooKeeper whether a change of an entry applies, by the entry's version."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla.ports import NEW, EntryExists, NoEntry, VersionConflict
 
 
 def check_version(path: str, known: int | None, wanted: int | None) -> None:
-    """Compare the version of an entry (None: it is not there) with the wanted one (None: any; `NEW`: it must not be there).
+    """Compare the version of an entry (None: it does not exist) with the expected one (None: any; `NEW`: it must not exist).
 
     Raises `EntryExists`, `NoEntry` or `VersionConflict`.
     """

@@ -1,4 +1,4 @@
-"""A whole broker in a simulated world: it can be stopped, killed, lose its power, and be started again on what its disk holds."""
+"""A broker in a simulated world: it can be stopped, killed, cut from power, and started again on the contents of its disk."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
 
 Answered = Callable[[Any], None]
-"""Called with the decoded response, or with None if the broker died or closed the connection first."""
+"""Called with the decoded response, or with None if the broker died or closed the connection before."""
 
 SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
-"""How many syncs are slow, so that a power cut finds work nobody was told of yet; and how slow."""
+"""The share of syncs that are slow, so that a power cut finds unacknowledged data, and the longest one in ms."""
 
 
 class Host:
-    """One broker; every request goes through real frames, and its registry is the real one, on the same disk as its logs.
+    """One broker. Requests go through real frames; its registry is the real one, on the same disk as the logs.
 
-    When an ordered cut of the `disk` happens, `cuts_power` says whether it ends the whole machine or the process alone. How
-    many syncs are slow is for `slow_syncs` to say.
+    An ordered cut of the `disk` ends the machine if `cuts_power`, else the process alone. `slow_syncs` is the share of slow syncs.
     """
 
     def __init__(self, world: World, settings: Mapping[str, str], *, clock: Clock | None = None) -> None:
@@ -46,10 +45,10 @@ class Host:
         self.cuts_power = True
         self.slow_syncs = SLOW_SYNC
         self.was_clean = False
-        """Whether the last life ended in order."""
+        """Whether the last run was stopped in order."""
         self.was_power_cut = False
-        """Whether it ended with a power cut."""
-        self._ran_on = False  # as the boot that a real data directory notes: since a start after which all logs were good
+        """Whether the last run ended with a power cut."""
+        self._ran_on = False  # as the boot id of a real data directory, noted once all logs are checked
         self._registry: JournalRegistry
         self._syncing = False
         self._correlation_id = 0
@@ -61,7 +60,7 @@ class Host:
         return FaultyDisk()
 
     def start(self) -> None:
-        """Begin a life, if there is none. Raises `StorageFailed` if the broker cannot start."""
+        """Start the broker unless it runs. Raises `StorageFailed` if it cannot start."""
         if self.broker is not None:
             return
         self.lives += 1
@@ -78,11 +77,11 @@ class Host:
             self.die(power_cut=self.cuts_power)
 
     def _note_boot(self) -> None:
-        """Note that the machine has run on since all logs were known to be good."""
+        """Note once all logs are checked: until the next power cut, no log can be as one left it."""
         self._ran_on = self._ran_on or (self.broker is not None and self.broker.are_all_checked)
 
     def _machine(self) -> BrokerMachine:
-        """A broker that has not started."""
+        """Return a broker that has not started."""
         self._registry = registry = JournalRegistry.open(self.disk)
         return BrokerMachine(
             settings=self.settings,
@@ -95,7 +94,7 @@ class Host:
         )
 
     def stop(self) -> bool:
-        """End this life in order; returns whether every log was closed properly."""
+        """Stop the broker in order; return whether every log was closed."""
         assert self.broker is not None, "there is a broker to stop"
         try:
             clean = self.broker.close()
@@ -110,11 +109,11 @@ class Host:
         return clean
 
     def _close_registry(self) -> None:
-        with suppress(StorageFailed):  # the next start does what is left
+        with suppress(StorageFailed):  # the next start repeats it
             self._registry.close()
 
     def die(self, *, power_cut: bool) -> None:
-        """End this life at once; a power cut also loses what was not synced, in any part. Whoever waits gets no answer."""
+        """End the process at once, without replies. A power cut also loses any part of the unsynced data."""
         self.was_power_cut = power_cut
         if power_cut:
             self._ran_on = False
@@ -131,26 +130,26 @@ class Host:
             answered(None)
 
     def _stamp(self) -> None:
-        """Stamp files with the present time from now on."""
+        """Set the timestamp of files that are written now."""
         self.disk.wall_ms = self.clock.now().wall_ms
 
     def coordinators(self) -> list[GroupMachine]:
-        """The coordinators of loaded offsets partitions; none while the broker is down."""
+        """Return the group coordinators of loaded offsets partitions; none while the broker is down."""
         return [] if self.broker is None else self.broker.groups.machines
 
     def partitions(self) -> dict[TopicPartition, Partition]:
-        """The partitions that are not offline; none while the broker is down."""
+        """Return the partitions that are not offline; none while the broker is down."""
         if self.broker is None:
             return {}
         return {TopicPartition(each.topic, each.index): each for each in self.broker.partitions if each.offline is None}
 
     def transactions(self) -> list[Transaction]:
-        """All transactional ids that are known; none while the broker is down."""
+        """Return the transactions of all known transactional ids; none while the broker is down."""
         shards = [] if self.broker is None else self.broker.transactions.coordinators.shards
         return [known for shard in shards for known in shard.machine.by_id.values()]
 
     def receive(self, key: int, version: int, body: Message, peer: Peer, answered: Answered) -> None:
-        """Hand a request to the broker now."""
+        """Pass a request to the broker now, without a network."""
         if self.broker is None:
             answered(None)
             return
@@ -200,7 +199,7 @@ class Host:
             return
         try:
             frame = b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
-        except StorageFailed:  # what cannot be read for the socket ends its connection
+        except StorageFailed:  # a reply that cannot be read closes its connection
             answered(None)
             return
         answered(decode_response(key, version, frame[4:])[1])

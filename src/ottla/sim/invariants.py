@@ -1,6 +1,6 @@
-"""What must be true of a log whatever happened to it, as functions that report what is not. For our tests and for yours.
+"""The invariants of a log as functions: each takes an open `Log`, and returns one sentence for each fault.
 
-Each takes an open `Log` and returns one sentence per fault. Knows logs and records; injects no faults.
+They use logs and records, and inject no faults.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INDEX_ENTRY = Struct(">ii")
 
 
 def stored_batches(log: Log, offset: int = 0) -> Iterator[memoryview]:
-    """Return every batch from the log's start, or from an offset, to its end, as fetches do."""
+    """Yield every batch from the log's start, or from an offset, to its end, as fetches return them."""
     offset = max(offset, log.log_start_offset)
     while (part := log.read(offset, READ_BYTES, until_offset=log.log_end_offset, min_one_batch=True)) is not None:
         view = memoryview(part.read())
@@ -34,7 +34,7 @@ def stored_batches(log: Log, offset: int = 0) -> Iterator[memoryview]:
 
 
 def stored_records(log: Log) -> list[Record]:
-    """Return every record from the log's start to its end, as a consumer would get it."""
+    """Return every record from the log's start to its end, as consumers receive them."""
     found: list[Record] = []
     for batch in stored_batches(log):
         found += open_batches(batch, from_offset=log.log_start_offset, check_crcs=True).records()
@@ -42,7 +42,7 @@ def stored_records(log: Log) -> list[Record]:
 
 
 def acknowledged_records_are_readable(log: Log, acknowledged: Sequence[Record]) -> list[str]:
-    """Every record is there, unchanged, and no other. `acknowledged`: the records, in order of offset."""
+    """Check that the log has exactly these records. `acknowledged`: the records, in order of offset."""
     stored = {record.offset: record for record in stored_records(log)}
     start = log.log_start_offset
     lost = [record.offset for record in acknowledged if record.offset >= start and stored.pop(record.offset, None) != record]
@@ -53,7 +53,7 @@ def acknowledged_records_are_readable(log: Log, acknowledged: Sequence[Record]) 
 def newest_of_every_key_is_kept(
     log: Log, acknowledged: Sequence[Record], compacted_to: int, aborted: Container[int] = ()
 ) -> list[str]:
-    """Compaction left out only older records of a key, and tombstones, below `compacted_to`; all others are unchanged.
+    """Check that compaction removed only older records of a key, and tombstones, below `compacted_to`, and changed none.
 
     `aborted`: offsets of records whose transaction was aborted. They may be removed, but replace no older record.
     """
@@ -69,7 +69,7 @@ def newest_of_every_key_is_kept(
 
 
 def no_older_record_comes_back(log: Log, gone: Mapping[bytes | None, int]) -> list[str]:
-    """Nothing comes back. `gone`: for each key the offset below which its records were compacted away."""
+    """Check that no compacted record reappears. `gone`: for each key the offset below which its records were removed."""
     return [
         f"the record at offset {record.offset} had been compacted away"
         for record in stored_records(log)
@@ -78,7 +78,7 @@ def no_older_record_comes_back(log: Log, gone: Mapping[bytes | None, int]) -> li
 
 
 def offsets_grow(log: Log) -> list[str]:
-    """Batches follow one another, within segments and across them; nothing lies beyond the end."""
+    """Check that offsets of batches increase, within segments and across them, up to the end of the log."""
     found = list(_headers(log))
     faults = [
         f"the batch of offset {after.base_offset} follows one that ends at {before.last_offset}"
@@ -91,7 +91,7 @@ def offsets_grow(log: Log) -> list[str]:
 
 
 def offsets_are_dense(log: Log) -> list[str]:
-    """No offset is missing. True of a log that was never compacted."""
+    """Check that no offset is missing. This holds for a log that was never compacted."""
     found = [read_header(batch) for batch in stored_batches(log)]
     gaps = [
         f"offsets {a.next_offset} to {b.base_offset - 1} are missing" for a, b in pairwise(found) if a.next_offset != b.base_offset
@@ -102,13 +102,13 @@ def offsets_are_dense(log: Log) -> list[str]:
 
 
 def indexes_point_at_batches(log: Log, disk: Disk) -> list[str]:
-    """Every entry of an offset index points at a batch, and names that batch's last offset."""
+    """Check that every entry of an offset index has the position of a batch, and the batch's last offset."""
     faults = []
     for segment in log.segments:
         segment.flush_indexes()
         path = segment.path(INDEX)
         data = disk.read_file(path) if disk.exists(path) else b""
-        whole = len(data) - len(data) % INDEX_ENTRY.size  # a torn entry at the end is cut off when the file is opened
+        whole = len(data) - len(data) % INDEX_ENTRY.size  # opening the file cuts off a torn entry at its end
         for relative, position in INDEX_ENTRY.iter_unpack(data[:whole]):
             head = segment.file.read(position, HEADER_BYTES)
             if len(head) < HEADER_BYTES or read_header(head).last_offset != segment.base_offset + relative:
@@ -117,13 +117,13 @@ def indexes_point_at_batches(log: Log, disk: Disk) -> list[str]:
 
 
 def sizes_add_up(log: Log) -> list[str]:
-    """The size that retention counts is that of the files."""
+    """Check that the size for retention is that of the files."""
     total = sum(segment.file.size for segment in log.segments if segment.size)
     return [] if log.size_bytes == total else [f"size_bytes is {log.size_bytes}, the segments have {total}"]
 
 
 def producers_equal_a_replay(log: Log) -> list[str]:
-    """The last batch and the next sequence of each producer with batches in the log are remembered."""
+    """Check the last batch of each producer with batches in the log."""
     replayed = Producers()
     for header in _headers(log):
         if header.producer_id >= 0:
@@ -131,14 +131,14 @@ def producers_equal_a_replay(log: Log) -> list[str]:
     faults = []
     for producer_id, producer in replayed.by_id.items():
         known = log.producers.by_id.get(producer_id)
-        last = producer.batches[-1][:4] if producer.batches else None  # a snapshot keeps the time of the producer, not of the batch
+        last = producer.batches[-1][:4] if producer.batches else None  # a snapshot has the producer's timestamp, not the batch's
         if last and (known is None or known.epoch != producer.epoch or not known.batches or known.batches[-1][:4] != last):
             faults.append(f"producer {producer_id} is not remembered as its batches say")
     return faults
 
 
 def leader_epochs_fit_the_batches(log: Log) -> list[str]:
-    """Epochs and their offsets grow, and every batch has the epoch noted for its offset (KIP-101)."""
+    """Check that leader epochs and their offsets increase, and that every batch has the epoch of its offset (KIP-101)."""
     entries = log.epochs.entries
     faults = [
         f"epoch {after[0]} at offset {after[1]} follows epoch {before[0]} at offset {before[1]}"
@@ -155,7 +155,7 @@ def leader_epochs_fit_the_batches(log: Log) -> list[str]:
 
 
 def transactions_equal_a_replay(log: Log) -> list[str]:
-    """Open and aborted transactions are known as the batches tell (KIP-98). True of a log that was never compacted."""
+    """Check open and aborted transactions against the batches (KIP-98). This holds for a log that was never compacted."""
     replayed, aborted = Producers(), dict[tuple[int, int], int]()
     for segment in log.segments:
         for position, header in headers(segment.file, 0, segment.size):

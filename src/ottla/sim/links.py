@@ -1,8 +1,7 @@
-"""A network between brokers that delays, cuts and breaks connections; implements `ottla.ports.Links`.
+"""A network between brokers that delays frames and breaks connections; implements `ottla.ports.Links`.
 
-As over TCP, what is sent on one connection arrives in order, if at all. What was sent on a connection that broke may still arrive,
-after what a newer one has brought: so a request that is tried again is doubled, and two of them change places. Knows listeners by
-their address and what they do with a frame; knows no messages.
+As over TCP, frames of one connection arrive in order, if at all. Frames of a broken connection may still arrive, even after frames
+of a newer one: a repeated request is then doubled, or overtaken by a later one. Frames are opaque here.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ Answered = Callable[[memoryview | None], None]
 
 @dataclass(slots=True)
 class LinkWeather:
-    """How bad the network between brokers is: delays in milliseconds, how many are long, how often a connection breaks at a frame.
+    """The faults of the network between brokers: delays in ms, the share of long ones, and that of frames that break a connection.
 
-    Of the frames at which one breaks half arrive all the same.
+    Half of the frames that break the connection arrive all the same.
     """
 
     least_ms: int = 1
@@ -38,61 +37,61 @@ class LinkWeather:
 
 
 class FrameServer(Protocol):
-    """Who serves the frames of one connection, in the order in which they come, on the process that listens."""
+    """The server of the frames of one connection, in their order, on the process that listens."""
 
     def serve(self, frame: memoryview, answered: Answered) -> None:
         """Serve one request: its frame without the size. `answered(None)` closes the connection."""
 
     def gone(self) -> None:
-        """The other side is gone: nobody waits for answers."""
+        """Handle that the other side is gone: nothing waits for answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """A process that listens. `accept()` gives who serves a new connection."""
+    """A listening process. `accept()` returns the server of a new connection."""
 
     process: SimProcess
     accept: Callable[[], FrameServer]
 
 
 class SimNetwork:
-    """Who listens where, and how frames get there. Ways are cut between the names of processes."""
+    """All listeners and connections. Connections are cut between names of processes."""
 
     def __init__(self, world: World, *, cuts: Cuts | None = None, weather: LinkWeather | None = None) -> None:
         self.world = world
         self.cuts = cuts or Cuts()
         self.weather = weather or LinkWeather()
         self.frames = 0
-        """How many requests have arrived."""
+        """The number of requests that have arrived."""
         self._listening: dict[tuple[str, int], Listening] = {}
         self._connections: list[_Connection] = []
 
     def listen(self, host: str, port: int, process: SimProcess, accept: Callable[[], FrameServer]) -> None:
-        """Let a process answer at an address, in the place of who did so before."""
+        """Let a process listen at an address, in place of an earlier one."""
         self._listening[host, port] = Listening(process, accept)
 
     def listening(self, host: str, port: int) -> Listening | None:
-        """Who listens there now."""
+        """Return the process that listens at an address, or None."""
         found = self._listening.get((host, port))
         return None if found is None or found.process.has_ended else found
 
     def name_of(self, host: str, port: int) -> str:
-        """The name of the place that an address belongs to, whether or not anything runs there."""
+        """Return the name for cuts of an address, even if no process runs there."""
         found = self._listening.get((host, port))
         return f"{host}:{port}" if found is None else found.process.name
 
     def opened(self, connection: _Connection) -> None:
-        """Note a connection, so that it can be reset."""
+        """Register a connection, so that it can be reset."""
         self._connections = [each for each in self._connections if not each.is_broken]
         self._connections.append(connection)
 
     def reset(self, process: SimProcess) -> None:
-        """Tell whoever is connected to a process that it has ended, as its system does unless the power failed."""
+        """Reset the connections to a process that ended, as its system does unless the power failed."""
         for connection in self._connections:
             connection.reset_by(process)
 
     def links(self, process: SimProcess) -> SimLinks:
-        """How a process reaches others."""
+        """Return the outgoing connections of a process."""
         return SimLinks(self, process)
 
     def delay_ms(self) -> int:
@@ -101,7 +100,7 @@ class SimNetwork:
 
 
 class SimLinks:
-    """What one process opens; implements `ottla.ports.Links`."""
+    """The outgoing connections of one process; implements `ottla.ports.Links`."""
 
     def __init__(self, network: SimNetwork, process: SimProcess) -> None:
         self._network = network
@@ -112,7 +111,7 @@ class SimLinks:
 
 
 class SimLink:
-    """Requests of one process to one address; implements `ottla.ports.Link`."""
+    """The requests of one process to one address; implements `ottla.ports.Link`."""
 
     def __init__(self, network: SimNetwork, process: SimProcess, host: str, port: int) -> None:
         self._network = network
@@ -139,7 +138,7 @@ class SimLink:
 
 
 class _Connection:
-    """One connection: frames there, answers back, in order. Once it is broken everybody who waits has None."""
+    """One connection: frames and answers in order. Once it breaks, every pending request is answered with None."""
 
     def __init__(self, network: SimNetwork, process: SimProcess, host: str, port: int) -> None:
         self._network = network
@@ -168,12 +167,12 @@ class _Connection:
             self._network.world.after(self._network.delay_ms(), lambda: self._process.post(self.break_off))
 
     def _look_at(self, number: int) -> None:
-        """Time is up for a request; if it is not answered, nothing behind it will be in order any more."""
+        """Break the connection if a request was not answered in time: later answers would be out of order."""
         if self._answers < number:
             self.break_off()
 
     def break_off(self) -> None:
-        """Give the connection up. What is on its way to the other side may still arrive."""
+        """Break the connection. Frames on their way to the other side may still arrive."""
         if self.is_broken:
             return
         self.is_broken = self._back.is_closed = True
@@ -190,7 +189,7 @@ class _Connection:
             if self._listening is not None:
                 self._server = self._listening.accept()
         if self._listening is None or self._listening.process.has_ended:
-            self._back.send(lambda: self._process.post(self.break_off))  # refused, or reset
+            self._back.send(lambda: self._process.post(self.break_off))  # connection refused or reset
             return
         self._listening.process.post(partial(self._serve, frame))
 
@@ -218,7 +217,7 @@ class _Connection:
         if self._listening is not None and self._server is not None:
             self._listening.process.post(self._server.gone)
 
-    # Back again
+    # Answers
 
     def _deliver(self, answer: memoryview) -> None:
         if not self.is_broken:

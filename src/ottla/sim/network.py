@@ -1,7 +1,7 @@
-"""A network between clients and a broker that loses, delays and repeats requests; those of one client keep their order.
+"""A network between clients and a broker that loses, delays and repeats requests.
 
-Each client process has a `ClientLink` of its own. As over TCP, what it sends arrives in order, if at all. What an earlier
-process sent may arrive long after that process is gone.
+Each client process has a `ClientLink`. As over TCP, its requests arrive in order, if at all. Requests of a process may arrive long
+after it ended.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ottla.sim.world import World
 from ottla.wire.schema import Message
 
 REFUSED_MS = 100
-"""How soon a client learns that nobody listens."""
+"""The time in ms after which a connection is refused."""
 
 
 @dataclass(slots=True)
 class Weather:
-    """How bad the network is: probabilities, and delays in milliseconds."""
+    """The faults of the network: probabilities, and delays in ms."""
 
     lose_request: float = 0.0
     lose_answer: float = 0.0
@@ -31,20 +31,20 @@ class Weather:
     longest_ms: int = 5_000
 
     def clear_up(self) -> None:
-        """Be a good network from now on."""
+        """End all faults."""
         self.lose_request = self.lose_answer = self.repeat = self.delay = 0.0
 
 
 Seen = Callable[[Any], None]
 Watch = Callable[[Message], Seen]
-"""Called with a request when the broker receives it; the returned function gets the answer, even if that is then lost."""
+"""Called with a request when the broker receives it; the returned function is called with the answer, even a lost one."""
 
 
 class RequestLink(Protocol):
-    """A client process's way to whoever serves it: one broker, or all of a cluster."""
+    """A client process's connection to a broker, or to all brokers of a cluster."""
 
     def cut(self) -> None:
-        """Let nothing arrive any more, of what is on its way either."""
+        """Cut the connection: nothing arrives any more, not even requests on their way."""
 
     def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:
         """Send a request. `answered` is called once: with the response, or with None if none came in time."""
@@ -63,7 +63,7 @@ class ClientLink:
         self._is_cut = False
 
     def cut(self) -> None:
-        """Let nothing arrive any more, of what is on its way either."""
+        """Cut the connection: nothing arrives any more, not even requests on their way."""
         self._is_cut = True
 
     def ask(self, key: int, version: int, body: Message, answered: Seen, timeout_ms: int, watch: Watch | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A simulated disk on a machine whose power fails, or whose process is killed, before any operation."""
+"""Simulated disks of a machine that loses power, or whose process is killed, before any operation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ottla.sim.disk import SimDisk
 
 
 class PowerCut(BaseException):
-    """Nothing may catch it: the machine is off."""
+    """Raised when the machine loses power. Only the simulation may catch it."""
 
 
 class CutDisk(SimDisk):
-    """A simulated disk whose power fails before a chosen operation and stays off until `crash`."""
+    """A simulated disk that loses power before a chosen operation, and stays off until `crash`."""
 
     cut_at = -1
     is_off = False
@@ -25,7 +25,7 @@ class CutDisk(SimDisk):
         super().may(operation, path, size)
 
     def cut_soon(self, most: int, random: Random) -> None:
-        """Let the power fail before one of the next `most` operations."""
+        """Order a power cut before one of the next `most` operations."""
         self.cut_at = self.operations + random.randrange(1, most)
 
     def crash(self, random: Random) -> None:
@@ -34,7 +34,7 @@ class CutDisk(SimDisk):
 
 
 class FaultyDisk(CutDisk):
-    """One that counts in `faults` the ordered failures that have happened, and where a kill is as good as a power cut."""
+    """A disk that counts in `faults` the ordered failures that have happened, and that `kill` turns on again as `crash` does."""
 
     faults = 0
 

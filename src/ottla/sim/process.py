@@ -1,7 +1,7 @@
-"""One life of a process in a simulated world: what is called on its thread, and when. Knows no brokers.
+"""One process of a simulated world: the calls on its thread, and their times. Brokers are unknown here.
 
-A process may stand still, as under SIGSTOP: what comes meanwhile waits for it. What comes after its end is lost. Its monotonic
-clock may run a little faster or slower than those of others.
+A process may be paused, as by SIGSTOP: calls wait meanwhile. Calls after its end are lost. Its monotonic clock may
+run faster or slower than the world's.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ottla.sim.world import World
 Call = Callable[[], None]
 
 MOST_DRIFT = 0.01
-"""How much faster or slower a clock may run than true time; one second in a hundred is far worse than real clocks."""
+"""The most that a clock drifts from true time, as a share: one second in a hundred is far worse than real clocks."""
 
 
 class DriftingClock:
-    """A clock that runs `drift` faster than the world's (0.01: ten milliseconds in a second); implements `ottla.ports.Clock`."""
+    """A clock that runs faster than the world's by `drift` (0.01: 10 ms in a second); implements `ottla.ports.Clock`."""
 
     def __init__(self, world: World, drift: float = 0.0, wall_ahead_ms: int = 0) -> None:
         self._world = world
@@ -37,12 +37,12 @@ class DriftingClock:
         return self._shown
 
     def jump(self, ms: int) -> None:
-        """Move the wall clock, as a time server does; the monotonic one goes on."""
+        """Move the wall clock by `ms`, as a time server does, and leave the monotonic one."""
         self._wall_ahead_ms += ms
         self._true = None
 
     def true_ms(self, mono_ms: int) -> int:
-        """When, by the world's clock, this one will show `mono_ms`."""
+        """Return the world's time at which this clock will show `mono_ms`."""
         if self._rate == 1:
             return mono_ms
         true_ms = int(mono_ms / self._rate)
@@ -56,7 +56,7 @@ def _at_once(call: Call) -> None:
 
 
 class SimProcess:
-    """What happens to one process happens in order, on its only thread: `around` does each call, such as a broker that settles."""
+    """A process with one thread, which runs its calls in order. `around` wraps each call."""
 
     def __init__(
         self, world: World, name: str, *, clock: DriftingClock | None = None, around: Callable[[Call], None] = _at_once
@@ -74,19 +74,19 @@ class SimProcess:
         return self.world.now_ms < self._still_until_ms
 
     def post(self, call: Call) -> None:
-        """Have something called on its thread, never from within this call."""
+        """Schedule a call on the thread, never within this call."""
         if self.has_ended:
             return
         self._calls.append(call)
         self.world.after(self._still_until_ms - self.world.now_ms, self._run)
 
     def stand_still(self, ms: int) -> None:
-        """Do nothing for so long."""
+        """Pause for `ms`."""
         self._still_until_ms = max(self._still_until_ms, self.world.now_ms + ms)
         self.world.after(self._still_until_ms - self.world.now_ms, self._run)
 
     def end(self) -> None:
-        """Nothing is called any more."""
+        """End the process: nothing is called any more."""
         self.has_ended = True
         self._calls.clear()
 
@@ -96,7 +96,7 @@ class SimProcess:
 
 
 class Cuts:
-    """Between which named places nothing gets through, each way for itself."""
+    """The cut connections between named places, in each direction."""
 
     def __init__(self) -> None:
         self._cut: set[tuple[str, str]] = set()
@@ -107,7 +107,7 @@ class Cuts:
             self._cut.add((target, source))
 
     def heal(self, source: str, target: str) -> None:
-        """Let everything through between two places."""
+        """Remove the cuts between two places, in both directions."""
         self._cut -= {(source, target), (target, source)}
 
     def heal_all(self) -> None:
@@ -118,9 +118,9 @@ class Cuts:
 
 
 class OrderedWay:
-    """One direction of a connection: what is sent arrives in order, each after `delay_ms()`, if the way is not cut then.
+    """One direction of a connection: messages arrive in order, each after `delay_ms()`, unless the direction is cut then.
 
-    What is on its way when the connection ends may still arrive, unless `is_closed`.
+    Messages on their way when the connection ends may still arrive, unless `is_closed`.
     """
 
     def __init__(self, world: World, passes: Callable[[], bool], delay_ms: Callable[[], int]) -> None:
@@ -131,7 +131,7 @@ class OrderedWay:
         self.is_closed = False
 
     def send(self, arrive: Call) -> None:
-        """Call `arrive` where the way ends, if it gets there; what is lost holds up all that comes after it."""
+        """Call `arrive` at the other end once the message arrives; a lost message ends the direction."""
         self._arrival_ms = max(self._arrival_ms, self._world.now_ms + self._delay_ms())
         self._world.after(self._arrival_ms - self._world.now_ms, partial(self._arrive, arrive))
 
@@ -141,4 +141,4 @@ class OrderedWay:
         if self._passes():
             arrive()
         else:
-            self.is_closed = True  # a connection that has lost something delivers nothing behind the gap
+            self.is_closed = True  # a connection that lost a message delivers nothing behind the gap

@@ -1,4 +1,4 @@
-"""A registry in memory, for tests and simulations: sessions that end, and commits that lose a race."""
+"""A registry in memory for tests and simulations, with sessions and with commits that lose a race."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Node:
 
 
 class MemoryTree:
-    """What the sessions share: the entries, as durable as the object. Several brokers open a `MemoryRegistry` on one tree."""
+    """The entries, shared by all sessions, as durable as the object. Several brokers open a `MemoryRegistry` each on one tree."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, _Node] = {}
@@ -35,7 +35,7 @@ class MemoryRegistry:
         self._rivals: deque[Callable[[MemoryRegistry], None]] = deque()
 
     def lose_race(self, rival: Callable[[MemoryRegistry], None]) -> None:
-        """Call `rival`, with a session of its own, just before the next commit; several take turns."""
+        """Call `rival`, with a session of its own, just before the next commit; several rivals take one commit each."""
         self._rivals.append(rival)
 
     def get(self, path: str) -> Entry | None:
@@ -59,7 +59,7 @@ class MemoryRegistry:
         self.commit(changes)
 
     def close(self) -> None:
-        """End the session."""
+        """End the session, and remove its ephemeral entries."""
         own = {path for path, node in self.tree.nodes.items() if node.owner == self._session}
         self.commit([Change(path, None) for path in own if own.isdisjoint(_above(path))])
 
@@ -81,7 +81,7 @@ def _apply(nodes: dict[str, _Node], change: Change, session: int) -> None:
 
 
 def _above(path: str) -> Iterator[str]:
-    """The paths above this one, the nearest first: removing an entry removes what is below it."""
+    """Yield the paths above this one, the nearest first: removing an entry removes everything below it."""
     while path := path.rpartition("/")[0]:
         yield path
 

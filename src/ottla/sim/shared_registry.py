@@ -1,6 +1,6 @@
-"""A broker's session with a simulated shared registry: delays, connections that break, sessions that expire, answers that are lost.
+"""A broker's session with a simulated shared registry: delays, broken connections, expired sessions, lost answers.
 
-Knows the ensemble, and the process that it calls back on. Every choice comes from the world's seed.
+It uses the ensemble, and the process on whose thread it calls back. Every choice comes from the world's seed.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from ottla.sim.ensemble import CHILDREN, DATA, ServedSession, SimEnsemble, Watch
 from ottla.sim.process import MOST_DRIFT, Cuts, OrderedWay, SimProcess
 
 REGISTRY = "registry"
-"""Its name where ways are cut."""
+"""The registry's name for cuts."""
 BEATS = 6
-"""So often in a session's timeout a client is heard, or tries to connect."""
+"""The number of pings, or attempts to connect, in one session timeout."""
 PIPELINED = 50
-"""So many paths are read in one message. Between two of them others may change what is there."""
+"""The number of paths read in one message. Between two messages other sessions may change entries."""
 REFUSALS = (EntryExists, NoEntry, VersionConflict, StorageFailed)
 
 
 @dataclass(slots=True)
 class RegistryWeather:
-    """How bad the way to the registry is: delays in milliseconds, how many are long, how often it breaks after a request came."""
+    """The faults of the connection to the registry: delays in ms, the share of long ones, the share of lost answers."""
 
     least_ms: int = 1
     longest_ms: int = 2
@@ -52,7 +52,7 @@ class RegistryWeather:
 
 @dataclass(slots=True, eq=False)
 class _RegistryRequest:
-    """A request: what a server does with it, the watches that it leaves, who waits for it, and what it came to."""
+    """A request: the work of the server, the watches that it sets, the callback, and the result."""
 
     work: Callable[[ServedSession], Any]
     watches: dict[Watched, Callable[[str], None]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _RegistryRequest:
 
 
 class _Wire:
-    """A connection: one way there, one way back, and what was asked on it and is not answered."""
+    """A connection: its two directions, and the requests without an answer."""
 
     def __init__(self, there: OrderedWay, back: OrderedWay) -> None:
         self.there = there
@@ -72,7 +72,7 @@ class _Wire:
 
 
 class SimSharedRegistry:
-    """One process's client; implements `ottla.ports.SharedRegistry`. It connects by itself, and begins anew after an expiry."""
+    """One process's client; implements `ottla.ports.SharedRegistry`. It reconnects, and begins a new session after an expiry."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class SimSharedRegistry:
         self._told.append(told)
 
     def close(self) -> None:
-        """End the session; nothing is called back any more."""
+        """End the session and all callbacks."""
         self._is_closed = True
         self._lives_until_ms = 0
         session, passes = self._session, self._passes(self._process.name, REGISTRY)
@@ -132,13 +132,13 @@ class SimSharedRegistry:
 
     @property
     def has_lapsed(self) -> bool:
-        """Whether its session has ended for want of a sign of life, and it has not heard of that yet."""
+        """Return whether the session has expired, and this client was not notified yet."""
         return self._session is not None and self._session.has_lapsed
 
     # Faults to order
 
     def lose_connection(self) -> None:
-        """Break the connection; whoever waits for an answer never learns what became of what they asked."""
+        """Break the connection: the outcome of pending requests stays unknown."""
         wire = self._wire
         if wire is None:
             return
@@ -151,12 +151,12 @@ class SimSharedRegistry:
             self._process.post(partial(self._tell, SessionEvent.AWAY))
 
     def expire(self) -> None:
-        """Have the registry end the session now, whatever this client thinks."""
+        """End the session on the registry's side now."""
         if self._session is not None:
             self.ensemble.end(self._session)
 
     def lag(self, ms: int) -> None:
-        """Have the server that this client is connected to lag behind the others for so long."""
+        """Let the server of this client lag behind the others for `ms`."""
         if self._session is not None:
             self.ensemble.lag(self._session, ms)
 
@@ -178,7 +178,7 @@ class SimSharedRegistry:
         return found
 
     def _ask(self, asked: _RegistryRequest) -> Steps[Any]:
-        """Have the registry do some work; returns what it came to, or raises why it was refused."""
+        """Send a request, and return its result. Raises what the registry refused it with."""
         failure = yield partial(self._send, asked)
         if failure is not None:
             raise failure
@@ -196,7 +196,7 @@ class SimSharedRegistry:
         wire.there.send(partial(self._served, wire, session, asked))
 
     def _served(self, wire: _Wire, session: ServedSession, asked: _RegistryRequest) -> None:
-        """What a server does with a request; those of connections and sessions that are over are not obeyed."""
+        """Serve a request on the server, unless its connection or session has ended."""
         if self.ensemble.is_down or session.number not in self.ensemble.sessions or session.connection is not wire:
             return
         self.ensemble.hear(session)
@@ -214,13 +214,13 @@ class SimSharedRegistry:
         if wire is not self._wire:
             return
         self._hear(session, asked.sent_ms)
-        for watched, changed in asked.watches.items():  # not before: an earlier watch may have been told on the way
+        for watched, changed in asked.watches.items():  # not before: an earlier watch may fire meanwhile
             self._watches.setdefault(watched, {})[changed] = None
         asked.result = result
         wire.asked.popleft().done(None)
 
     def _hear(self, session: ServedSession, sent_ms: int) -> None:
-        """An answer to what was sent at `sent_ms`: so long ago the session was alive, by the slowest of clocks."""
+        """Note an answer to a request sent at `sent_ms`: the session was alive then, by the slowest of clocks."""
         self._heard_ms = self._process.world.now_ms
         if not self._is_closed and session is self._session:
             self._lives_until_ms = max(self._lives_until_ms, sent_ms + int(self.timeout_ms * (1 - 2 * MOST_DRIFT)))
@@ -228,7 +228,7 @@ class SimSharedRegistry:
     # The session
 
     def _beat(self) -> None:
-        """Be heard, look whether the registry still answers, and connect if it does not."""
+        """Send a ping, check whether the registry still answers, and reconnect if it does not."""
         if self._is_closed:
             return
         period_ms = self.timeout_ms // BEATS
@@ -258,7 +258,7 @@ class SimSharedRegistry:
         wire.there.send(partial(self._connected, wire, self._session, sent_ms))
 
     def _connected(self, wire: _Wire, session: ServedSession | None, sent_ms: int) -> None:
-        """What a server does with a new connection: it goes on with the session, or says that it is over, or begins one."""
+        """Accept a connection on the server: continue the session, refuse an ended one, or begin one."""
         if self.ensemble.is_down or self._process.has_ended or wire is not self._wire:
             return
         if session is None:
@@ -273,7 +273,7 @@ class SimSharedRegistry:
             wire.back.send(lambda: self._process.post(partial(self._ended, wire)))
 
     def _attach(self, session: ServedSession, wire: _Wire) -> None:
-        """Have the session's news come over this connection: watches, and that it is over, which closes the connection."""
+        """Send the session's notifications over this connection: watches, and its end, which closes the connection."""
         session.connection = wire
         session.told = lambda watched: wire.back.send(lambda: self._process.post(partial(self._watched, wire, watched)))
         session.over = lambda: wire.back.send(lambda: self._process.post(partial(self._was_closed, wire)))
@@ -300,7 +300,7 @@ class SimSharedRegistry:
             self._connect()
 
     def _was_closed(self, wire: _Wire) -> None:
-        """The registry has closed the connection, as it does when a session ends."""
+        """Handle that the registry closed the connection, as it does when a session ends."""
         if wire is self._wire and not self._is_closed:
             self.lose_connection()
             self._connect()
@@ -311,7 +311,7 @@ class SimSharedRegistry:
                 changed(watched[1])
 
     def _call_all_watches(self) -> None:
-        """What they tell of may have been missed while the connection was broken."""
+        """Call all watches: their events may have been missed while the connection was broken."""
         watches, self._watches = self._watches, {}
         for (_, path), called in watches.items():
             for changed in called:

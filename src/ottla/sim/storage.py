@@ -1,7 +1,7 @@
-"""What a simulated disk holds, what of it is durable, and what a power cut leaves: files in sectors, directories in names.
+"""The contents of a simulated disk, their durable part, and the result of a power cut: files in sectors, directories in names.
 
-Nothing that was not synced can be relied on. Each sector of a file holds any contents it had since the last sync, or a mixture of
-two, and the file has any size it had. Each change of a directory's names was made or not, independently of earlier ones.
+After a power cut each sector of a file has any contents that it had since the last sync, or a mixture of two, and the file has any
+size that it had. Each unsynced change of a directory's names was made or not, independently of earlier ones.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ottla.ports import Buffer
 SECTOR_BYTES = 512
 
 NOTHING, ALL, ANY = range(3)
-"""How much of what was not synced survives a power cut: mostly there is no telling."""
+"""The unsynced part that survives a power cut: nothing, all of it, or any part."""
 
 
 class Inode:
-    """A file: its contents now, the durable ones, and what was written since: (position, data), or (size, None) for a truncation.
+    """A file: its contents, the durable ones, and the writes since: (position, data), or (size, None) for a truncation.
 
-    `names` counts its names, `end` is where the last write ended, `parent` and `name` say where it is.
+    `names` is the number of its names, `end` the end of the last write, `parent` and `name` are its place.
     """
 
     __slots__ = ("__weakref__", "data", "end", "modified_ms", "name", "names", "parent", "pending", "stable")
@@ -56,7 +56,7 @@ class Inode:
             self.pending.clear()
 
     def survivor(self, random: Random) -> Inode:
-        """Return the file after a power cut."""
+        """Return the file as a power cut leaves it."""
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else NOTHING
         if fate != ANY:
             return Inode(self.stable if fate == NOTHING else bytes(self.data), self.modified_ms)
@@ -74,7 +74,7 @@ class Inode:
         return Inode(bytes(after), self.modified_ms)
 
     def _history(self) -> tuple[list[int], dict[int, list[bytes]]]:
-        """Return (the sizes it had since the last sync, what each written sector held, padded with zeros)."""
+        """Return (the sizes since the last sync, the contents of each written sector, padded with zeros)."""
         image, sizes = bytearray(self.stable), [len(self.stable)]
         sectors: dict[int, list[bytes]] = {}
         for position, data in self.pending:
@@ -92,7 +92,7 @@ class Inode:
 
 
 class NameChange(NamedTuple):
-    """A change of a directory's names: `entry` is now called `to` (None: nothing) instead of `name` (None: it is new)."""
+    """A change of a directory's names: `entry` is renamed from `name` (None: it is new) to `to` (None: it is removed)."""
 
     name: str | None
     to: str | None
@@ -100,10 +100,10 @@ class NameChange(NamedTuple):
 
 
 class Folder:
-    """A directory: its names now, the durable ones, and the changes since.
+    """A directory: its names, the durable ones, and the changes since.
 
     `is_new`: the process that made it has not synced its own name yet. `is_known`: this process has synced its names once.
-    `failure`: why a sync of it failed in this process. What that sync was to make durable is `dropped`: no later one writes it.
+    `failure`: the reason of a failed sync in this process. Changes of that sync are `dropped`: no later sync writes them.
     """
 
     __slots__ = ("dropped", "failure", "is_known", "is_new", "name", "names", "parent", "pending", "stable")
@@ -124,7 +124,7 @@ class Folder:
         return _path(self)
 
     def nodes(self) -> Iterator[Inode]:
-        """Yield all files at or below it."""
+        """Yield all files in this directory and below."""
         for entry in self.names.values():
             if isinstance(entry, Inode):
                 yield entry
@@ -132,7 +132,7 @@ class Folder:
                 yield from entry.nodes()
 
     def folders(self) -> Iterator[Folder]:
-        """Yield this directory and all below it."""
+        """Yield this directory and all directories below."""
         yield self
         for entry in self.names.values():
             if isinstance(entry, Folder):
@@ -145,7 +145,7 @@ class Folder:
         self._change(NameChange(name, None, self.names[name]))
 
     def move(self, name: str, to: str) -> None:
-        """Rename an entry, replacing what has the name `to`."""
+        """Rename an entry, and replace the one called `to`."""
         self._change(NameChange(name, to, self.names[name]))
 
     def _change(self, change: NameChange) -> None:
@@ -172,13 +172,13 @@ class Folder:
         self.is_known = True
 
     def fail(self, reason: str) -> None:
-        """A sync fails: the kernel reports it once, and takes for written what it had to write."""
+        """Fail a sync: the kernel reports it once, and treats its changes as written."""
         self.failure = reason
         self.dropped += self.pending
         self.pending.clear()
 
     def forget_process(self) -> None:
-        """Another process uses it."""
+        """Reset the state that belongs to one process."""
         self.is_new = self.is_known = False
         self.failure = None
         self.pending = self.dropped + self.pending
@@ -194,7 +194,7 @@ class Folder:
             entry.is_new = False
 
     def survivor(self, random: Random, known: dict[Inode | Folder, Inode | Folder]) -> Folder:
-        """Return the directory after a power cut, with all below it; `known` are the survivors so far."""
+        """Return the directory as a power cut leaves it, with everything below; `known` are the survivors so far."""
         after = Folder()
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending or self.dropped else ALL
         for name, entry in (self.names if fate == ALL else self._remaining(random, fate)).items():

@@ -1,4 +1,4 @@
-"""A world in which things happen one by one at simulated times, in an order decided by the seed. Knows no brokers."""
+"""A world of events that happen one by one at simulated times, in an order decided by the seed. Brokers are unknown here."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ottla.sim.clock import SimClock
 
 
 class Timed(Protocol):
-    """Something with deadlines of its own, such as a broker."""
+    """An object with deadlines, such as a broker."""
 
     def next_ms(self) -> int | None:
         """Return its next deadline, in milliseconds of the monotonic clock."""
         ...
 
     def run_due(self, now: Now) -> None:
-        """Do what is due."""
+        """Run everything that is due."""
         ...
 
 
 class World:
-    """The clock, the things to happen, and the only source of chance. `happened` counts those that have."""
+    """The clock, the scheduled events, and the only source of randomness. `happened` is the number of events so far."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -37,19 +37,19 @@ class World:
 
     @property
     def now_ms(self) -> int:
-        """The monotonic time."""
+        """Return the monotonic time."""
         return self.clock.now().mono_ms
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
     def after(self, ms: int, call: Callable[[], None]) -> None:
-        """Schedule something; things due at the same time happen in the order in which they were scheduled."""
+        """Schedule a call after `ms`. Calls that are due at the same time run in the order of scheduling."""
         self._count += 1
         heapq.heappush(self._queue, (self.now_ms + max(0, ms), self._count, call))
 
     def run(self, ms: int, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let time pass, or stop as soon as `until` holds, which is checked after every event; returns whether it holds."""
+        """Let `ms` pass, or stop as soon as `until()` holds, which is checked after every event; return whether it holds."""
         end_ms = self.now_ms + ms
         while True:
             deadlines = [due for each in self.timed if (due := each.next_ms()) is not None]

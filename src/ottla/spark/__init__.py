@@ -1,9 +1,9 @@
 """Topics as PySpark data sources: `spark.read`, `spark.readStream`, `df.write` and `df.writeStream` with `format("ottla")`.
 
 Options carry the names of Spark's own Kafka connector, so a job moves by changing `format("kafka")` to `format("ottla")`.
-`options` and `planning` are pure; `brokers` is the only door to the network, but for a schema registry's in `formats`; `source`,
-`reading` and `writing` are what Spark calls. This package knows the client and the records, and a broker's files in `direct` alone;
-never a broker's insides.
+`options` and `planning` are pure. `brokers` connects to brokers, and `formats.registry` to schema registries; nothing else uses the
+network. Spark calls `source`, `reading` and `writing`. The package depends on the client and on records; only `direct` reads files
+of a broker.
 """
 
 from __future__ import annotations

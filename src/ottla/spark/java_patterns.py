@@ -1,7 +1,7 @@
-"""From a regular expression of Java, which Spark's users write in `subscribePattern`, to one of Python that finds the same topics.
+"""The translation of Java's regular expressions in `subscribePattern` to Python's, for names of topics. Pure.
 
-Topics are named with letters of ASCII, digits, dots, underscores and hyphens alone. So every class of characters, with all that
-Java has and Python has not (`\\p{Lower}`, `[a-z&&[^x]]`), becomes the few of these that it holds. Pure.
+Names of topics consist of ASCII letters, digits, dots, underscores and hyphens. So every character class, even one that Python does
+not have (`\\p{Lower}`, `[a-z&&[^x]]`), becomes the set of these characters that it contains.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOOKS = ("?:", "?=", "?!", "?<=", "?<!", "?>")
 
 
 class NotJava(ValueError):
-    """No regular expression of Java, or one that has no equal in Python; the message says where."""
+    """The exception for an invalid expression, or one without an equivalent in Python; the message has the position."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Flags:
 
 
 def translate(pattern: str) -> str:
-    """What `re.fullmatch` takes, to find the topics that Java's `pattern` finds. Raises `NotJava`."""
+    """Return the pattern for `re.fullmatch` that matches the same topics as Java's `pattern`. Raises `NotJava`."""
     made = _Translation(pattern).whole()
     try:
         re.compile(made)
@@ -45,7 +45,7 @@ def _in_any_case(letters: Iterable[str]) -> Letters:
 
 
 def _written(letters: Letters) -> str:
-    """A class of Python; runs of four or more as a range."""
+    """Return a character class of Python; runs of four or more are ranges."""
     if letters >= ALL:
         return "."
     parts: list[str] = []
@@ -59,14 +59,14 @@ def _written(letters: Letters) -> str:
 
 
 class _Translation:
-    """One pattern, read from left to right."""
+    """The translation of one pattern, from left to right."""
 
     def __init__(self, pattern: str) -> None:
         self._text = pattern
         self._at = 0
         self._flags = _Flags()
         self._opened: list[bool] = []
-        """For each capturing group whether it is closed."""
+        """Whether each capturing group is closed."""
         self._names: dict[str, int] = {}
 
     def whole(self) -> str:
@@ -112,7 +112,7 @@ class _Translation:
                 return
 
     def _sequence(self) -> str:
-        """Up to the end of the group or of the pattern."""
+        """Translate up to the end of the group or of the pattern."""
         made: list[str] = []
         while True:
             self._skip_comments()
@@ -169,7 +169,7 @@ class _Translation:
         kept = _Flags(self._flags.ignore_case, self._flags.comments)
         head, number = self._head()
         if head is None:
-            return ""  # (?i): it holds until the group around it ends
+            return ""  # (?i): it applies until the group around it ends
         inside = self._sequence()
         if not self._took(")"):
             raise self._error("a group is not closed")
@@ -179,7 +179,7 @@ class _Translation:
         return f"({head}{inside})"
 
     def _head(self) -> tuple[str | None, int | None]:
-        """What stands behind the bracket in Python, None for flags alone; and the number of a capturing group, from 0."""
+        """Return Python's text after the opening bracket, None for flags alone; and the number of a capturing group, from 0."""
         for look in sorted(_LOOKS, key=len, reverse=True):
             if self._took(look):
                 return look, None
@@ -204,7 +204,7 @@ class _Translation:
                 self._flags.ignore_case = on
             elif letter == "x":
                 self._flags.comments = on
-            elif letter not in "dmsuU":  # lines and letters beyond ASCII, which no topic's name has
+            elif letter not in "dmsuU":  # flags for lines and non-ASCII letters, which no topic's name has
                 raise self._error(f"there is no flag {letter}")
         return "?:" if letter == ":" else None
 
@@ -232,13 +232,13 @@ class _Translation:
         return self._reference(number)
 
     def _reference(self, number: int) -> str:
-        """In Java a group that is not there, or not closed yet, matches nothing."""
+        """Translate a reference: in Java a missing group, or one that is not closed, matches nothing."""
         if not 1 <= number <= len(self._opened) or not self._opened[number - 1]:
             return "(?!)"
         return f"(?i:\\{number})" if self._flags.ignore_case else f"(?:\\{number})"
 
     def _escaped_set(self) -> Letters | None:
-        """The letters of `\\d`, `\\p{…}` and the like; None where the escape stands for one letter."""
+        """Return the letters of an escape such as `\\d` or `\\p{…}`; None if the escape is one letter."""
         letter = self._peek()
         if letter.lower() in SHORT and letter:
             self._at += 1
@@ -290,7 +290,7 @@ class _Translation:
             raise self._error("there is no letter of that name") from None
 
     def _brackets(self) -> Letters:
-        """The letters of `[…]`: unions, ranges, nested classes; `&&` joins them more loosely, and `^` is last of all."""
+        """Return the letters of `[…]`: unions, ranges and nested classes bind before `&&`, and `^` is applied last."""
         negated = self._took("^")
         both: Letters = ALL
         union, count = self._union()
@@ -305,7 +305,7 @@ class _Translation:
         return ALL - both if negated else both
 
     def _union(self) -> tuple[Letters, int]:
-        """Up to `&&` or the bracket that closes; and of how many items."""
+        """Return the letters up to `&&` or the closing bracket, and the number of items."""
         found: Letters = frozenset()
         count = 0
         while True:

@@ -1,7 +1,7 @@
-"""The options of the source and the sink, checked once; plain frozen values are sent to the tasks.
+"""The options of the source and the sink, checked once; tasks get plain frozen values. Pure.
 
-Names and meanings are those of Spark's Kafka connector; a few are Ottla's own, such as `columns`. Spark does not preserve the
-case of option names, so they are compared without it. Pure: knows neither Spark nor the network.
+Names and meanings are those of Spark's Kafka connector; a few are Ottla's own, such as `columns`. Spark does not preserve the case
+of option names, so it is ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_COLUMNS = texts.COLUMNS[:-1]
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """Which partitions to read: exactly one of the three is set."""
+    """The partitions to read: exactly one of the three attributes is set."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -39,12 +39,12 @@ class TopicSelection:
 
 
 def named_topics(selection: TopicSelection) -> list[str]:
-    """The topics that a selection names one by one, sorted."""
+    """Return the topics that a selection names one by one, sorted."""
     return sorted({*selection.topics, *(where.topic for where in selection.partitions)})
 
 
 def asks_for(selection: TopicSelection, where: TopicPartition) -> bool:
-    """Whether a selection asks for a partition, should it exist."""
+    """Return whether a selection contains a partition, if it exists."""
     if selection.pattern is not None:
         return re.fullmatch(selection.pattern, where.topic) is not None
     return where.topic in selection.topics or where in selection.partitions
@@ -52,7 +52,7 @@ def asks_for(selection: TopicSelection, where: TopicPartition) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a reader needs. Counts are records; `max_bytes_per_trigger` counts them as the topic stores them."""
+    """The options of a reader. Counts are records; `max_bytes_per_trigger` is their stored size."""
 
     selection: TopicSelection
     client: ConsumerSettings
@@ -76,13 +76,13 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a writer needs. `topic`, if given, takes precedence over the column of that name.
+    """The options of a writer. `topic`, if given, takes precedence over the column of that name.
 
-    With `include_timestamp`, records have the times of the column `timestamp`; otherwise that of writing. A record of more than
-    `max_request_size` bytes stops the job; None leaves that to the brokers. A job that is run again under the same `job_id` and
-    `batch_id` writes once, as the micro-batches of a stream do, unless `exactly_once` is switched off: `decision_topic` keeps what
-    is written. Without `transaction_timeout_ms`, transactions have the brokers' longest. What is about to be decided is prepared
-    without one if `two_phase_commit` (KIP-939), or if that is None where brokers allow it.
+    With `include_timestamp`, records have the times of the column `timestamp`, otherwise the time of writing. A record of more than
+    `max_request_size` bytes stops the job; None leaves the check to the brokers. A job that runs again with the same `job_id` and
+    `batch_id` writes once, like the micro-batches of a stream, unless `exactly_once` is off: `decision_topic` stores what is
+    written. Without `transaction_timeout_ms`, transactions have the brokers' longest timeout. With `two_phase_commit` (KIP-939) the
+    timeout is removed before the decision; None does that if brokers allow it.
     """
 
     client: ProducerSettings
@@ -102,7 +102,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: where it may be given, and how its text is parsed."""
+    """One option: source or sink, and the parser of its text."""
 
     name: str
     parse: Callable[[str, str], Any]
@@ -151,11 +151,11 @@ _ALL = (
     Option("delimiter", choice.delimiter, (SOURCE, SINK)),
     Option("mode", choice.mode),
     Option("deadLetterTopic", texts.text),
-    # Tuning of the JVM connector's own loops; read and checked so that a job moves over unchanged.
+    # Tuning of the JVM connector's own loops; parsed and checked so that a job moves over unchanged.
     Option("kafkaConsumer.pollTimeoutMs", texts.integer),
     Option("fetchOffset.numRetries", texts.integer),
     Option("fetchOffset.retryIntervalMs", texts.integer),
-    # Spark hands these, meant for itself, to every streaming source and sink as well.
+    # Spark also passes these, its own options, to every streaming source and sink.
     Option("checkpointLocation", texts.text, (SOURCE, SINK)),
     Option("queryName", texts.text, (SOURCE, SINK)),
     Option("outputMode", texts.text, (SOURCE, SINK)),
@@ -170,7 +170,7 @@ REFUSED = {
     (SOURCE, "path"): "records come from topics; name them with option subscribe, and call load() without a path.",
     (SINK, "path"): "records go to topics; name one with option topic, and call save() or start() without a path.",
 }
-"""Options of other sources and sinks that have no meaning here, and what to do in their place."""
+"""The options of other sources and sinks that have no meaning here, with their replacements."""
 ALIASES = {
     "topics": "subscribe",
     "offsets": "startingOffsets",
@@ -237,7 +237,7 @@ def _selection(parsed: _Parsed) -> TopicSelection:
 
 
 def _bound(parsed: _Parsed, edge: str, default: int) -> Bound:
-    """A time outweighs times for each partition, which outweigh offsets, as in Spark's connector."""
+    """Return the bound: a time takes precedence over times for each partition, and these over offsets, as in Spark's connector."""
     for name in (f"{edge}Timestamp", f"{edge}OffsetsByTimestamp", f"{edge}Offsets"):
         if name in parsed.values:
             bound: Bound = parsed.values[name]
@@ -280,7 +280,7 @@ def _chosen_columns(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What rows of a source look like, while it is not known yet whether a batch or a stream will be read."""
+    """The columns of a source's rows, before a batch or a stream is chosen."""
 
     columns: tuple[str, ...]
     formats: Formats
@@ -288,7 +288,7 @@ class Shape:
 
 
 def shape_asked_for(options: Mapping[str, str]) -> Shape:
-    """The columns that a source has by its options alone. Raises `OptionError`."""
+    """Return the columns of a source by its options alone. Raises `OptionError`."""
     parsed = _parse(options, SOURCE)
     selection = _selection(parsed)
     topics = selection.topics or tuple(dict.fromkeys(where.topic for where in selection.partitions))
@@ -296,7 +296,7 @@ def shape_asked_for(options: Mapping[str, str]) -> Shape:
 
 
 def _dead_letters(parsed: _Parsed) -> ProducerSettings | None:
-    """How dead letters are written: to the brokers that the source reads from."""
+    """Return the options of a writer of dead letters to the source's brokers."""
     if "deadLetterTopic" not in parsed.values:
         return None
     shared = SECURED | {"bootstrap.servers", "client.id", "request.timeout.ms"}
@@ -304,7 +304,7 @@ def _dead_letters(parsed: _Parsed) -> ProducerSettings | None:
 
 
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
-    """The options of a source. Raises `OptionError`, whose one sentence names the right option or value."""
+    """Parse the options of a source. Raises `OptionError`, whose sentence names a valid option or value."""
     parsed = _parse(options, SOURCE)
     if idle := parsed.given(*WITHOUT_EFFECT):
         logger.warning("these options have no effect on the source and are ignored: %s", ", ".join(idle))
@@ -344,9 +344,9 @@ def _read_options(parsed: _Parsed, *, streaming: bool) -> ReadOptions:
 
 
 def check_either_way(options: Mapping[str, str]) -> None:
-    """Check what neither a batch nor a stream takes, while it is not known which will be read. Raises `OptionError`.
+    """Check the options that neither a batch nor a stream accepts, before one is chosen. Raises `OptionError`.
 
-    The reader that is made of the options later logs those that have no effect.
+    The reader later logs options without an effect.
     """
     parsed = _parse(options, SOURCE)
     try:
@@ -356,7 +356,7 @@ def check_either_way(options: Mapping[str, str]) -> None:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """The options of a sink. Raises `OptionError`, whose one sentence names the right option or value."""
+    """Parse the options of a sink. Raises `OptionError`, whose sentence names a valid option or value."""
     parsed = _parse(options, SINK)
     client = producer_settings(parsed.client)
     formats = choice.formats_of(parsed.values)
@@ -380,7 +380,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _is_exactly_once(parsed: _Parsed) -> bool:
-    """The default, unless settings of the client rule it out that a job may have had before. Raises `OptionError`."""
+    """Return whether to write exactly once: by default, unless the job's client settings exclude it. Raises `OptionError`."""
     wanted = parsed.values.get("deliveryGuarantee")
     against = [
         f"kafka.{name}" for name in ("acks", "enable.idempotence") if parsed.client.get(name) not in (None, "all", "-1", "true")

@@ -1,6 +1,6 @@
-"""Refuses the output mode that no sink in Python takes, before the query begins.
+"""The early refusal of the output mode that no Python sink supports, before the query begins.
 
-Spark itself refuses it in the first micro-batch, and names no way out: "requirement failed: ottla does not support Update mode".
+Spark refuses it in the first micro-batch, without a remedy: "requirement failed: ottla does not support Update mode".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _CHOSEN = "_chosen_before_start"
 
 
 def refuse_update() -> None:
-    """Have stream writers of this process refuse `outputMode("update")` with `ottla`. Calling it again does nothing."""
+    """Let stream writers of this process refuse `outputMode("update")` with `ottla`. A repeated call does nothing."""
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     for choice in ("format", "outputMode"):
@@ -37,5 +37,5 @@ def _refusing(choice: str, choose: Any) -> Any:
             )
         return choose(self, *given, **named)
 
-    chosen.refuses_update = True  # type: ignore[attr-defined]  # a mark, to do it once
+    chosen.refuses_update = True  # type: ignore[attr-defined]  # a mark, so that it is done once
     return chosen

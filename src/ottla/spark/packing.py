@@ -1,8 +1,7 @@
-"""Packs Ottla for Spark's executors, so that nothing need be installed on them beside PySpark, pyarrow and numpy.
+"""An archive of Ottla for Spark's executors, which then need only PySpark, pyarrow and numpy.
 
 `python -m ottla.spark.packing ottla.tar.gz` writes an archive for `--archives` (`spark.archives`), which Spark unpacks beside each
-executor; `spark.executorEnv.PYTHONPATH` then names the folder that it was unpacked to. From a file of `--py-files`
-Python would load no compiled module.
+executor; `spark.executorEnv.PYTHONPATH` then names that folder. Python loads no compiled module from a file of `--py-files`.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from pathlib import Path
 
 PACKAGES = ("ottla", "pyspark_ottla")
 NEEDED = ("cramjam", "crc32c")
-"""Distributions that Ottla needs of itself to read and write; crc32c asks for its own metadata."""
+"""The distributions that Ottla itself needs to read and write; crc32c reads its own metadata."""
 
 
 def pack(target: Path) -> Path:
-    """Write the archive, named `*.tar.gz` or `*.tgz`, for machines with this system and version of Python; returns its path."""
+    """Write the archive, named `*.tar.gz` or `*.tgz`, for machines with this system and version of Python; return its path."""
     if not target.name.endswith((".tar.gz", ".tgz")):
         raise ValueError(f"Spark unpacks an archive by the end of its name: call it {target.stem}.tar.gz, not {target.name}.")
     with tarfile.open(target, "w:gz") as archive:
@@ -41,7 +40,7 @@ def _directory(package: str) -> Path:
 
 
 def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Without byte code, C sources and declarations, which no executor reads."""
+    """Return whether a file is packed: byte code, C sources and declarations are not."""
     if member.name.endswith(("__pycache__", ".pyi", ".pxd", ".c")):
         return None
     member.uid = member.gid = 0

@@ -1,7 +1,6 @@
-"""From offsets to tasks: where reading starts and ends, how it is cut into ranges, what of it is lost.
+"""The plan of a read, from offsets to tasks: its start and end, its ranges, and lost records. Pure.
 
-Pure: what the brokers know comes in through `Lookup`. Offsets are those of Kafka: `end` is the offset
-after the last record to read.
+Brokers are queried through `Lookup`. Offsets are Kafka's: `end` is the offset after the last record to read.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ PartitionOffsets = dict[TopicPartition, int]
 
 
 def names(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions as Kafka's tools write them: flights-0, flights-1."""
+    """Return partitions in the form of Kafka's tools: flights-0, flights-1."""
     return ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
 
 
@@ -57,7 +56,7 @@ class AtTimes:
 
 @dataclass(frozen=True, slots=True)
 class AtGroup:
-    """Where a consumer group stands; the first record of partitions for which it has committed nothing."""
+    """The committed offsets of a consumer group; the first record of partitions without one."""
 
 
 Bound = AtGroup | Everywhere | AtOffsets | AtTime | AtTimes
@@ -77,17 +76,17 @@ class Range(NamedTuple):
 
 
 class Lookup(Protocol):
-    """What planning asks the brokers."""
+    """The queries of planning to the brokers."""
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
 
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
 
     def at_times(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first offset at or after each time; None where the partition holds no such record."""
+        """Return the first offset at or after each time; None without such a record."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
-        """What the query's group has committed; partitions for which it has committed nothing are left out."""
+        """Return the committed offsets of the query's group; partitions without one are left out."""
 
 
 def _named(option: str, named: Iterable[TopicPartition], partitions: Sequence[TopicPartition]) -> None:
@@ -118,9 +117,9 @@ def _from_times(
 def resolve(
     bound: Bound, partitions: Sequence[TopicPartition], lookup: Lookup, *, edge: str, latest_otherwise: bool
 ) -> PartitionOffsets:
-    """The offset of every partition where reading starts or ends; `edge` is "starting" or "ending".
+    """Return the offset at which reading starts or ends in every partition; `edge` is "starting" or "ending".
 
-    `latest_otherwise` says what a time that no record reaches means: the latest offset, or an `OptionError`.
+    A time after the last record means the latest offset if `latest_otherwise`, else an `OptionError`.
     """
     match bound:
         case AtTime(timestamp_ms):
@@ -145,9 +144,9 @@ def resolve(
 
 
 def ranges(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:
-    """The ranges between two sets of offsets, without empty ones.
+    """Return the ranges between two sets of offsets, without empty ones.
 
-    A range that ends before it starts is kept: the partition was created anew, and `lost` reports it.
+    A range that ends before it starts is kept: the partition was created again, and `lost` reports it.
     """
     return [Range(*each, start[each], end[each]) for each in sorted(end) if end[each] != start[each]]
 
@@ -158,10 +157,10 @@ def _cut(whole: Range, parts: int) -> list[Range]:
 
 
 def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_records: int | None = None) -> list[Range]:
-    """Cut ranges until none holds more than `max_records` and there are `min_partitions`, the largest first."""
+    """Split ranges, the largest first, until none has more than `max_records` and there are `min_partitions`."""
     parts = {each: -(-each.size // max_records) if max_records else 1 for each in wholes}
     total = sum(each.size for each in wholes)
-    wanted = min(min_partitions or 0, total)  # a piece holds at least one record
+    wanted = min(min_partitions or 0, total)  # a piece has at least one record
     if sum(parts.values()) < wanted:
         for each in wholes:
             parts[each] = max(parts[each], each.size * wanted // total)
@@ -174,7 +173,7 @@ def split(wholes: Sequence[Range], *, min_partitions: int | None = None, max_rec
 def lost(
     start: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[str]:
-    """One clause for each partition whose next record to read is gone."""
+    """Return one clause for each partition whose next record to read is deleted."""
     clauses = []
     for each, offset in sorted(start.items()):
         name = names([each])
@@ -188,7 +187,7 @@ def lost(
 
 
 def lost_ends(wholes: Sequence[Range], latest: Mapping[TopicPartition, int]) -> list[str]:
-    """One clause for each range that ends after its partition does."""
+    """Return one clause for each range that ends after its partition."""
     return [
         f"{names([where])} was to be read to offset {each.end} and ends at {latest[where]} now"
         for each in wholes
@@ -212,7 +211,7 @@ def data_loss(clauses: Sequence[str]) -> DataLoss:
 
 
 def trimmed(wholes: Sequence[Range], earliest: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> list[Range]:
-    """What is left of the ranges, where losses are accepted. A partition created anew is read from its start."""
+    """Return the remaining ranges if losses are accepted. A partition that was created again is read from its start."""
     left = []
     for each in wholes:
         where = TopicPartition(each.topic, each.partition)

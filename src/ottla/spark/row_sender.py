@@ -1,4 +1,4 @@
-"""A task's rows on their way to the brokers: Arrow batches become record batches, and no row becomes an object."""
+"""The writer of a task's rows: Arrow batches become record batches, and no row becomes an object."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from ottla.spark.errors import OptionError
 from ottla.spark.options import WriteOptions
 
 GATHERED_BYTES = 4 * 1024 * 1024
-"""How much a task gathers before it writes, so that many partitions do not mean many small batches."""
+"""The bytes that a task collects before it writes, so that many partitions do not cause many small batches."""
 MIN_KEYLESS_ROWS = 1000
 HANDED_OVER = 4
 
 
 class TaskProducer:
-    """A `BatchProducer` for the thread of a task. Its loop has a thread of its own: batches leave while the task makes the next.
+    """A `BatchProducer` for the thread of a task. Its loop has its own thread: batches are sent while the task builds the next.
 
-    Batches are handed over a few at a time: a change of threads costs as much as the copying of a batch.
+    Batches are handed over in groups: a change of threads costs as much as copying a batch.
     """
 
     def __init__(self, producer: BatchProducer, loop: BackgroundLoop) -> None:
@@ -41,12 +41,12 @@ class TaskProducer:
 
     @classmethod
     def start(cls, settings: ProducerSettings) -> Self:
-        """One with a loop and connections of its own; `close` it."""
+        """Return a producer with its own loop and connections; `close` it."""
         producer = BatchProducer(settings)
         return cls(producer, BackgroundLoop.begin("ottla-spark-writer", producer.start))
 
     def close(self) -> None:
-        """Close all connections; what is not acknowledged is given up. `flush` first."""
+        """Close all connections; unacknowledged batches are given up, so call `flush` before."""
         try:
             self._loop.run(self._producer.close())
         finally:
@@ -58,23 +58,23 @@ class TaskProducer:
         self._loop.run(self._producer.flush())
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; it is created where brokers do that."""
+        """Return the number of a topic's partitions; brokers may create the topic."""
         return self._loop.run(self._producer.partition_count(topic))
 
     def send(self, where: TopicPartition, batch: bytearray) -> None:
-        """Queue one batch; waits while many are unanswered. Raises the `KafkaError` of an earlier batch."""
+        """Queue one batch; wait while many are unacknowledged. Raises the `KafkaError` of an earlier batch."""
         self._made.append((where, batch))
         if len(self._made) >= HANDED_OVER:
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Let what was made so far leave. Raises as `send`."""
+        """Hand over the queued batches. Raises what `send` raises."""
         made, self._made = self._made, []
         self._loop.run(self._producer.send(made))
 
 
 _KEPT: dict[ProducerSettings, TaskProducer] = {}
-"""The producers of this process: they stay from task to task. One that met an error does not."""
+"""The producers of this process, kept from task to task; one with an error is dropped."""
 
 
 def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
@@ -98,22 +98,22 @@ def write_rows(options: WriteOptions, arrived: Iterable[pa.RecordBatch]) -> int:
 
 
 def send_rows(producer: TaskProducer, batch: pa.RecordBatch, options: WriteOptions) -> None:
-    """Send some rows, each to the topic it names. Raises as `write_rows`."""
+    """Send rows to the topics that they name. Raises what `write_rows` raises."""
     for topic, own in by_topic(batch, options.topic):
         _send(producer, topic, own, options)
 
 
 def encoding(options: WriteOptions) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """What turns rows with typed keys or values into those with bytes."""
+    """Return the encoder of rows with typed keys or values."""
     if not options.formats.given():
         return lambda batch: batch
-    from ottla.spark.formats.codecs import EncodedColumns  # what writes bytes needs none of the formats
+    from ottla.spark.formats.codecs import EncodedColumns  # writing bytes needs no formats
 
     return EncodedColumns(options.formats, options.topic).rows
 
 
 def gathered(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Arrow batches joined until they are worth a request; large ones pass uncopied."""
+    """Yield Arrow batches joined to the size of a request; large ones are not copied."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in arrived:
@@ -134,7 +134,7 @@ def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The rows of each topic, in their order. Raises `OptionError` for a row that names none."""
+    """Yield the rows of each topic, in their order. Raises `OptionError` for a row without a topic."""
     if topic is not None:
         yield topic, batch
         return
@@ -167,14 +167,14 @@ def _send(producer: TaskProducer, topic: str, batch: pa.RecordBatch, options: Wr
 
 
 def check_headers(headers: pa.Array) -> None:
-    """Raises `OptionError` where a header or its key is null: Kafka has no such header."""
+    """Check that no header or header key is null, which Kafka does not have. Raises `OptionError`."""
     held = compute.list_flatten(headers)
     if held.null_count or held.field(0).null_count:
         raise OptionError("A header of a row, or its key, is null, and Kafka has no such header: leave it out, or name it.")
 
 
 def check_sizes(rows: Rows, max_request_size: int, topic: str) -> None:
-    """Raises `OptionError` where a record alone takes more than `max_request_size` bytes, before compression, as Kafka counts."""
+    """Check that no record alone exceeds `max_request_size` bytes before compression, as Kafka counts. Raises `OptionError`."""
     columns = (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE)
     sizes = sum(numpy.maximum(numpy.frombuffer(rows.column(each), dtype=numpy.int32), 0).astype(numpy.int64) for each in columns)
     largest = int(numpy.max(sizes, initial=0)) + HEADER_BYTES + MOST_OVERHEAD_BYTES
@@ -186,7 +186,7 @@ def check_sizes(rows: Rows, max_request_size: int, topic: str) -> None:
 
 
 def timestamps_of(batch: pa.RecordBatch, options: WriteOptions, now_ms: int) -> pa.Array | int:
-    """The times of a batch's records, in milliseconds: its own where it names them and they were asked for, otherwise now."""
+    """Return the times of a batch's records in ms: the column's with option includeTimestamp, otherwise now."""
     if not options.include_timestamp:
         return now_ms
     named = batch.column("timestamp")
@@ -195,10 +195,10 @@ def timestamps_of(batch: pa.RecordBatch, options: WriteOptions, now_ms: int) -> 
 
 
 def choose_partitions(by_key: array[int], named: pa.Array | None, count: int, topic: str) -> array[int]:
-    """The partition of every row: the one it names, else its key's (`by_key`, -1 without a key), else one of all in turn.
+    """Return the partition of every row: the one that it names, else its key's (`by_key`, -1 without a key), else one in turn.
 
-    Rows without a key go out in runs, so that each partition gets few large batches. Raises `OptionError` where a row names a
-    partition that the topic does not have.
+    Rows without a key are sent in runs, so that each partition gets few large batches. Raises `OptionError` for a partition that
+    the topic does not have.
     """
     chosen = numpy.frombuffer(by_key, dtype=numpy.int32)
     if named is not None:

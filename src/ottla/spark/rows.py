@@ -1,4 +1,4 @@
-"""One task's range as Arrow record batches: whole batches, fetched or stored, are opened into columns; no record is an object."""
+"""The rows of a task's range as Arrow record batches: fetched or stored batches are opened into columns; no record is an object."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ logger = logging.getLogger("ottla.spark")
 
 MAX_ROWS = 50_000
 MAX_BYTES = 8 * 1024 * 1024
-"""The largest Arrow batch. The JVM is fastest with those of 1 to 10 MB."""
+"""The most bytes of an Arrow batch. The JVM is fastest with batches of 1 to 10 MB."""
 TOGETHER_BYTES = 16 * 1024 * 1024
-"""What compressed batches may open to together. One that opens to more is opened alone."""
+"""The most bytes of compressed batches that are opened together; a larger batch is opened alone."""
 
 
 def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[pa.RecordBatch]:
-    """The records of a range in the columns of `schema`.
+    """Yield the records of a range in the columns of `schema`.
 
-    Raises `DataLoss` where they are gone, `MalformedRecord` where one does not fit its format, and the client's errors.
+    Raises `DataLoss` for deleted records, `MalformedRecord` for one that does not fit its format, and the client's errors.
     """
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     if not options.formats.given():
@@ -60,13 +60,13 @@ def rows_of(options: ReadOptions, schema: StructType, work: Range) -> Iterator[p
 
 
 def _typed(options: ReadOptions, schema: pa.Schema, work: Range) -> TypedRows:
-    from ottla.spark.formats.typed_rows import TypedRows  # what reads bytes needs none of the formats
+    from ottla.spark.formats.typed_rows import TypedRows  # reading bytes needs no formats
 
     return TypedRows(options.formats, schema, f"{work.topic}-{work.partition}", _dead_letters(options))
 
 
 def _dead_letters(options: ReadOptions) -> Put | None:
-    """What writes dead letters and waits until they are there; None where none are asked for."""
+    """Return the function that writes dead letters and waits for them; None if there is no topic for them."""
     if options.dead_letters is None:
         return None
     from ottla.spark.options import WriteOptions
@@ -77,7 +77,7 @@ def _dead_letters(options: ReadOptions) -> Put | None:
 
 
 def _all_columns(options: ReadOptions, work: Range) -> Iterator[Columns]:
-    """All that is there of a range, also where records at its start go while it is read. Raises `DataLoss`."""
+    """Yield all records of a range, even if its first ones are deleted meanwhile. Raises `DataLoss`."""
     start = work.start
     try:
         for columns in _columns_of(options, work):
@@ -88,7 +88,7 @@ def _all_columns(options: ReadOptions, work: Range) -> Iterator[Columns]:
 
 
 def _what_is_left(options: ReadOptions, work: Range) -> Range:
-    """What is still there of a range that has lost records since it was planned. Raises `DataLoss`."""
+    """Return the remaining part of a range that lost records after planning. Raises `DataLoss`."""
     where = TopicPartition(work.topic, work.partition)
     try:
         with Brokers(options.client) as brokers:
@@ -111,12 +111,12 @@ def _columns_of(options: ReadOptions, work: Range) -> Iterator[Columns]:
 
 
 def _opened(part: memoryview, work: Range, limit_bytes: int, *, check_crcs: bool) -> Iterator[Columns]:
-    """The batches of `part` as columns, together where that works. Raises `UnreadableBatch`."""
+    """Open the batches of `part` as columns, together if possible. Raises `UnreadableBatch`."""
     open_part = partial(open_batches, from_offset=work.start, until_offset=work.end, limit_bytes=limit_bytes, check_crcs=check_crcs)
     try:
         yield open_part(part)
     except (BadBatch, CodecFailed):
-        # What is sound before the batch that cannot be opened is read, and the error names that one.
+        # Sound batches before the one that cannot be opened are read, and the error names that one.
         for position, header in batches(part):
             batch = part[position : position + header.size]
             try:
@@ -126,14 +126,14 @@ def _opened(part: memoryview, work: Range, limit_bytes: int, *, check_crcs: bool
 
 
 class FoundBatches(NamedTuple):
-    """A run of whole batches. Those from a broker were checked by it."""
+    """A run of whole batches. The broker has checked batches that were fetched."""
 
     records: memoryview
     check_crcs: bool
 
 
 def _fetched(options: ReadOptions, work: Range) -> Iterator[FoundBatches]:
-    """From the files of the partition's leader, as far as they can be read; the brokers have the rest."""
+    """Yield batches from the files of the partition's leader if possible, and the rest from brokers."""
     if options.directories:
         stored = StoredBatches(options.directories, options.client, work)
         try:
@@ -149,7 +149,7 @@ def _fetched(options: ReadOptions, work: Range) -> Iterator[FoundBatches]:
 
 
 def _from_brokers(settings: ConsumerSettings, work: Range) -> Iterator[memoryview]:
-    """Runs of whole batches. The event loop runs on the task's own thread, and only while something is awaited."""
+    """Yield runs of whole batches. The event loop runs on the task's thread, only while a call waits."""
     reader = RangeReader(settings, TopicPartition(work.topic, work.partition), work.start, work.end)
     with asyncio.Runner() as runner:
         try:
@@ -176,6 +176,6 @@ def _arrow(columns: Columns, schema: pa.Schema, work: Range) -> pa.RecordBatch:
         timestamp_type=pa.timestamp("us", tz="UTC"),
         **({"headers_type": schema.field("headers").type} if "headers" in schema.names else {}),
     )
-    # A key or value asked for as text is the same bytes under another name: Spark's cast from BINARY checks no more than this.
+    # A key or value as text is the same bytes under another type: Spark's cast from BINARY checks no more.
     arrays = [each if each.type == field.type else each.view(field.type) for each, field in zip(made.columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

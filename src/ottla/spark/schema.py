@@ -1,7 +1,7 @@
-"""The columns that rows have in Spark: those of Spark's Kafka connector, and what a query may narrow or widen.
+"""The columns of rows in Spark: those of Spark's Kafka connector, and a query's choice of them.
 
-A query may ask for fewer columns (option `columns`, or `.schema(...)`), and for key and value as STRING where they hold text.
-Knows PySpark's types; nothing of brokers.
+A query may select columns (option `columns`, or `.schema(...)`), and read keys and values that are text as STRING. Brokers are
+unknown here.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ TYPES: dict[str, tuple[DataType, ...]] = {
     "headers": (HEADERS,),
     **{corrupt: (BinaryType(),) for corrupt in CORRUPT.values()},
 }
-"""For each column of the source the types it can have; the first is the one it has by itself."""
+"""The types that each column of the source can have; the first is the default."""
 _SOURCES = {corrupt: column for column, corrupt in CORRUPT.items()}
 NO_TYPES: Mapping[str, DataType] = {}
 
 SINK_TYPES: dict[str, tuple[DataType, ...]] = {name: TYPES[name] for name in ("key", "value", "headers", "topic", "partition")}
 TIMESTAMP = "timestamp"
-"""What the sink takes beside these with option includeTimestamp."""
+"""The sink's further column with option includeTimestamp."""
 
 
 def source_schema(columns: Iterable[str], typed: Mapping[str, DataType] = NO_TYPES) -> StructType:
-    """The schema of the columns asked for; `typed` are the types of those that have a format. Raises `OptionError`."""
+    """Return the schema of the selected columns; `typed` are the types of columns with a format. Raises `OptionError`."""
     for corrupt in set(columns) & _SOURCES.keys() - {CORRUPT[column] for column in typed}:
         raise _without_format(corrupt)
     return StructType([StructField(name, typed.get(name) or TYPES[name][0]) for name in columns])
@@ -66,12 +66,12 @@ def _name(kind: DataType) -> str:
 
 
 def _shape(kind: DataType) -> str:
-    """A type without what is nullable in it: Spark narrows that by itself, and it says nothing about the values."""
+    """Return a type with everything nullable: Spark narrows nullability by itself, and it does not describe values."""
     return kind.simpleString()
 
 
 def check_read_schema(schema: StructType, formats: Formats = BYTES) -> None:
-    """Raises `OptionError` unless a query's own schema is made of the source's columns, and formats can hold what is typed."""
+    """Check that a query's schema consists of the source's columns, and that formats support typed ones. Raises `OptionError`."""
     names = set(schema.fieldNames())
     for column in schema.fields:
         kinds = TYPES.get(column.name)
@@ -89,9 +89,9 @@ def check_read_schema(schema: StructType, formats: Formats = BYTES) -> None:
 
 
 def check_write_schema(schema: StructType, topic: str | None, *, include_timestamp: bool = False, formats: Formats = BYTES) -> None:
-    """Raises `OptionError` unless rows have a value, know their topic, and have their columns as the sink writes them.
+    """Check that rows have a value, a topic, and columns of the sink's types. Raises `OptionError`.
 
-    Other columns are left out, as in the JVM connector, and the log names them.
+    Other columns are left out, as in the JVM connector, and logged.
     """
     names = schema.fieldNames()
     if "value" not in names:

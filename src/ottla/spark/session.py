@@ -1,7 +1,7 @@
-"""Prepares a process to start Spark: Spark finds Java, the right Python and Ottla, and starts quickly.
+"""The preparation of a process for Spark: Spark finds Java, the right Python and Ottla, and starts quickly.
 
 Spark puts its own `pyspark.zip` first on its workers' path. Importing from it takes six times as long as from the installed
-package, because it holds no byte code; so the workers' Python is a small script that removes it from the path.
+package, because it has no byte code; so the workers' Python is a small script that removes it from the path.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ QUICK: Mapping[str, str] = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
-"""Settings that suit one machine: no web page, as many shuffle partitions as cores, sockets without TCP.
+"""Settings for one machine: no web page, as many shuffle partitions as cores, sockets without TCP.
 
-Checkpoints go through Hadoop's `FileSystem`: its `FileContext`, Spark's default, starts twenty programs (readlink, chmod) for each
-micro-batch on a local disk, and this four. Both write a file aside and rename it.
+Checkpoints use Hadoop's `FileSystem`: its `FileContext`, Spark's default, starts twenty programs (readlink, chmod) for each
+micro-batch on a local disk, and this one four. Both write a temporary file and rename it.
 """
 QUICK_JAVA = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Options of the Java that Arrow's rows go through. Spark looks whether there is a value before it asks for one, and at places
-within a batch alone: Arrow need not look again at each."""
+"""Options of the Java that reads Arrow's rows. Spark checks for null and stays within a batch, so that Arrow's own checks are not
+needed."""
 COLLECTOR = "-XX:+UseParallelGC"
-"""Each row is garbage at once, and nobody waits for a pause: this collector takes the least time of the cores for that."""
+"""Rows are garbage at once, and pauses do not matter: this collector takes the least processor time."""
 HERE: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
-"""What a session needs beside `QUICK` to be alone on this machine: it asks no name server, and nobody else reaches it."""
+"""Settings beside `QUICK` for a session of this machine alone: without name servers, and not reachable from outside."""
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _EXECUTORS_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 _OUTSIDE_JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 
 def worker_python() -> Path:
-    """A Python for Spark's workers: this one, without `pyspark.zip` before the installed package."""
+    """Return a Python for Spark's workers: this one, without `pyspark.zip` before the installed package."""
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]
     return write_script(cache_directory() / f"python-{name}", _WORKER.format(python=sys.executable))
 
@@ -66,13 +66,13 @@ def worker_python() -> Path:
 def prepare_environment() -> None:
     """Set JAVA_HOME, PYSPARK_PYTHON and PYTHONPATH for the Spark that this process starts. Raises `NoJava`.
 
-    Pythons that are set already are kept. From now on each thread of this process can write.
+    Variables that are already set are kept. From then on every thread of this process can write.
     """
     serve_all_threads()
     refuse_update()
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", str(worker_python()))
-    # Planning, too, runs in workers, started with this one: the same program for both means one pool of them.
+    # Planning runs in workers too, started with this program: one program for both means one pool of workers.
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     source = str(Path(__file__).parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -81,11 +81,11 @@ def prepare_environment() -> None:
 
 
 def local(master: str = "local[*]", settings: Mapping[str, str] | None = None, *, keep_classes: bool = True) -> SparkSession:
-    """A session on this machine that starts in half the time of a plain one; `settings` of Spark outweigh those chosen here.
+    """Return a session on this machine that starts in half the time of a plain one; `settings` of Spark override the ones here.
 
     `master` is `local[N]` or `local-cluster[workers,cores,memory_mb]`. With `keep_classes`, the first session's Java writes its
-    classes to a file of some 160 MB in the user's cache when its process ends, and later ones begin with it. Where this process
-    has a session already, that one is returned. Raises `NoJava`.
+    classes to a file of some 160 MB in the user's cache when its process ends, and later sessions load it. If this process has a
+    session, that one is returned. Raises `NoJava`.
     """
     prepare_environment()
     from pyspark.sql import SparkSession
@@ -105,7 +105,7 @@ def local(master: str = "local[*]", settings: Mapping[str, str] | None = None, *
 
 
 def quick_java_options(own: str = "") -> str:
-    """Java's options for Spark, those of a person last: they outweigh ours, and Java refuses to be given two collectors."""
+    """Return Java's options for Spark, the user's last: they take precedence, and Java refuses two collectors."""
     said = " ".join([own, *(os.environ.get(name, "") for name in _OUTSIDE_JAVA_OPTIONS)])
     has_collector = re.search(r"-XX:\+Use\w*GC\b", said) is not None
     return " ".join(filter(None, [QUICK_JAVA, "" if has_collector else COLLECTOR, own]))

@@ -1,4 +1,4 @@
-"""What Spark finds under the name `ottla`: reads and writes, in batches and as streams."""
+"""The data source that Spark finds by the name `ottla`, for reads and writes of batches and streams."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Options = TypeVar("Options", ReadOptions, WriteOptions)
 
 
 def _loaded(options: Options) -> Options:
-    """With the schemas of formats in place of the names of their files."""
+    """Return options with the schemas of formats in place of file names."""
     if not options.formats.given():
         return options
-    from ottla.spark.formats.schemas import loaded  # Spark imports this module in each of its processes; few of them need formats
+    from ottla.spark.formats.schemas import loaded  # Spark imports this module in each of its processes, and few need formats
 
     return loaded(options)
 
@@ -44,7 +44,7 @@ class OttlaDataSource(DataSource):
     `.schema("key STRING, value STRING")` reads fewer columns, and text as text; `valueFormat` and `keyFormat` read and write typed
     columns, see `ottla.spark.formats`. Rows written have value and may have key,
     headers, topic, partition, and with `includeTimestamp` timestamp. The sink writes exactly once: see `ottla.spark.writers`.
-    `kafka.group.id` and `groupIdPrefix` name the client in the brokers' logs; `groupId` is where a stream shows how far it is.
+    `kafka.group.id` and `groupIdPrefix` name the client in the brokers' logs; a stream commits its progress to `groupId`.
     """
 
     @classmethod

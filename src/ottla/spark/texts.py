@@ -1,4 +1,4 @@
-"""From the text of an option to its value; what does not fit is an `OptionError` that names the option. Pure."""
+"""The parsers of options' texts, which raise `OptionError` with the name of the option. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def boolean(name: str, text: str) -> bool:
 
 
 def boolean_or_auto(name: str, text: str) -> bool | None:
-    """None for auto."""
+    """Parse a boolean, or None for auto."""
     if text.lower() not in ("auto", "true", "false"):
         raise OptionError(f"Option {name} must be auto, true or false, not {text!r}.")
     return None if text.lower() == "auto" else text.lower() == "true"
@@ -97,7 +97,7 @@ def directories(name: str, text: str) -> tuple[str, ...]:
 
 
 def pattern(name: str, text: str) -> str:
-    """A regular expression of Java, as one of Python."""
+    """Parse a regular expression of Java, and return Python's."""
     try:
         return translate(text.strip())
     except NotJava as error:

@@ -1,7 +1,7 @@
-"""Makes Spark find the data source in each thread of the driver.
+"""The activation of Spark's session in each thread of the driver, so that Spark finds the data source.
 
-Spark looks a source in Python up by the active session of the Java thread that writes, and only the thread that made the session
-has one: in any other, `DataFrame.write.format("ottla")` ends with DATA_SOURCE_NOT_FOUND.
+Spark finds a Python source by the active session of the writing Java thread, and only the thread that created the session has one:
+in any other, `DataFrame.write.format("ottla")` raises DATA_SOURCE_NOT_FOUND.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAME = "ottla"
 
 
 def activate(session: SparkSession) -> None:
-    """Make a session the active one of this thread, if it has none. A session of Spark Connect needs nothing."""
+    """Activate a session in this thread if it has none. A session of Spark Connect needs nothing."""
     java = getattr(session, "_jvm", None)
     if java is None or java.SparkSession.getActiveSession().isDefined():
         return
@@ -24,13 +24,13 @@ def activate(session: SparkSession) -> None:
 
 
 def serve_all_threads() -> None:
-    """Have writers of this process activate their session when they are told to write to `ottla`. Calling it again does nothing."""
+    """Let writers of this process activate their session for the format `ottla`. A repeated call does nothing."""
     from pyspark.sql.readwriter import DataFrameWriter
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     for writer in (DataFrameWriter, DataStreamWriter):
         if not hasattr(writer.format, "activates_session"):
-            setattr(writer, "format", _activating(writer.format))  # noqa: B010  # mypy takes no other assignment to a method
+            setattr(writer, "format", _activating(writer.format))  # noqa: B010  # mypy accepts no other assignment to a method
 
 
 def _activating(choose: Any) -> Any:
@@ -40,5 +40,5 @@ def _activating(choose: Any) -> Any:
             activate(self._spark)
         return choose(self, source)
 
-    format.activates_session = True  # type: ignore[attr-defined]  # a mark, to do it once
+    format.activates_session = True  # type: ignore[attr-defined]  # a mark, so that it is done once
     return format

@@ -1,4 +1,4 @@
-"""The letters that names of topics are made of, and which of them belong to the properties that Java's patterns know. Pure."""
+"""The letters of topics' names, and their properties in Java's patterns. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALL: Letters = LETTERS | _DIGITS | _MARKS
 _NONE: Letters = frozenset()
 
 SHORT: dict[str, Letters] = {"d": _DIGITS, "w": LETTERS | _DIGITS | {"_"}, "s": _NONE, "h": _NONE, "v": _NONE}
-"""Of the escapes of one letter, such as `\\d`."""
+"""The letters of escapes such as `\\d`."""
 
 _POSIX = {
     "lower": _LOWER, "upper": _UPPER, "alpha": LETTERS, "digit": _DIGITS, "alnum": LETTERS | _DIGITS, "punct": _MARKS,
@@ -36,7 +36,7 @@ _BLOCKS = {"basiclatin", "basic_latin", "basic latin"}
 
 
 def _category(name: str) -> Letters | None:
-    """A general category such as Lu, or a group of them such as L."""
+    """Return the letters of a general category such as Lu, or of a group such as L."""
     known = {"LC": LETTERS, "L1": ALL, "LD": LETTERS | _DIGITS, "all": ALL}
     if name in known:
         return known[name]
@@ -50,7 +50,7 @@ _EMPTY_CATEGORIES = (
 
 
 def property_letters(name: str) -> Letters | None:
-    r"""The letters of `\p{name}`, None where Java's name is not known here."""
+    r"""Return the letters of `\p{name}`; None for an unknown name."""
     key, equals, value = name.partition("=")
     if equals:
         match key.strip().lower():

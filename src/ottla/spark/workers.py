@@ -1,7 +1,7 @@
-"""Makes a Python worker of Spark's cheap to use again.
+"""The reuse of Spark's Python workers without long garbage collections.
 
-After each task, and after each question of the planner, Spark's worker collects garbage, and then Python looks at all that its
-modules hold: 15 to 25 ms, as long as a small task takes. What is there when a first task begins stays anyway, so it is set aside.
+After each task, and each call of the planner, Spark's worker collects garbage, and Python traverses the contents of all modules: 15
+to 25 ms, as long as a small task. Objects that exist when the first task begins stay anyway, so they are excluded.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import gc
 import sys
 
 DAEMON = "pyspark.daemon"
-"""The program that Spark's workers are forked from."""
+"""The program from which Spark forks its workers."""
 
 
 def set_modules_aside() -> None:
-    """Keep garbage collections short from now on. Does so in Spark's workers alone, once in each."""
+    """Exclude existing objects from garbage collections, in Spark's workers only, once in each."""
     if not gc.get_freeze_count() and _program() == DAEMON:
         gc.freeze()
 
 
 def _program() -> str:
-    """The module that this process was started with; empty where it was a file."""
+    """Return the module with which this process was started; empty for a file."""
     return getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", "")

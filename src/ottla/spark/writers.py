@@ -37,7 +37,7 @@ logger = logging.getLogger("ottla.spark")
 
 @dataclass(frozen=True)
 class TaskWritten(WriterCommitMessage):
-    """What one task wrote, told to the driver. `work` is None where it is written at least once."""
+    """The message of a task to the driver about its rows. `work` is None for at least once."""
 
     rows: int
     work: Work | None = None
@@ -46,7 +46,7 @@ class TaskWritten(WriterCommitMessage):
 
 
 def _write(options: WriteOptions, iterator: Iterator[pa.RecordBatch], own: Work | None, *, recorded: bool) -> TaskWritten:
-    # Spark makes writers in processes of its own for planning and committing; only a task needs Arrow, and few need the network.
+    # Spark creates writers in its own processes for planning and committing; only tasks need Arrow, and few need the network.
     if own is None:
         from ottla.spark.row_sender import write_rows
 
@@ -79,7 +79,7 @@ def _commit(options: WriteOptions, messages: Sequence[WriterCommitMessage | None
 def _abort(
     options: WriteOptions, messages: Sequence[WriterCommitMessage | None], *, recorded: bool, known: Work | None = None
 ) -> None:
-    """Abort what was handed over and, of the `known` work of a job without a name, what killed tasks left open."""
+    """Abort the handed-over transactions, and for a job without an id (`known`) those that killed tasks left open."""
     warn_of_leftovers(messages)
     written = [each for each in messages if isinstance(each, TaskWritten) and each.work is not None]
     own = next((each.work for each in written), known)
@@ -91,7 +91,7 @@ def _abort(
     try:
         committer_for(options, own.name).abort(own, handed, recorded=recorded)
     except KafkaError as error:
-        # What has failed before is what a person is to hear of.
+        # The first failure is the one to report.
         logger.warning("transactions of a failed write were left to the next run, or to their timeouts: %s", error)
     finally:
         drop_committer(options, own.name)
@@ -99,7 +99,7 @@ def _abort(
 
 @telling
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a batch of rows."""
+    """The writer of a batch."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -121,7 +121,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 @telling
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches of rows."""
+    """The writer of a stream's micro-batches."""
 
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
@@ -138,7 +138,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def warn_of_leftovers(messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Rows written at least once stay where they are."""
+    """Warn that rows of a failed write stay visible if they were written at least once."""
     rows = sum(message.rows for message in messages if isinstance(message, TaskWritten) and message.work is None)
     if rows:
         logger.warning(

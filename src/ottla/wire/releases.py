@@ -23,7 +23,7 @@ NAMES: Final = (
 """The releases whose requests have versions, oldest first."""
 
 BEFORE_VERSIONS: Final = ("0.6", "0.7")
-"""The older releases, whose requests are different ones and have no versions (`ottla.wire.kafka07`)."""
+"""The older releases, whose requests are different ones and have no versions (`ottla.kafka07.wire`)."""
 
 HIGHEST: Final = """
 0 Produce 0.8.0=0 0.9.0=1 0.10.0=2 0.11.0=3 1.0=5 2.0=6 2.1=7 2.4=8 2.8=9 3.7=10 3.8=11 4.0=12 4.1=13

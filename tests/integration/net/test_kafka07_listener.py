@@ -12,12 +12,12 @@ import pytest
 import ottla
 from ottla.broker.settings import BrokerSettings
 from ottla.errors import SettingError
-from ottla.net.registering07 import check
+from ottla.kafka07.net.registration import check
+from ottla.kafka07.records.messages import message_set
+from ottla.kafka07.wire import FetchRequest07, MultiFetchRequest07, OffsetsRequest07, ProduceRequest07
 from ottla.net.server.listeners import Listen
 from ottla.net.startup.start import secured
-from ottla.records.kafka07 import message_set
 from ottla.testing import BrokerProcess
-from ottla.wire.kafka07 import FetchRequest07, MultiFetchRequest07, OffsetsRequest07, ProduceRequest07
 from tests.integration.net.test_connecting import on_its_thread, server_of
 from tests.support.client07 import Client07, framed
 

@@ -9,7 +9,7 @@ import pytest
 
 from ottla.client.connection.versions import PRODUCE
 from ottla.client.errors import ConnectionFailed
-from ottla.client.kafka07.connection import Connection07
+from ottla.kafka07.client.connection import Connection07
 from ottla.net.client.link import Link
 from ottla.records.batches.columns import build
 from ottla.wire.api.produce import ProduceRequest

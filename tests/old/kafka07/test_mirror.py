@@ -16,11 +16,11 @@ import pytest
 from bench.apache_kafka import free_port
 from ottla import Consumer, Producer
 from ottla.client.types import ConsumerGroupMetadata, TopicPartition
+from ottla.kafka07 import wire as kafka07
+from ottla.kafka07.records.messages import message_set
 from ottla.net.client.admin.admin import Admin
 from ottla.records.compression.codecs import GZIP, SNAPPY
-from ottla.records.kafka07 import message_set
 from ottla.testing import BrokerProcess
-from ottla.wire import kafka07
 from tests.old.kafka07.clients import SAMSA
 from tests.old.kafka07.conftest import Listeners07
 from tests.support.served07 import Broker07, Log07, served

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.records.kafka07 import message_set
-from ottla.wire import kafka07
+from ottla.kafka07 import wire as kafka07
+from ottla.kafka07.records.messages import message_set
 from tests.old.kafka07 import today
 from tests.old.kafka07.conftest import Listeners07
 from tests.support.exchanges07 import EXCHANGES, REFUSED, Exchange, Refused

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from ottla.client.kafka07.group import Group07, Round07
-from ottla.client.kafka07.rebalance import Subscription
 from ottla.client.types import TopicPartition
+from ottla.kafka07.client.group import Group07, Round07
+from ottla.kafka07.client.rebalance import Subscription
 from ottla.ports import Done, EntryExists, NoEntry, Steps, StorageFailed, VersionConflict
 from ottla.sim.process import SimProcess
 from ottla.sim.shared_registry import SimSharedRegistry

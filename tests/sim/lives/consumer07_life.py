@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.client.kafka07 import directory
-from ottla.client.kafka07.partitions import BrokerPartition
-from ottla.client.kafka07.rebalance import Subscription
 from ottla.client.types import TopicPartition
+from ottla.kafka07.client import directory
+from ottla.kafka07.client.partitions import BrokerPartition
+from ottla.kafka07.client.rebalance import Subscription
 from ottla.ports import Change
 from ottla.sim.ensemble import SimEnsemble
 from ottla.sim.process import MOST_DRIFT, Cuts, DriftingClock, SimProcess

@@ -15,12 +15,13 @@ import pytest
 from ottla.cli.decode import frames
 from ottla.cli.decode.bytes_fields import PayloadOpener
 from ottla.cli.main import main
+from ottla.kafka07 import wire as kafka07
+from ottla.kafka07.records.messages import message_set
 from ottla.records.batches.builder import build
 from ottla.records.compression import codecs
 from ottla.records.compression.codecs import GZIP, SNAPPY
-from ottla.records.kafka07 import message_set
 from ottla.records.message_sets.legacy import wrapper
-from ottla.wire import encode, kafka07
+from ottla.wire import encode
 from ottla.wire.api.api_versions import ApiVersionsResponse
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.join_group import JoinGroupRequest

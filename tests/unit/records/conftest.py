@@ -11,7 +11,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from hypothesis import settings
 
-from ottla.records import arrivals07, kernel, rendered07
+from ottla.kafka07.records import produced_messages as arrivals07
+from ottla.kafka07.records import renderer as rendered07
+from ottla.records import kernel
 from ottla.records.batches import arrow, builder, columns, verification
 from ottla.records.compilation_warning import say_once
 from ottla.records.compression import decompression

@@ -15,18 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.kafka07.records import produced_messages as arrivals07
+from ottla.kafka07.records.messages import MOST_NESTED, message_set, messages
+from ottla.kafka07.records.produced_messages import Arrived07, Run07, Terms07, arrive
+from ottla.kafka07.records.renderer import Kind07, Rendering07, open_batch, render, size_of
 from ottla.ports import Pauses
-from ottla.records import arrivals07, kernel_07
-from ottla.records.arrivals07 import Arrived07, Run07, Terms07, arrive
+from ottla.records import kernel_07
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import BadBatch, check, read_header, stamp
 from ottla.records.batches.verification import Demands, check_at_once
 from ottla.records.compression import codecs
 from ottla.records.compression.codecs import CodecFailed
-from ottla.records.kafka07 import MOST_NESTED, message_set, messages
 from ottla.records.message_sets.legacy import BadMessage
 from ottla.records.pauses import finish
-from ottla.records.rendered07 import Kind07, Rendering07, open_batch, render, size_of
 from tests.fuzz.mutations import mutations
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, simple
 

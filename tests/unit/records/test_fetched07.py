@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.kafka07.records.fetched_messages import as_batch
+from ottla.kafka07.records.messages import message_set
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import crc_is_valid, read_header
 from ottla.records.compression import codecs
-from ottla.records.fetched07 import as_batch
-from ottla.records.kafka07 import message_set
 from ottla.records.message_sets.legacy import BadMessage
 
 PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=6)

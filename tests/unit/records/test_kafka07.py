@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.kafka07.records.messages import MOST_NESTED, Message07, message_set, messages, whole_bytes
+from ottla.kafka07.wire import INVALID_MESSAGE
 from ottla.records.batches.header import BadBatch
 from ottla.records.compression import codecs
 from ottla.records.compression.codecs import GZIP, NONE, SNAPPY, CodecFailed
-from ottla.records.kafka07 import MOST_NESTED, Message07, message_set, messages, whole_bytes
 from ottla.records.message_sets.legacy import BadMessage
-from ottla.wire.kafka07 import INVALID_MESSAGE
 from tests.fuzz.mutations import mutations
 
 HELLO_CRC = crc32(b"hello").to_bytes(4, "big")

@@ -183,8 +183,8 @@ def _frame(options: argparse.Namespace, data: bytes) -> Frame:
 
 
 def _frame07(options: argparse.Namespace, data: bytes) -> Frame:
-    from ottla.cli import frames07
     from ottla.cli.protocol.names import NoSuchName
+    from ottla.kafka07.cli import frames as frames07
 
     if options.request or options.version is not None or options.body:
         raise NoSuchName("Frames of Kafka 0.7 have neither headers nor versions: leave out --request, --version and --body.")

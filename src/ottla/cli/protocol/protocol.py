@@ -79,8 +79,8 @@ def _text(options: argparse.Namespace) -> str:
 
 def _of_07(options: argparse.Namespace) -> str:
     """Return the requested text for Kafka 0.7."""
-    from ottla.cli import protocol07
     from ottla.cli.protocol.names import NoSuchName
+    from ottla.kafka07.cli import protocol as protocol07
 
     if options.version is not None or options.html is not None:
         raise NoSuchName("Kafka 0.7 has no versions, and no page of its own: leave out --version and --html.")

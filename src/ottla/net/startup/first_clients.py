@@ -20,7 +20,7 @@ from ottla.ports import SharedRegistry
 def first_dialect() -> FirstDialect | None:
     """Return the part of a broker that serves these clients; None without the package."""
     try:
-        from ottla.broker.kafka07.dialect import Dialect07
+        from ottla.kafka07.broker.dialect import Dialect07
     except ModuleNotFoundError:
         return None
     return Dialect07()
@@ -35,7 +35,7 @@ def sidecars() -> SidecarFormat | None:
 def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
     """Raise `SettingError` for listeners and settings that no client of 0.6 or 0.7 could use, or without the package."""
     try:
-        from ottla.net.registering07 import check as check07
+        from ottla.kafka07.net.registration import check as check07
     except ModuleNotFoundError:
         old = [where for where in listen if where.release.dialect is Dialect.FIRST]
         if old:
@@ -49,6 +49,6 @@ def registered(server: Server, addresses: Sequence[Listen], posts: Posts) -> Sha
     """Register the broker for these clients if a ZooKeeper is configured; None without one. Raises `SettingError`."""
     if not server.broker.settings.ottla_kafka07_zookeeper_connect:
         return None
-    from ottla.net.registering07 import registered as registered07
+    from ottla.kafka07.net.registration import registered as registered07
 
     return registered07(server, addresses, posts)

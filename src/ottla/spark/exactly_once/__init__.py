@@ -1,5 +1,5 @@
-"""The exactly-once sink: runs the machines of `ottla.once` over brokers, in the tasks of a job and beside its driver.
+"""The exactly-once sink: it runs the machines of `ottla.once` over brokers, in the tasks of a job and beside its driver.
 
-`decision_log` keeps what was decided, `asking` asks coordinators, `tasks` is what workers do and `commits` what the driver does;
-`work` says what is written. The machines know the rules; nothing here decides.
+`decision_log` stores decisions, `asking` sends requests to coordinators, `tasks` runs in workers and `commits` beside the driver;
+`work` identifies a batch. The rules are in the machines.
 """

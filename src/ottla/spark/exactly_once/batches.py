@@ -1,4 +1,4 @@
-"""`write_once`: the exactly-once sink for `foreachBatch`, where a query writes into several topics or updates what it wrote."""
+"""`write_once`, the exactly-once sink for `foreachBatch`: for queries that write to several topics or update rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 _LOCK = threading.Lock()
 _WRITTEN: dict[tuple[str, str | None, str], tuple[int, int]] = {}
-"""The last batch of each query, run and name, and which rows it wrote."""
+"""The last batch of each query, run and name, and the rows that it wrote."""
 
 
 def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, query_id: str | None = None, **options: str) -> None:
-    """Write a micro-batch's rows exactly once, within `foreachBatch`; `options` are those of the sink, dots as `**{"kafka.…": …}`.
+    """Write a micro-batch's rows exactly once, within `foreachBatch`; `options` are the sink's, with dots as `**{"kafka.…": …}`.
 
-    Each write of a batch has a `name` of its own, by default its topic: a batch that runs again writes under each name what is
-    missing. With Spark Connect give the `query_id`, which has to outlive the query's restarts. Raises `OptionError`.
+    Each write of a batch has a `name` of its own, by default its topic: a batch that runs again writes the names that are
+    missing. With Spark Connect give the `query_id`, which must survive restarts of the query. Raises `OptionError`.
     """
     name = name or options.get("topic")
     if name is None:
@@ -44,25 +44,25 @@ def write_once(frame: DataFrame, batch_id: int, *, name: str | None = None, quer
         frame.write.format("ottla").options(**given).mode("append").save()
     except BaseException:
         if not was_noted:
-            _WRITTEN.pop(where, None)  # other rows may be tried in their place
+            _WRITTEN.pop(where, None)  # other rows may follow in their place
         raise
 
 
 def _note(where: tuple[str, str | None, str], batch_id: int, rows: int) -> bool:
-    """Note which rows go under a name; return whether they were noted before.
+    """Store which rows have a name; return whether they were stored before.
 
-    Raises `OptionError` where this batch has other rows of the name, which would be left out as written before.
+    Raises `OptionError` if this batch has other rows of the name: they would be skipped as written.
     """
-    with _LOCK:  # writes of several threads may begin at once
+    with _LOCK:  # several threads may begin writes at once
         before = _WRITTEN.get(where)
         if before is not None and before[0] == batch_id and before[1] != rows:
             raise OptionError(f"Two writes of batch {batch_id} have the name {where[2]}: give each write_once a name of its own.")
         _WRITTEN[where] = batch_id, rows
-    return before == (batch_id, rows)  # a body that is tried again as a whole
+    return before == (batch_id, rows)  # the body is repeated as a whole
 
 
 def _session_of(frame: DataFrame) -> str | None:
-    """Return what tells runs of a query apart in a thread that does not know the run; None with Spark Connect.
+    """Return the identity of a query's run in a thread without the run's id; None with Spark Connect.
 
     Spark clones the session for each run.
     """

@@ -1,6 +1,6 @@
-"""What is done beside the driver once all tasks have written: the batch is decided and its transactions are ended.
+"""The commit of a batch beside the driver, after all tasks: the decision, and the ends of the transactions.
 
-Spark calls this in processes that it may use again: connections and the right to decide stay with them.
+Spark calls it in processes that it may use again, which keep their connections and the right to decide.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ottla.spark.options import WriteOptions
 logger = logging.getLogger("ottla.spark")
 
 DECIDER_TIMEOUT_MS = 10_000
-"""How long a decision may take: others that are kept in the same topic are not seen behind it."""
+"""The longest time of a decision, in ms: later decisions in the same topic are not readable before it."""
 
 
 CLOCK_KEY: Final = b"clock"
-"""The key of records that are aborted at once: no decision is about it."""
+"""The key of records that are aborted at once, and never of a decision."""
 TOLD_SKEW_MS: Final = 5_000
 MOST_LEADS: Final = 5
-"""How often the right to decide is taken again for one batch."""
+"""The most attempts to take the right to decide for one batch."""
 FENCED_AGAIN: Final = "Other processes decide about {} all the time: two runs use one checkpoint. Stop both, then start one."
 
 NOT_ALLOWED: Final = "The brokers allow no two-phase commit (transaction.two.phase.commit.enable)."
@@ -43,7 +43,7 @@ def wall_ms() -> int:
 
 
 class OnceCommitter:
-    """Commits and aborts batches of one query or job."""
+    """The committer of one query or job: it commits and aborts batches."""
 
     def __init__(self, options: WriteOptions, name: str) -> None:
         self._options, self._name = options, name
@@ -53,7 +53,7 @@ class OnceCommitter:
         self._has_told = False
 
     def commit(self, work: Work, handed: Sequence[Handed], *, found_decided: bool, recorded: bool) -> None:
-        """Make what was handed over visible, all of it. Raises `KafkaError`: then Spark is to run the batch again."""
+        """Commit all transactions of a batch. Raises `KafkaError`: Spark then runs the batch again."""
         if recorded:
             has_decided = self._decided_run == work.run_id
             outcome = self._leading(lambda: committing(work, handed, wall_ms, found_decided=found_decided, has_decided=has_decided))
@@ -64,7 +64,7 @@ class OnceCommitter:
         self._cluster.coordinators.forget(each.transactional_id for each in handed)
 
     def _tell_written_before(self, work: Work) -> None:
-        """Log that a batch was written before; warn of a job, since whoever starts one again may mean to write other rows."""
+        """Log that a batch was written before; as a warning for a job, whose rows may be new ones."""
         job_id = self._options.job_id if self._options.run_id is None else None
         before = self._cluster.loop.run(self._cluster.decisions.last(self._name))
         if job_id is None or before is None:
@@ -78,10 +78,10 @@ class OnceCommitter:
         )
 
     def abort(self, work: Work, handed: Sequence[Handed], *, recorded: bool) -> None:
-        """Make what was handed over invisible, unless it was decided. Raises `KafkaError`: then brokers abort it in time."""
+        """Abort all transactions of a batch unless it was decided. Raises `KafkaError`: brokers then abort them in time."""
         try:
             self._leading(lambda: aborting(work, handed, wall_ms, recorded=recorded))
-        except OptionError:  # nobody decides in a topic that is refused, and readers are not to wait for the timeouts
+        except OptionError:  # no decision is written to a refused topic, and readers must not wait for the timeouts
             decided = self._cluster.loop.run(self._cluster.decisions.last(self._name))
             if decided is None or decided.batch_id != work.batch_id:
                 run(aborting(work, handed, wall_ms, recorded=False), self._carry_out)
@@ -89,9 +89,9 @@ class OnceCommitter:
             run(giving_up(work), self._carry_out)
 
     def _leading(self, begin: Callable[[], Steps[Result]]) -> Result:
-        """Take steps that decide, and begin anew where another process decided meanwhile: Spark hands commits of a run to several.
+        """Run deciding steps, and begin anew if another process decided meanwhile: Spark gives a run's commits to several ones.
 
-        What that one decided is read first. Raises `ProducerFenced` if others go on and on.
+        The other decision is read first. Raises `ProducerFenced` if other processes continue to decide.
         """
         for _ in range(MOST_LEADS):
             try:
@@ -120,7 +120,7 @@ class OnceCommitter:
         return self._cluster.carry_out(self._name, step)
 
     def _take_lead(self) -> None:
-        """Fence all others who decide. Whoever has done so since fences this one: then its next decision fails."""
+        """Fence all other deciding processes. One that does so later fences this process, whose next decision fails."""
         if self._decider is None:
             self._cluster.loop.run(self._cluster.decisions.create())
             settings = self._cluster.settings
@@ -140,7 +140,7 @@ class OnceCommitter:
             self._cluster.loop.run(decider.init_transactions())
 
     def _prepare(self, transactions: tuple[Handed, ...]) -> list[Handed | None]:
-        """Raises `OptionError` where it is asked for by name, and brokers refuse it."""
+        """Remove the timeouts of transactions if allowed. Raises `OptionError` if the option requires it and brokers refuse."""
         wanted = self._options.two_phase_commit
         if wanted is False:
             return list(transactions)
@@ -176,7 +176,7 @@ class OnceCommitter:
             self._cluster.loop.run(decider.close())
 
     def _brokers_ms(self) -> int:
-        """Return the brokers' time, which they tell of a transaction that begins now and is aborted. Raises `KafkaError`."""
+        """Return the brokers' time, which is the start of a transaction that is aborted at once. Raises `KafkaError`."""
         self._take_lead()
         assert self._decider is not None, "the lead was taken"
         here_ms = wall_ms()
@@ -210,7 +210,7 @@ _COMMITTERS: dict[tuple[WriteOptions, str], OnceCommitter] = {}
 
 
 def committer_for(options: WriteOptions, name: str) -> OnceCommitter:
-    """This process's committer for a query or a job."""
+    """Return this process's committer for a query or a job."""
     key = (replace(options, batch_id=0), name)
     if key not in _COMMITTERS:
         _COMMITTERS[key] = OnceCommitter(options, name)
@@ -218,7 +218,7 @@ def committer_for(options: WriteOptions, name: str) -> OnceCommitter:
 
 
 def drop_committer(options: WriteOptions, name: str) -> None:
-    """After an error, nothing is known of it for sure: the next call begins anew, and fences it."""
+    """Drop a committer after an error, when its state is unknown: the next call creates one, which fences it."""
     kept = _COMMITTERS.pop((replace(options, batch_id=0), name), None)
     if kept is not None:
         kept.close()

@@ -1,4 +1,4 @@
-"""What the machines of `ottla.once` ask coordinators, over one cluster's connections. Tries again what may be; decides nothing."""
+"""The requests of the machines of `ottla.once` to transaction coordinators, over one cluster's connections, with retries."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ REFUSED: Final = frozenset(
         codes.TRANSACTIONAL_ID_NOT_FOUND,
     }
 )
-"""Answers to an end that say that the transaction was ended by somebody else, or is known no more."""
+"""Errors of EndTxn for a transaction that another process ended, or that is unknown."""
 NO_TWO_PHASES: Final = frozenset({codes.UNSUPPORTED_VERSION, codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
-"""Answers of brokers that allow no two-phase commit, or not to this user."""
+"""Errors of brokers that allow no two-phase commit, or not to this user."""
 TWO_PHASE_FROM: Final = 6
-"""The version of InitProducerId that can ask for it (KIP-939)."""
+"""The version of InitProducerId from which two-phase commit is available (KIP-939)."""
 MAX_TIMEOUT_SETTING: Final = "transaction.max.timeout.ms"
 USUAL_MAX_TIMEOUT_MS: Final = 900_000
 
 
 class HandedCoordinators:
-    """The coordinators of many transactional ids, each looked for once. For one event loop."""
+    """The coordinators of many transactional ids, each found once. For one event loop."""
 
     def __init__(self, cluster: ClusterLinks) -> None:
         self._cluster = cluster
@@ -56,14 +56,14 @@ class HandedCoordinators:
         return found
 
     def forget(self, transactional_ids: Iterable[str]) -> None:
-        """These will not be asked about again."""
+        """Forget the coordinators of these ids, which are not needed again."""
         for each in transactional_ids:
             self._known.pop(each, None)
 
     async def check_told(self, transactional_id: str) -> None:
-        """Raises `NotSupported` before Kafka 3.0, and other `KafkaError`s.
+        """Check that the brokers describe transactions. Raises `NotSupported` before Kafka 3.0, and other `KafkaError`s.
 
-        Of brokers that do not describe transactions, nobody could hear whether all of a batch is open, or was committed before.
+        Without DescribeTransactions, whether all transactions of a batch are open, or committed, is unknown.
         """
         link = await self._cluster.retried(self._of(transactional_id).link)
         if min(link.version(DESCRIBE_TRANSACTIONS), link.version(LIST_TRANSACTIONS)) < 0:
@@ -73,7 +73,7 @@ class HandedCoordinators:
             )
 
     async def describe(self, transactional_ids: Iterable[str]) -> list[SeenId | None]:
-        """Raises `KafkaError`; `NotSupported` before Kafka 3.0."""
+        """Describe transactions; None for an unknown id. Raises `KafkaError`; `NotSupported` before Kafka 3.0."""
         return list(await asyncio.gather(*(self._cluster.retried(partial(self._described, each)) for each in transactional_ids)))
 
     async def _described(self, name: str) -> SeenId | None:
@@ -93,14 +93,14 @@ class HandedCoordinators:
         )
 
     async def prepare(self, transactions: Iterable[Handed]) -> list[Handed | None]:
-        """Each without its timeout, unchanged where brokers refuse that, None if it is open no more. Raises `KafkaError`."""
+        """Remove the timeout of each transaction: unchanged if brokers refuse, None if it is not open. Raises `KafkaError`."""
         return list(await asyncio.gather(*(self._cluster.retried(partial(self._prepared, each)) for each in transactions)))
 
     async def _prepared(self, handed: Handed) -> Handed | None:
         coordinator = self._of(handed.transactional_id)
         if (await coordinator.link()).version(INIT_PRODUCER_ID) < TWO_PHASE_FROM:
             return handed
-        # With the epoch that it has, a question that comes again is answered as before.
+        # With its present epoch, a repeated request gets the same answer.
         request = InitProducerIdRequest(
             transactional_id=handed.transactional_id,
             transaction_timeout_ms=USUAL_MAX_TIMEOUT_MS,
@@ -121,7 +121,7 @@ class HandedCoordinators:
         return handed._replace(prepared=(answer.producer_id, answer.producer_epoch))
 
     async def end(self, transactions: Iterable[Handed], *, committed: bool) -> list[bool]:
-        """Whether each ended so, or was refused. Raises other `KafkaError`s once all were asked."""
+        """End transactions; return for each whether it ended so, or was refused. Raises other `KafkaError`s after all requests."""
         asked = (self._cluster.retried(partial(self._ended, each, committed)) for each in transactions)
         answers = await asyncio.gather(*asked, return_exceptions=True)
         for answer in answers:
@@ -147,16 +147,16 @@ class HandedCoordinators:
         return True
 
     async def open_ids(self, prefix: str) -> list[str]:
-        """The transactional ids with this prefix that have an open transaction. Raises `KafkaError`."""
+        """Return the transactional ids with this prefix that have an open transaction. Raises `KafkaError`."""
         found = await transaction_admin.listed(self._cluster, ["Ongoing"], (), ANY_DURATION, None)
         return [each.transactional_id for each in found if each.transactional_id.startswith(prefix)]
 
     async def fence(self, transactional_id: str) -> None:
-        """Abort what is open, and fence its producer. Raises `KafkaError`."""
+        """Abort the open transaction of an id, and fence its producer. Raises `KafkaError`."""
         await transaction_admin.fenced(self._cluster, transactional_id)
 
     async def max_timeout_ms(self) -> int:
-        """The longest timeout that the brokers allow; the usual one where they do not tell. Raises nothing of the brokers'."""
+        """Return the longest transaction timeout that the brokers allow, or the default if they do not return it."""
         if self._max_timeout_ms is None:
             self._max_timeout_ms = USUAL_MAX_TIMEOUT_MS
             with suppress(KafkaError, KeyError, ValueError):

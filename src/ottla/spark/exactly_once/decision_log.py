@@ -1,6 +1,6 @@
-"""The compacted topic that keeps the last decision of each query and job: created, read to its end, never guessed.
+"""The compacted topic with the last decision of each query and job.
 
-Its first partition alone is used: a name keeps its place, however many partitions somebody gives the topic.
+Only its first partition is used, so that a name keeps its partition if partitions are added.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ CONFIGS: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "compression.type": "producer",
 }
-"""Segments are small, so that old decisions go soon and a new process has little to read."""
+"""Segments are small: old decisions are compacted soon, and a new process has little to read."""
 REPLICAS: Final = 3
-"""As many as Kafka's own topics of groups and transactions have."""
+"""The number of replicas, as of Kafka's own topics of groups and transactions."""
 PAUSE_S: Final = 0.005
 LIMITS: Final = FetchLimits(fetch_max_wait_ms=0, max_partition_fetch_bytes=4 << 20, read_committed=True)
 
 
 class DecisionLog:
-    """Remembers how far it has read: the next look asks for what is new alone. For one event loop."""
+    """A reader of the decision topic: each read continues where the last one ended. For one event loop."""
 
     def __init__(self, cluster: ClusterLinks, topic: str) -> None:
         self.where = TopicPartition(topic, 0)
@@ -66,9 +66,9 @@ class DecisionLog:
         self._is_checked = False
 
     async def create(self) -> None:
-        """Create the topic unless it is there and keeps what is written.
+        """Create the topic unless it exists with settings that keep decisions.
 
-        Raises `KafkaError`, and `OptionError` for a topic whose retention would forget decisions.
+        Raises `KafkaError`, and `OptionError` for a topic whose retention would delete decisions.
         """
 
         async def ask() -> None:
@@ -94,7 +94,7 @@ class DecisionLog:
             self._is_checked = True
 
     async def _replicas(self) -> int:
-        """Return how many replicas the topic gets: as many as Kafka's own topics, or the brokers' default if that is more."""
+        """Return the number of replicas for the topic: that of Kafka's own topics, or the brokers' default if higher."""
         nodes = self._cluster.metadata.nodes
         found = await self._configs(ConfigResource.broker(min(nodes)), min(nodes))
         return max(min(REPLICAS, len(nodes)), int(found.get("default.replication.factor") or 1))
@@ -121,7 +121,7 @@ class DecisionLog:
             )
 
     async def _configs(self, resource: ConfigResource, node_id: int) -> dict[str, str]:
-        """Return the settings of a resource; none where this user may not read them."""
+        """Return the settings of a resource; empty if this user may not read them."""
         answer = await self._cluster.ask(node_id, DESCRIBE_CONFIGS, describe_configs_request(resource))
         try:
             return {each.name: each.value or "" for each in read_configs(answer).values()}
@@ -135,9 +135,9 @@ class DecisionLog:
         self._cluster.metadata.check([self.where.topic])
 
     async def last(self, name: str) -> BatchDecision | None:
-        """The last decision about `name`, of all that were kept before this call. Raises `KafkaError`.
+        """Return the last decision about `name` that was written before this call. Raises `KafkaError`.
 
-        A decision that is being written is waited for.
+        It waits for a decision that is being written.
         """
         try:
             await self._cluster.ensure([self.where.topic])
@@ -148,7 +148,7 @@ class DecisionLog:
         while end is None or self._offset < end:
             try:
                 found = await self._cluster.retried(self._fetch, topics=[self.where.topic])
-            except OffsetOutOfRange:  # the topic was made anew, or somebody deleted its beginning
+            except OffsetOutOfRange:  # the topic was created again, or its beginning was deleted
                 if now_ms() > deadline_ms:
                     raise
                 self._last.clear()
@@ -182,7 +182,7 @@ class DecisionLog:
         raise TimedOut(f"{context}: the broker's answer leaves the partition out.")
 
     async def _beginning(self) -> int:
-        """Return the first offset that is there; an answer with an error does not tell it."""
+        """Return the first readable offset; an answer with an error does not contain it."""
 
         def request(wanted: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             return list_offsets_request(wanted, read_committed=False, timeout_ms=self._cluster.settings.request_timeout_ms)
@@ -192,7 +192,7 @@ class DecisionLog:
         return found[self.where].offset
 
     def _take_in(self, found: FetchedPartition) -> bool:
-        """Whether there was anything new."""
+        """Process a fetch; return whether it contained new records."""
         seen = visible(found.records, found.aborted)
         for key, value in _entries(seen.pieces, self._offset):
             if value is None:

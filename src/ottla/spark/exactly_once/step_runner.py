@@ -1,7 +1,7 @@
-"""Carries out the steps of `ottla.once` that both sides have, on one background loop and one cluster of a process.
+"""The steps of `ottla.once` that both sides have, run on one background loop and one cluster of a process.
 
-A process keeps them from task to task and from batch to batch: a connection and a producer id each time would cost more than a
-small batch does. `reached` is where tests stop a process for good.
+A process keeps both from task to task and from batch to batch: a new connection and producer id would cost more than a small batch.
+Tests end a process at `reached`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from ottla.spark.exactly_once.coordinator_requests import HandedCoordinators
 from ottla.spark.exactly_once.decision_log import DecisionLog
 
 HOOK: Final = "OTTLA_ONCE_HOOK"
-"""An environment variable for tests: `module:function`, called before and after each step with the step's name."""
+"""An environment variable for tests: `module:function`, called with the step's name before and after each step."""
 
 
 def reached(point: str) -> None:
-    """Tell a test where this process is."""
+    """Call the hook of a test, if there is one."""
     if hook := os.environ.get(HOOK):
         module, _, name = hook.partition(":")
         getattr(importlib.import_module(module), name)(point)
 
 
 class OnceCluster:
-    """One process's connections for one sink: coordinators, and the decisions about what is called `name`."""
+    """One process's connections for one sink: coordinators, and the decision log."""
 
     def __init__(self, settings: ProducerSettings, decision_topic: str) -> None:
         self.settings = replace(settings, transactional_id=None)
@@ -62,7 +62,7 @@ class OnceCluster:
             self.loop.stop()
 
     def carry_out(self, name: str, step: Any) -> Any:
-        """The answer to a step that either side has. Raises `KafkaError`."""
+        """Run a step that both sides have, and return its answer. Raises `KafkaError`."""
         match step:
             case LookUp():
                 return self.loop.run(self.decisions.last(name))
@@ -78,7 +78,7 @@ class OnceCluster:
 
 
 def run(steps: Steps[Result], carry_out: Callable[[Any], Any]) -> Result:
-    """Carry out steps one after the other, and return their result. Raises what they raise."""
+    """Run steps one after the other, and return their result. Raises their exceptions."""
     try:
         step = next(steps)
         while True:

@@ -30,7 +30,7 @@ from ottla.wire.errors import INVALID_TRANSACTION_TIMEOUT
 
 
 class OnceWriter:
-    """Writes the tasks of one run in this process, one after the other."""
+    """The writer of one run's tasks in this process, one after the other."""
 
     def __init__(self, options: WriteOptions, work: Work) -> None:
         self._options = options
@@ -41,11 +41,11 @@ class OnceWriter:
         self._has_written = False
 
     def serves(self, work: Work) -> bool:
-        """Whether this is the run that it writes for."""
+        """Return whether this writer is for the run."""
         return self._run_id == work.run_id
 
     def write(self, work: Work, arrived: Iterable[pa.RecordBatch], *, recorded: bool) -> TaskResult:
-        """Write a task's rows. Raises `KafkaError`, `OptionError`: then nothing of it is to be committed."""
+        """Write a task's rows. Raises `KafkaError` and `OptionError`: nothing of the task may then be committed."""
         task = _TaskSteps(self._options, work, self._cluster, self._producers, gathered(arrived))
         looks_first, self._has_written = not self._has_written, True
         try:
@@ -53,11 +53,11 @@ class OnceWriter:
         except BaseException as error:
             task.discard()
             if isinstance(error, TransactionAbortable) and isinstance(error.__cause__, KafkaError):
-                raise error.__cause__ from None  # nobody here aborts by hand: the cause is what a person can do something about
+                raise error.__cause__ from None  # no user aborts by hand here: the cause is what a user can act on
             raise
 
     def close(self) -> None:
-        """Close all connections. What is open stays open for whoever commits it."""
+        """Close all connections. Open transactions stay open for the committer."""
         for producer in self._producers.values():
             self._cluster.loop.run(producer.close())
         self._cluster.close()
@@ -81,7 +81,7 @@ class _TaskSteps:
         self._rows = 0
 
     def carry_out(self, step: Any) -> Any:
-        """The answer to a step. Raises `KafkaError`."""
+        """Run a step, and return its answer. Raises `KafkaError`."""
         match step:
             case BeginId(name):
                 self._own = name
@@ -147,20 +147,20 @@ class _TaskSteps:
             self._cluster.loop.run(producer.close())
 
     def discard(self) -> None:
-        """After an error: abort what is open, as far as that is possible, and use the producer no more."""
+        """Abort the open transaction after an error, if possible, and give up the producer."""
         producer = self._producers.pop(self._own, None) if self._own is not None else None
         if producer is None:
             return
         try:
             self._cluster.loop.run(producer.abort())
         except KafkaError:
-            pass  # nothing is open, or whoever commits the batch will abort it, or its timeout
+            pass  # nothing is open, or the committer or the timeout will abort it
         finally:
             self._cluster.loop.run(producer.close())
 
 
 def transactional(settings: ProducerSettings, transactional_id: str, timeout_ms: int) -> ProducerSettings:
-    """A sink's settings as those of a producer with transactions."""
+    """Convert a sink's settings to those of a transactional producer."""
     return replace(
         settings, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, acks="all", enable_idempotence=True
     )
@@ -182,7 +182,7 @@ _WRITERS: dict[tuple[WriteOptions, str], OnceWriter] = {}
 
 
 def writer_for(options: WriteOptions, work: Work) -> OnceWriter:
-    """This process's writer for a run; that of an earlier run of the same query is closed."""
+    """Return this process's writer for a run, and close that of an earlier run of the query."""
     key = (replace(options, batch_id=0), work.name)
     kept = _WRITERS.get(key)
     if kept is not None and not kept.serves(work):

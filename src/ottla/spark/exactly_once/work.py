@@ -1,4 +1,4 @@
-"""What a task writes, in the words of `ottla.once`: which batch of which query, in which run. Knows where Spark says so."""
+"""The identity of a batch for `ottla.once`: query, run and batch, from Spark's local properties."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ottla.spark.errors import OptionError
 BATCH_ID = "streaming.sql.batchId"
 QUERY_ID = "sql.streaming.queryId"
 RUN_ID = "spark.jobGroup.id"
-"""Local properties of the thread that runs a micro-batch: the query's id lives in its checkpoint, the run's with the run."""
+"""Local properties of the thread that runs a micro-batch: the query's id is in its checkpoint, the run's lasts for the run."""
 
 
 def of_this_task() -> Work:
-    """The micro-batch that this task is of. Raises `OptionError` outside of one."""
+    """Return the micro-batch of this task. Raises `OptionError` outside of one."""
     from pyspark import TaskContext  # the driver's part needs no Spark
 
     task = TaskContext.get()
@@ -27,5 +27,5 @@ def of_this_task() -> Work:
 
 
 def of_job(job_id: str, run_id: str, batch_id: int) -> Work:
-    """A job that names itself. No query has such a name, as theirs are UUIDs."""
+    """Return the identity of a batch job with an id. No query has such a name, as theirs are UUIDs."""
     return Work(f"job:{job_id}", run_id, batch_id)

@@ -1,7 +1,6 @@
-"""Values that are streams of Arrow's IPC format, each with many rows: what costs least to decode and to encode.
+"""Values that are streams of Arrow's IPC format with many rows each: the cheapest format to decode and encode.
 
-One record becomes as many rows as its value has. Fields are found by name; those that the type does not name are ignored, those
-that a value lacks are null.
+A record becomes as many rows as its value has. Fields are matched by name: unknown ones are ignored, missing ones are null.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ottla.spark.errors import OptionError
 from ottla.spark.formats.bulk import Decoded, Misfit
 
 RECORD_BYTES = 256 * 1024
-"""What a written value holds at most, as long as one row is no larger."""
+"""The most bytes of a written value, unless one row is larger."""
 _FAILURES = (pa.ArrowException, ValueError, OSError)
 
 
@@ -48,7 +47,7 @@ class ArrowDecoder:
         try:
             with pyarrow.ipc.open_stream(value) as stream:
                 table = stream.read_all()
-            table.validate(full=True)  # offsets that lie would be followed out of the buffer
+            table.validate(full=True)  # wrong offsets would point outside of the buffer
         except _FAILURES:
             raise Misfit("it is not a stream of Arrow's IPC format") from None
         columns = []
@@ -70,7 +69,7 @@ def _column(table: pa.Table, field: pa.Field) -> pa.Array:
 
 
 def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of value, and of topic and partition where they are there, as records of many rows. Raises `OptionError`."""
+    """Pack rows into records of many rows, by topic and partition if these columns exist. Raises `OptionError`."""
     value = batch.column("value")
     if value.null_count:
         raise OptionError("A row's value is null, and valueFormat arrow packs rows that have one: filter such rows out.")
@@ -85,7 +84,7 @@ def packed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _alike(batch: pa.RecordBatch, names: list[str]) -> Iterator[tuple[pa.RecordBatch, dict[str, object]]]:
-    """The rows that go to the same topic and partition, and what they are."""
+    """Yield the rows of each topic and partition, and their topic and partition."""
     if not names:
         yield batch, {}
         return

@@ -1,4 +1,4 @@
-"""Columns in Avro's binary encoding, put together column by column: no row becomes a Python object."""
+"""The encoder of Avro's binary encoding, column by column: no row becomes a Python object."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AvroEncoder:
     """An `Encoder` by one schema."""
 
     def __init__(self, schema: Avro, name: str) -> None:
-        """`name` is the column's, for messages."""
+        """Create the encoder of a column with this name, for messages."""
         self._schema = schema
         self._name = name
 
@@ -40,7 +40,7 @@ class AvroEncoder:
 
 
 def _written(node: Avro, column: pa.Array, path: str) -> pa.Array:
-    """The bytes of each row. Raises `OptionError` where the schema has no place for what is there."""
+    """Return the bytes of each row. Raises `OptionError` if the schema cannot contain a value."""
     if node.kind == "union":
         return _union(node, column, path)
     if column.null_count:
@@ -79,7 +79,7 @@ def _record(node: Avro, column: pa.Array, path: str) -> pa.Array:
 
 
 def _listed(node: Avro, items: pa.Array, keys: pa.Array | None, counts: pa.Array, path: str) -> pa.Array:
-    """One block with all items, if there are any, and the end."""
+    """Encode arrays: one block with all items, if there are any, and the end."""
     assert node.inner is not None
     made = _written(node.inner, items, f"{path}.element")
     if keys is not None:
@@ -129,9 +129,9 @@ def _floating(node: Avro, column: pa.Array, path: str) -> pa.Array:
 
 
 def _at_time(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a column of times, without microseconds where `kind` has none.
+    """Cast a column of times to milliseconds or microseconds.
 
-    As Spark's to_avro does it: a time becomes no later, before 1970 either.
+    Like Spark's to_avro it rounds down, before 1970 too.
     """
     if pa.types.is_timestamp(kind) and kind.unit == "ms" and pa.types.is_timestamp(column.type) and column.type.unit == "us":
         zone = column.type.tz
@@ -144,7 +144,7 @@ def _with_length(column: pa.Array) -> pa.Array:
 
 
 def _decimal(node: Avro, column: pa.Array, path: str) -> pa.Array:
-    """Write decimals row by row: they are the one type without a way from column to bytes."""
+    """Encode decimals row by row: no columnar conversion exists for them."""
     numbers = [unscaled(each, node.scale) for each in column.cast(pa.decimal128(38, node.scale)).to_pylist()]
     size, limit = node.size, 10**node.precision
     if any(abs(number) >= limit for number in numbers):

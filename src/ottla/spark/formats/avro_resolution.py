@@ -1,4 +1,4 @@
-"""How a reader's schema of Avro goes with a writer's: names, aliases, defaults, and which branch of a union takes a type. Pure."""
+"""Avro's schema resolution between a reader and a writer: names, aliases, defaults, and branches of unions. Pure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _WIDER: Final[Mapping[str, Sequence[str]]] = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
-"""What a reader may have in the place of a writer's type, the nearest first."""
+"""The types to which a writer's type is promoted for a reader, the nearest first."""
 
 
 def names_of(written: Avro, wanted: Iterable[str], rules: Mapping[str, FieldRules]) -> dict[str, str]:
-    """Return the name that is wanted for each field of the writer's: its own, or one of which it is an alias."""
+    """Return the reader's name of each field of the writer: its own, or the one with that alias."""
     there = {name for name, _ in written.fields}
     found = {name: name for name in wanted if name in there}
     for name in wanted:
@@ -42,7 +42,7 @@ def names_of(written: Avro, wanted: Iterable[str], rules: Mapping[str, FieldRule
 
 
 def branch_for(node: Avro, branches: Sequence[Avro]) -> int | None:
-    """Return the place of the branch that takes values of a type: one of the same, or else the nearest that is wider."""
+    """Return the index of the union's branch for a type: the same type, or else the nearest promotion."""
     kinds = [each.kind for each in branches]
     same = next((at for at, each in enumerate(branches) if (each.kind, each.logical) == (node.kind, node.logical)), None)
     if same is not None:
@@ -51,7 +51,7 @@ def branch_for(node: Avro, branches: Sequence[Avro]) -> int | None:
 
 
 def filled(node: Avro | None, rules: FieldRules | None, kind: pa.DataType, count: int) -> pa.Array:
-    """Return the default of a field that the writer does not have, so many times; nulls where it has none. Raises `Misfit`."""
+    """Return an array of the default of a field that the writer lacks, or of nulls without a default. Raises `Misfit`."""
     if node is None or rules is None or not rules.has_default:
         return pa.nulls(count, kind)
     try:
@@ -80,7 +80,7 @@ def _default(node: Avro, given: Any, kind: pa.DataType) -> Any:
 
 def _scalar(node: Avro, given: Any) -> Any:
     if node.kind in ("bytes", "fixed"):
-        raw = str(given).encode("latin-1")  # so Avro writes bytes in JSON
+        raw = str(given).encode("latin-1")  # Avro's JSON form of bytes
         return of_unscaled(int.from_bytes(raw, "big", signed=True), node.scale) if node.logical == "decimal" else raw
     if node.logical == "date":
         return date(1970, 1, 1) + timedelta(days=given)

@@ -38,7 +38,7 @@ _WIDEST = ({"int", "long"}, "long"), ({"float", "double"}, "double")
 
 
 class FieldRules(NamedTuple):
-    """What a reader's field is where the writer has none of its name: one of these `aliases`, or its `default` if it has one."""
+    """The resolution of a reader's field that the writer does not have by name: by its `aliases`, or its `default`."""
 
     aliases: tuple[str, ...] = ()
     has_default: bool = False
@@ -47,9 +47,9 @@ class FieldRules(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Avro:
-    """One type of a schema. Only what its `kind` has is set; `branches` are a union's, `inner` is of an array or a map.
+    """One type of a schema. Only attributes of its `kind` are set: `branches` for a union, `inner` for an array or a map.
 
-    `rules` has one for each of the `fields`; `default_symbol` is an enum's.
+    `rules` has one element for each of the `fields`; `default_symbol` is for an enum.
     """
 
     kind: str
@@ -65,14 +65,14 @@ class Avro:
     scale: int = 0
 
     def optional(self) -> tuple[int, Avro] | None:
-        """For a union of null and one other type: where null stands, and the other."""
+        """Return, for a union of null and one other type, the index of null and the other type."""
         nulls = [place for place, each in enumerate(self.branches) if each.kind == "null"]
         if self.kind != "union" or len(self.branches) != 2 or len(nulls) != 1:
             return None
         return nulls[0], self.branches[1 - nulls[0]]
 
     def members(self) -> tuple[Avro, ...]:
-        """For a union of several types that no one column holds: these types, without null."""
+        """Return the types of a union that needs several columns, without null."""
         types_left = tuple(each for each in self.branches if each.kind != "null")
         return () if len(types_left) < 2 or _widest(types_left) else types_left
 
@@ -84,11 +84,11 @@ def _widest(branches: tuple[Avro, ...]) -> str:
 
 
 class _NoAvro(Exception):
-    """What is wrong with a schema."""
+    """The exception for an invalid schema, with the reason."""
 
 
 def read(text: str, option: str) -> Avro:
-    """A schema from its JSON. Raises `OptionError`, which names the option."""
+    """Parse a schema from its JSON. Raises `OptionError`, which names the option."""
     try:
         return _node(json.loads(text), {}, "")
     except (_NoAvro, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -141,7 +141,7 @@ def _rules(field: dict[str, Any]) -> FieldRules:
 
 
 def _logical(plain: Avro, given: dict[str, Any]) -> Avro:
-    """A logical type that does not go with its type is ignored, as Avro wants it."""
+    """Return the logical type; one that does not fit its type is ignored, as Avro requires."""
     logical = given.get("logicalType", "")
     if logical not in TEXT_TYPES.get(plain.kind, ()):
         return plain
@@ -152,7 +152,7 @@ def _logical(plain: Avro, given: dict[str, Any]) -> Avro:
 
 
 def spark_type(node: Avro) -> types.DataType:
-    """Return the type that values have in Spark. Raises `OptionError` for a type whose values are always null."""
+    """Return Spark's type of the values. Raises `OptionError` for a type whose values are always null."""
     if node.kind == "record":
         return types.StructType([types.StructField(name, spark_type(each)) for name, each in node.fields])
     if node.kind == "union":
@@ -187,7 +187,7 @@ _FROM_SPARK: dict[type[types.DataType], Any] = {
 
 
 def from_spark(kind: types.DataType, name: str = "topLevelRecord", namespace: str = "") -> Any:
-    """The schema that Spark's `to_avro` gives a type, as what `json.dumps` takes; whatever may be null is a union with null."""
+    """Return the schema of Spark's `to_avro` for a type, as an argument of `json.dumps`; a nullable type is a union with null."""
     if isinstance(kind, types.StructType):
         inner = f"{namespace}.{name}" if namespace else name
         fields = [{"name": field.name, "type": [from_spark(field.dataType, field.name, inner), "null"]} for field in kind.fields]

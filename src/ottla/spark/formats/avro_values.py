@@ -1,8 +1,7 @@
-"""Values in Avro's binary encoding, decoded column by column: all records side by side, none becomes a Python object.
+"""The decoder of Avro's binary encoding, column by column over all records: none becomes a Python object.
 
-Values are read by the schema that they were written with, and what the query asks for is found in it as Avro resolves schemas
-(`avro_resolution`): by name or alias, and what is lacking is the default, or null. Fields that the query does not name are passed,
-and numbers become wider or narrower where they fit.
+Values are read by the writer's schema; the query's fields are resolved in it as Avro does (`avro_resolution`), by name or
+alias. A missing field is its default, or null. Other fields are skipped, and numbers are widened or narrowed where they fit.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class AvroDecoder(CursorDecoder):
     """A `Decoder` of values that were all written with `written`."""
 
     def __init__(self, kind: pa.DataType, written: Avro, asked: Avro | None = None) -> None:
-        """`asked` is the reader's schema, by whose names, aliases and defaults values are resolved; without it the writer's."""
+        """Create the decoder. `asked` is the reader's schema for names, aliases and defaults; None means the writer's."""
         super().__init__(kind)
         self._written, self._asked = written, asked or written
 
@@ -37,9 +36,9 @@ class AvroDecoder(CursorDecoder):
 
 
 def _read(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
-    """Read the next value of each cursor into an array of `kind`. With None the values are skipped, and the array means nothing.
+    """Read the next value of each cursor into an array of `kind`; None skips the values, and the array is meaningless.
 
-    `asked` is what the reader's schema has there.
+    `asked` is the reader's schema of the value.
     """
     if node.kind == "union":
         return _union(node, kind, cursors, asked)
@@ -88,7 +87,7 @@ def _record(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro)
 
 
 def _union(node: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
-    """Each branch is read by the rows that are in it."""
+    """Read unions: each branch for the rows that have it."""
     branches = cursors.zigzags()
     if ((branches < 0) | (branches >= len(node.branches))).any():
         raise Misfit("it names a branch that its union does not have")
@@ -128,7 +127,7 @@ def _has_members(kind: pa.DataType) -> bool:
 
 
 def _items(node: Avro, inner: Avro, kind: pa.DataType | None, cursors: Cursors, asked: Avro) -> pa.Array:
-    """Arrays and maps: blocks of items, until one has none. The first items of all are read together, then the second ones."""
+    """Read arrays and maps: blocks of items, up to an empty one. The first items of all rows are read together, then the second."""
     maps = node.kind == "map"
     if kind is not None and not (pa.types.is_map(kind) if maps else pa.types.is_list(kind)):
         raise Misfit(f"{'a map' if maps else 'an array'} stands where none is asked for")
@@ -164,11 +163,11 @@ def _block_counts(block: Cursors) -> Ints:
     counts = block.zigzags()
     (sized,) = numpy.nonzero(counts < 0)
     some = block.of(sized)
-    some.zigzags()  # how many bytes the block has, for those who pass it
+    some.zigzags()  # the size of the block in bytes, for skipping it
     block.moved(sized, some)
     counts = numpy.abs(counts)
     if ((counts < 0) | (counts > block.end - block.at)).any():  # the absolute value of -2^63 is -2^63
-        raise Misfit(TOO_SHORT)  # an item has a byte at least
+        raise Misfit(TOO_SHORT)  # an item has at least one byte
     return counts
 
 

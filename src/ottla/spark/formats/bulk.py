@@ -1,7 +1,7 @@
-"""Decodes many values at once, and finds the few that do not fit without giving up the others.
+"""Decoding of many values at once, which finds the few malformed ones and keeps the others.
 
-What a whole run of values does not let through is halved until few are left, which are then looked at one by one. So a bad value
-costs some decoding again, and good ones around it stay good. Knows no format.
+A run with a malformed value is halved until few values are left, which are decoded one by one. A malformed value thus costs some
+repeated decoding, and does not affect its neighbours. Formats are unknown here.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 FEW = 64
-"""So many values are looked at one by one, rather than halved again."""
+"""The number of values that are decoded one by one, not halved again."""
 
 
 class Misfit(ValueError):
-    """A value does not fit its format or its schema; the message says why, as the end of a sentence."""
+    """The exception for a value that does not fit its format or schema; the message is the end of a sentence."""
 
 
 @dataclass(slots=True)
 class Decoded:
-    """Typed values, null where a value did not fit, and why it did not, by row.
+    """Typed values, null for malformed ones, and the reasons by row.
 
-    `records` says for each row which record it came from, where a record may hold many rows.
+    `records` is the record of each row, for formats with many rows in a record.
     """
 
     values: pa.Array
@@ -33,27 +33,27 @@ class Decoded:
 
 
 class Decoder(Protocol):
-    """Turns the bytes of keys or values into a column of one type."""
+    """A converter of the bytes of keys or values into a column of one type."""
 
     def decode(self, values: pa.Array) -> Decoded:
-        """`values` are binary; null ones stay null."""
+        """Decode binary values; null ones stay null."""
 
 
 class Encoder(Protocol):
-    """Turns a column into the bytes of keys or values."""
+    """A converter of a column into the bytes of keys or values."""
 
     def encode(self, column: pa.Array) -> pa.Array:
-        """A binary array of the same length. Raises `OptionError` for a value that the format cannot hold."""
+        """Return a binary array of the same length. Raises `OptionError` for a value that the format cannot contain."""
 
 
 Few = Callable[[pa.Array, int, dict[int, str]], pa.Array]
-"""Decodes a few values one by one, given the row of the first, and notes why others do not fit: their rows are null."""
+"""A function that decodes few values one by one, given the first row, and stores the reasons of malformed ones: null rows."""
 
 
 def decode_many(values: pa.Array, kind: pa.DataType, many: Callable[[pa.Array], pa.Array | None], few: Few) -> Decoded:
     """Decode `values` into an array of `kind`.
 
-    `many` decodes a whole run, or returns None where anything in it does not fit. `few` may let pass what `many` does not.
+    `many` decodes a whole run, or returns None if any value is malformed. `few` may accept values that `many` does not.
     """
     made: list[pa.Array] = []
     wrong: dict[int, str] = {}
@@ -73,14 +73,14 @@ def decode_many(values: pa.Array, kind: pa.DataType, many: Callable[[pa.Array], 
 
 
 def as_objects(kind: pa.DataType, one: Callable[[bytes], Any]) -> Few:
-    """Decode by `one`, which returns what `pyarrow.array` takes, or raises `Misfit`."""
+    """Decode by `one`, which returns an element for `pyarrow.array`, or raises `Misfit`."""
     return lambda run, start, wrong: pa.array(_singly(run, start, one, None, wrong), kind)
 
 
 def as_rows(kind: pa.DataType, one: Callable[[bytes], pa.Array]) -> Few:
     """Decode by `one`, which returns an array of one row, or raises `Misfit`.
 
-    No value becomes an object of Python, which has no date before year 1 or after 9999.
+    No value becomes a Python object: Python has no date before year 1 or after 9999.
     """
     absent = pa.nulls(1, kind)
     return lambda run, start, wrong: pa.concat_arrays([pa.array([], kind), *_singly(run, start, one, absent, wrong)])

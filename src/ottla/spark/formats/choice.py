@@ -1,4 +1,4 @@
-"""What the options of a job say about the formats of keys and values. Pure."""
+"""The options of a job about the formats of keys and values. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ottla.spark.errors import OptionError
 
 FORMATS = ("json", "csv", "avro", "protobuf", "arrow")
 REGISTERED = ("avro", "json", "protobuf")
-"""Those whose schemas a registry may have."""
+"""The formats whose schemas may be in a registry."""
 PERMISSIVE, DROP, FAIL = "PERMISSIVE", "DROPMALFORMED", "FAILFAST"
 MODES = (PERMISSIVE, DROP, FAIL)
 CORRUPT = {"key": "corruptKey", "value": "corruptValue"}
-"""For each column that may have a format, the column with the bytes that did not fit it; null where they did."""
+"""The column with malformed bytes of each typed column; null in rows that are well-formed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How keys or values are encoded. `schema` is the text of the option, `registry` a URL or a directory."""
+    """The encoding of keys or values. `schema` is the text of the option, `registry` a URL or a directory."""
 
     name: str
     schema: str | None = None
@@ -28,7 +28,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Formats:
-    """The formats of a source or a sink, and what becomes of values that do not fit. None: bytes, as they are."""
+    """The formats of a source or a sink, and the treatment of malformed values. None means unchanged bytes."""
 
     key: Format | None = None
     value: Format | None = None
@@ -36,19 +36,19 @@ class Formats:
     dead_letter_topic: str | None = None
 
     def given(self) -> dict[str, Format]:
-        """The formats by column."""
+        """Return the formats by column."""
         return {column: each for column, each in (("key", self.key), ("value", self.value)) if each is not None}
 
     def needs_topic(self) -> bool:
-        """Whether a sink has to know its topic beforehand, by whose name a registry has its schemas."""
+        """Return whether a sink must know its topic beforehand: a registry has schemas by topic."""
         return any(each.registry is not None for each in self.given().values())
 
     def packs_rows(self) -> bool:
-        """Whether a record holds many rows, so that it has no key of its own."""
+        """Return whether a record contains many rows, and has no key of its own."""
         return self.value is not None and self.value.name == "arrow"
 
     def corrupt_columns(self) -> dict[str, str]:
-        """By typed column, the one that a source has beside it, so that a value that does not fit is not lost."""
+        """Return, by typed column, the source's column with malformed values, so that none is lost."""
         return {column: CORRUPT[column] for column in self.given()} if self.mode == PERMISSIVE else {}
 
 
@@ -95,7 +95,7 @@ def _one(values: Mapping[str, object], column: str) -> Format | None:
 
 
 def formats_of(values: Mapping[str, object]) -> Formats:
-    """From the values of a source's or a sink's options. Raises `OptionError` where they do not go together."""
+    """Return the formats of a source's or a sink's options. Raises `OptionError` if they conflict."""
     key, value = _one(values, "key"), _one(values, "value")
     dead = values.get("deadLetterTopic")
     if key is None and value is None:

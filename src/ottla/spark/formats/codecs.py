@@ -1,4 +1,4 @@
-"""Which decoder and which encoder a format has. Each is imported where it is used: no job pays for the others."""
+"""The decoder and the encoder of each format, imported when used, so that no job pays for others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.spark.formats.choice import Format, Formats
 
 
 def decoder_of(column: str, chosen: Format, kind: pa.DataType) -> Decoder:
-    """What decodes the keys or values of a task into `kind`."""
+    """Return the decoder of keys or values into `kind`."""
     if chosen.registry is not None:
         return _framed_decoder(column, chosen, chosen.registry, kind)
     if chosen.name == "arrow":
@@ -75,7 +75,7 @@ def _spark_type(kind: pa.DataType) -> DataType:
 
 
 def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None) -> Encoder:
-    """What encodes a column of `kind` into the keys or values of a topic; its schema is registered where there is a registry."""
+    """Return the encoder of a column of `kind` for a topic, and register its schema if there is a registry."""
     if chosen.registry is not None and topic is not None and chosen.name == "protobuf":
         return _registered_protobuf(column, chosen, chosen.registry, topic)
     if chosen.registry is not None and topic is not None:
@@ -107,7 +107,7 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
 
 
 def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) -> Encoder:
-    """The encoder of option keySchema or valueSchema, which is registered, or else of the newest schema of the topic."""
+    """Return the encoder of option keySchema or valueSchema, which is registered, or of the topic's newest schema."""
     from ottla.spark.formats.protobuf_bytes import ProtobufEncoder
     from ottla.spark.formats.protobuf_schema import place_bytes, places, read
     from ottla.spark.formats.registry import registry_of, subject_of
@@ -133,7 +133,7 @@ def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) ->
 
 
 class EncodedColumns:
-    """Turns rows with typed keys and values into those with bytes. Made once for each task; `topic` is where all rows go."""
+    """The encoder of a task's rows with typed keys and values. `topic` is the topic of all rows."""
 
     def __init__(self, formats: Formats, topic: str | None) -> None:
         self._formats = formats
@@ -141,7 +141,7 @@ class EncodedColumns:
         self._encoders: dict[str, Encoder] = {}
 
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Raises `OptionError` for a value that its format cannot hold."""
+        """Return rows with encoded keys and values. Raises `OptionError` for a value that its format cannot contain."""
         if self._formats.packs_rows():
             from ottla.spark.formats.arrow_values import packed
 

@@ -1,8 +1,7 @@
-"""Values that are rows of CSV, decoded by Arrow's reader: many joined into one text, no record becomes an object.
+"""Values that are rows of CSV, joined into one text and decoded by Arrow's reader: no record becomes a Python object.
 
-Each value gets one more field, a mark that nobody else knows. So a value cannot end its neighbour's row or begin another: where
-rows are not as many as values, or a mark is missing, something in the run does not fit. An empty field is null; an empty text
-stands in quotes.
+Each value gets one more field, a random mark, so that a value cannot end its neighbour's row or begin another. If rows and values
+differ in number, or a mark is missing, the run has a malformed value. An empty field is null; an empty text is in quotes.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from ottla.spark.formats.scalars import as_text, bytes_of, joined
 _CONVERSION = re.compile(r"In CSV column #(\d+): ")
 
 PLAIN = string.ascii_letters + string.digits + "+-.: "
-"""What numbers, times and the like are written with: a delimiter among these has them quoted."""
+"""The characters of numbers and times: with a delimiter among these, such fields are quoted."""
 _VALUE = re.compile(r"'(.*)'", re.DOTALL)
 
 
 class CsvDecoder:
-    """A `Decoder` of CSV without a header. Fields are those of the type, in its order."""
+    """A `Decoder` of CSV without a header, with the type's fields in their order."""
 
     def __init__(self, kind: pa.StructType, delimiter: str) -> None:
         self._kind = kind
         self._delimiter = delimiter
         self._mark = secrets.token_hex(16).replace(delimiter, "")  # any digit may be the delimiter
         self._parse = pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=False)
-        # Arrow's reader takes times with a zone or without one, never both: each way is tried, first the one that did last.
+        # Arrow's reader parses times with a zone or without, never both: both are tried, the last successful one first.
         self._ways = [self._converting(zoned) for zoned in (True, False)]
 
     def _converting(self, zoned: bool) -> pyarrow.csv.ConvertOptions:
@@ -67,7 +66,7 @@ class CsvDecoder:
         return found
 
     def _rows(self, values: pa.Array) -> pa.Array | None:
-        """None where rows and values are not the same. Raises Arrow's errors."""
+        """Parse values; None if the rows do not match them. Raises Arrow's errors."""
         text = values.cast(pa.string())
         nulls = text.is_null() if text.null_count else None
         if nulls is not None:
@@ -107,9 +106,9 @@ class CsvDecoder:
 
 
 def _read_as(kind: pa.DataType, zoned: bool) -> pa.DataType:
-    """Return the type that Arrow's reader makes on the way to `kind`. Times without a zone are in UTC.
+    """Return the type that Arrow's reader parses before the cast to `kind`. Times without a zone are in UTC.
 
-    Its own decimals wrap round where a number is too large.
+    Decimals are cast separately: Arrow's reader wraps too large ones.
     """
     if pa.types.is_decimal(kind):
         return pa.string()
@@ -117,7 +116,7 @@ def _read_as(kind: pa.DataType, zoned: bool) -> pa.DataType:
 
 
 def _column(at: int, found: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Raises `ArrowInvalid`, as Arrow's reader puts it, where a number does not fit."""
+    """Cast a column. Raises `ArrowInvalid`, like Arrow's reader, for a number that does not fit."""
     if not pa.types.is_decimal(kind):
         return found.cast(kind)
     try:
@@ -127,7 +126,7 @@ def _column(at: int, found: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 class CsvEncoder:
-    """An `Encoder` of CSV: texts are quoted where they must be, a null field is empty."""
+    """An `Encoder` of CSV: texts are quoted if necessary, a null field is empty."""
 
     def __init__(self, delimiter: str) -> None:
         self._delimiter = delimiter

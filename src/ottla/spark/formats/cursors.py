@@ -1,7 +1,7 @@
-"""Reads many byte strings side by side: the next number, or the next so many bytes, of all of them at once.
+"""Parallel reading of many byte strings: the next number, or the next bytes, of all of them at once.
 
-What Avro and Protobuf are made of. No byte string becomes a Python object; a step costs a few operations of numpy for each byte
-that a number takes. Anything that does not fit raises `Misfit` for all: `bulk` finds the one it is.
+Avro and Protobuf consist of these. No byte string becomes a Python object; a step costs a few operations of numpy for each byte
+of a number. A malformed string raises `Misfit` for all: `bulk` finds which one it is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 
 
 class Cursors:
-    """Where reading stands in each of many byte strings of one buffer: `at`, up to `end`."""
+    """The positions `at` in many byte strings of one buffer, and their ends."""
 
     def __init__(self, data: npt.NDArray[numpy.uint8], at: Ints, end: Ints) -> None:
         self.data = data
@@ -31,7 +31,7 @@ class Cursors:
 
     @classmethod
     def over(cls, values: pa.Array) -> Cursors:
-        """At the start of each item of a binary array without nulls."""
+        """Return cursors at the start of each item of a binary array without nulls."""
         _, offsets, data = values.buffers()
         ends = numpy.frombuffer(offsets, dtype=numpy.int32)[values.offset : values.offset + len(values) + 1].astype(numpy.int64)
         held = numpy.frombuffer(data, dtype=numpy.uint8) if data is not None and data.size else numpy.zeros(1, dtype=numpy.uint8)
@@ -41,14 +41,14 @@ class Cursors:
         return len(self.at)
 
     def of(self, rows: Ints) -> Cursors:
-        """Those of some rows; `moved` brings them back."""
+        """Return the cursors of some rows; `moved` copies their positions back."""
         return Cursors(self.data, self.at[rows], self.end[rows])
 
     def moved(self, rows: Ints, others: Cursors) -> None:
         self.at[rows] = others.at
 
     def bytes(self) -> npt.NDArray[numpy.uint8]:
-        """The next byte of each."""
+        """Return the next byte of each."""
         if (self.at >= self.end).any():
             raise Misfit(TOO_SHORT)
         found: npt.NDArray[numpy.uint8] = self.data[self.at]
@@ -56,7 +56,7 @@ class Cursors:
         return found
 
     def varints(self) -> npt.NDArray[numpy.uint64]:
-        """The next number of each, least significant bits first, seven to a byte."""
+        """Return the next varint of each: seven bits to a byte, the least significant first."""
         first = self.bytes()
         values = (first & 0x7F).astype(numpy.uint64)
         (rows,) = numpy.nonzero(first & 0x80)
@@ -73,18 +73,18 @@ class Cursors:
         return values
 
     def zigzags(self) -> Ints:
-        """The next number of each, signed, as Avro and Protobuf's sint64 have it."""
+        """Return the next zigzag varint of each, as in Avro and Protobuf's sint64."""
         values = self.varints()
         return (values >> numpy.uint64(1)).astype(numpy.int64) ^ -(values & numpy.uint64(1)).astype(numpy.int64)
 
     def fixed(self, kind: str, size: int) -> npt.NDArray[numpy.generic]:
-        """The next `size` bytes of each, as a number of numpy's `kind`."""
+        """Return the next `size` bytes of each, as a number of numpy's `kind`."""
         starts = self.skip(numpy.full(len(self), size, dtype=numpy.int64))
         wide = self.data[starts[:, None] + numpy.arange(size)]
         return numpy.ascontiguousarray(wide).view(kind).reshape(-1)
 
     def skip(self, sizes: Ints) -> Ints:
-        """Pass so many bytes of each; where they began."""
+        """Skip bytes of each; return where they began."""
         if ((sizes < 0) | (sizes > self.end - self.at)).any():
             raise Misfit(TOO_SHORT)
         starts = self.at.copy()
@@ -92,7 +92,7 @@ class Cursors:
         return starts
 
     def gather(self, starts: Ints, sizes: Ints) -> pa.Array:
-        """The bytes at `starts`, as a binary array."""
+        """Return the bytes at `starts`, as a binary array."""
         count = len(starts)
         room = pa.allocate_buffer(int(sizes.sum()))
         offsets = numpy.zeros(count + 1, dtype=numpy.int32)
@@ -102,7 +102,7 @@ class Cursors:
         return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), room], null_count=0)
 
     def texts(self) -> pa.Array:
-        """The next bytes of each, after their number, as a binary array."""
+        """Return the next length-prefixed bytes of each, as a binary array."""
         sizes = self.zigzags()
         return self.gather(self.skip(sizes), sizes)
 
@@ -112,7 +112,7 @@ class Cursors:
 
 
 def scattered(made: pa.Array, rows: Ints, count: int) -> pa.Array:
-    """`made` at its `rows` among `count`, null in all others. Rows may come in any order."""
+    """Return an array of `count` rows with `made` at its `rows`, in any order, and null in all others."""
     if len(rows) == count and (rows[:-1] < rows[1:]).all():
         return made
     where = numpy.full(count, -1, dtype=numpy.int64)
@@ -121,7 +121,7 @@ def scattered(made: pa.Array, rows: Ints, count: int) -> pa.Array:
 
 
 def listed(items: list[pa.Array], rows: list[Ints], count: int, kind: pa.DataType) -> tuple[pa.Array, Ints]:
-    """Items found in any order, put in that of their rows, and where those of each row begin (one more than rows)."""
+    """Return items in the order of their rows, and the index of each row's first item (one more than rows)."""
     owners = numpy.concatenate([numpy.empty(0, dtype=numpy.int64), *rows])
     offsets = numpy.zeros(count + 1, dtype=numpy.int64)
     numpy.cumsum(numpy.bincount(owners, minlength=count), out=offsets[1:])
@@ -131,14 +131,14 @@ def listed(items: list[pa.Array], rows: list[Ints], count: int, kind: pa.DataTyp
 
 
 class CursorDecoder(ABC):
-    """A `Decoder` of values that are read side by side into an array of `kind`."""
+    """A `Decoder` of values that are read in parallel into an array of `kind`."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
 
     @abstractmethod
     def _made(self, cursors: Cursors) -> pa.Array:
-        """What is read from all cursors, to their ends. Raises `Misfit`, and what Arrow raises of values that do not fit."""
+        """Read all cursors to their ends. Raises `Misfit`, and Arrow's errors for malformed values."""
 
     def decode(self, values: pa.Array) -> Decoded:
         return decode_many(values, self._kind, self._many, as_rows(self._kind, self._one))

@@ -1,6 +1,6 @@
-"""The types that a text in Spark's DDL names, such as `carrier STRING, delay INT`. Pure.
+"""A parser of Spark's DDL, such as `carrier STRING, delay INT`. Pure.
 
-Spark's own parser of DDL lives in the JVM, which a data source's process in Python cannot ask.
+Spark's own parser is in the JVM, which the Python process of a data source cannot call.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ MOST_NESTED = 100
 
 
 class _Misread(Exception):
-    """What was expected in the text."""
+    """The exception for an unexpected word, with the expected one."""
 
 
 class _DdlReader:
-    """Reads one text from left to right."""
+    """A parser of one text, from left to right."""
 
     def __init__(self, text: str) -> None:
         self._words: list[str] = []
@@ -66,14 +66,14 @@ class _DdlReader:
         return word
 
     def taken(self, word: str) -> bool:
-        """Whether `word` comes next, in any case; it is then passed."""
+        """Skip `word` if it is next, in upper or lower case; return whether it was."""
         if self.peek().lower() != word:
             return False
         self._at += 1
         return True
 
     def fields(self, end: str) -> types.StructType:
-        """Columns up to `end`, which is passed."""
+        """Parse columns up to `end`, and skip that."""
         found: list[types.StructField] = []
         while self.peek() != end or not found:
             if found:
@@ -141,7 +141,7 @@ class _DdlReader:
 
 
 def text_of(columns: types.StructType) -> str:
-    """Columns as `columns_of` reads them."""
+    """Return columns as a text that `columns_of` parses."""
     return ", ".join(f"{quoted(field.name)} {_type_text(field.dataType)}" for field in columns)
 
 
@@ -156,12 +156,12 @@ def _type_text(kind: types.DataType) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in DDL."""
+    """Return a name as in DDL, quoted if necessary."""
     return name if name.isidentifier() and name.isascii() else f"`{name.replace('`', '``')}`"
 
 
 def columns_of(text: str, option: str) -> types.StructType:
-    """The columns that a text names, with or without STRUCT< > around them. Raises `OptionError`, which names the option."""
+    """Parse columns, with or without STRUCT< > around them. Raises `OptionError`, which names the option."""
     try:
         reader = _DdlReader(text)
         if re.match(r"\s*struct\s*<", text, re.IGNORECASE):

@@ -1,6 +1,6 @@
-"""Exact arithmetic on decimals of up to 38 digits, as Spark and Avro have them.
+"""Exact arithmetic on decimals of up to 38 digits, as in Spark and Avro.
 
-Python's own context rounds each result to 28 digits in silence: nothing here uses it.
+Python's default context silently rounds results to 28 digits, so it is not used here.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import pyarrow.compute as compute
 
 MOST_DIGITS = 38
 LONGEST_BYTES = 32
-"""A number of more bytes has more digits than any decimal, and takes ever longer to be read."""
+"""The most bytes of an unscaled number: longer ones have too many digits, and take long to parse."""
 
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
-"""Narrower than Python's own: no NaN, no underscores, no digits of other scripts."""
+"""A decimal number, stricter than Python's: no NaN, no underscores, no digits of other scripts."""
 
 WIDE = Context(prec=4 * MOST_DIGITS, rounding=ROUND_HALF_UP, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation])
 
@@ -42,15 +42,15 @@ def rounded(text: str, scale: int) -> Decimal:
 
 
 def wide(kind: pa.Decimal128Type) -> pa.Decimal256Type:
-    """Return a type that holds each number of up to 38 digits with the scale of `kind`, for Arrow's readers.
+    """Return a type for all numbers of up to 38 digits with the scale of `kind`, for Arrow's readers.
 
-    They move the point of a number without checking that the result fits; a cast to `kind` checks.
+    They rescale numbers without a check; the cast to `kind` checks.
     """
     return pa.decimal256(2 * MOST_DIGITS - kind.scale, kind.scale)
 
 
 def of_texts(texts: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
-    """Read decimals; spaces around them do not matter. Raises `ArrowInvalid` where one is none, or has more digits than `kind`."""
+    """Parse decimals, with spaces around them. Raises `ArrowInvalid` for other texts, and for more digits than `kind` has."""
     trimmed = compute.utf8_trim(texts, " \t")
     longest = compute.max(compute.binary_length(trimmed)).as_py() or 0
     if longest <= MOST_DIGITS and not compute.any(compute.match_substring_regex(trimmed, "[eE]"), min_count=0).as_py():

@@ -1,4 +1,4 @@
-"""JSON Schema, as far as columns need it: from a schema's text to a type in Spark, and from a type to a schema. Pure."""
+"""The conversion between JSON Schema and Spark's types, as far as columns need it. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIMPLE: dict[str, types.DataType] = {
 
 
 def spark_type(text: str, option: str) -> types.DataType:
-    """The type that values have. What has no type of its own is a text with its JSON. Raises `OptionError`."""
+    """Return Spark's type of the values; one without a type is a text with its JSON. Raises `OptionError`."""
     try:
         found = _type(json.loads(text))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -47,7 +47,7 @@ def _type(schema: Any) -> types.DataType:
 
 
 def from_spark(kind: types.DataType) -> dict[str, Any]:
-    """A schema for values of a type, as what `json.dumps` takes."""
+    """Return a schema for values of a type, as an argument of `json.dumps`."""
     return {"$schema": DRAFT, **_schema(kind)}
 
 

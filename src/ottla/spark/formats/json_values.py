@@ -1,8 +1,7 @@
-"""Values that are JSON objects, decoded by Arrow's reader: many joined into one text, no record becomes an object.
+"""Values that are JSON objects, joined into one text and decoded by Arrow's reader: no record becomes a Python object.
 
-Each value is wrapped in an object of its own, `{"v": VALUE, MARK: 0}`, whose last field has a name that nobody else knows. So a
-value cannot end its neighbour's row or begin another: where rows are not as many as values, or a mark is missing, something in
-the run does not fit.
+Each value is wrapped in an object, `{"v": VALUE, MARK: 0}`, whose last field has a random name, so that a value cannot end its
+neighbour's row or begin another. If rows and values differ in number, or a mark is missing, the run has a malformed value.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 
 
 class JsonDecoder:
-    """A `Decoder` of JSON. Fields that the type does not name are ignored; those that a value lacks are null."""
+    """A `Decoder` of JSON. Unknown fields are ignored, missing ones are null."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
@@ -47,7 +46,7 @@ class JsonDecoder:
             return None
 
     def _rows(self, text: memoryview) -> pa.Table:
-        """Rows of "v" and the mark."""
+        """Return the rows with "v" and the mark."""
         schema = pa.schema([("v", self._read_as), (self._mark, pa.int8())])
         return pyarrow.json.read_json(
             pa.BufferReader(text),
@@ -60,7 +59,7 @@ class JsonDecoder:
 
 
 def parsed(raw: bytes) -> Any:
-    """A value with its numbers as they were written. Raises `Misfit`."""
+    """Parse a value, with numbers as their texts. Raises `Misfit`."""
     try:
         return json.loads(raw.decode(), parse_int=Number, parse_float=Number, parse_constant=Number)
     except UnicodeDecodeError:
@@ -72,7 +71,7 @@ def parsed(raw: bytes) -> Any:
 
 
 def _read_as(kind: pa.DataType) -> pa.DataType | None:
-    """The type that Arrow's reader makes on the way to `kind`; None where it has no way there."""
+    """Return the type that Arrow's reader parses before the cast to `kind`; None if it has none."""
     if pa.types.is_struct(kind):
         fields = [(field.name, _read_as(field.type)) for field in kind]
         return None if any(each is None for _, each in fields) else pa.struct(fields)
@@ -87,7 +86,7 @@ def _read_as(kind: pa.DataType) -> pa.DataType | None:
 
 
 def _wrapped(values: pa.Array, mark: str) -> pa.Array:
-    """Raises `ArrowInvalid` where a value is no UTF-8, which Arrow's reader does not ask."""
+    """Wrap values. Raises `ArrowInvalid` for a value that is not UTF-8, which Arrow's reader does not check."""
     text = values.cast(pa.string())
     if text.null_count:
         text = text.fill_null("null")

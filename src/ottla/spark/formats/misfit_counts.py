@@ -1,4 +1,4 @@
-"""Counts what does not fit while a query reads it, where people see it: in the progress of a stream, or in an observation."""
+"""Counts of malformed values in the progress of a stream, or in an observation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MISFITS: Final = "misfits"
 
 
 def count_misfits(frame: DataFrame, into: str | Observation = MISFITS) -> DataFrame:
-    """The same rows, and how many have a key or value that does not fit its format, as the metric `misfits`.
+    """Return the same rows, with the number of malformed keys and values as the metric `misfits`.
 
-    A stream's progress tells it for each micro-batch: `query.lastProgress.observedMetrics[into].misfits`; for a batch give an
+    A stream's progress has it for each micro-batch: `query.lastProgress.observedMetrics[into].misfits`; for a batch give an
     `Observation`. Raises `OptionError` for rows without the columns corruptKey and corruptValue.
     """
     from pyspark.sql import functions as f

@@ -1,7 +1,6 @@
-"""What becomes of records that do not fit their format: an error, a dead letter, and a line in the log that counts them.
+"""The treatment of malformed records: an error, a dead letter, and a log line with their number.
 
-A dead letter has the key and the value as they were, and headers that say where it comes from and why, under the names that
-Kafka Connect gives them.
+A dead letter has the record's key and value unchanged, and headers with its origin and the reason, named as by Kafka Connect.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ logger = logging.getLogger("ottla.spark")
 HELD_BYTES = 1024 * 1024
 HEADER = "__connect.errors."
 Put = Callable[[pa.RecordBatch], object]
-"""Writes rows with key, value and headers, and waits until they are there."""
+"""A function that writes rows with key, value and headers, and waits until they are acknowledged."""
 LETTER = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class Misfits:
-    """The records of one task that do not fit. `put`, where it is given, writes dead letters."""
+    """The malformed records of one task. `put`, if given, writes dead letters."""
 
     def __init__(self, formats: Formats, where: str, put: Put | None) -> None:
         self._formats = formats
@@ -36,7 +35,7 @@ class Misfits:
         self._seen = 0
 
     def meet(self, opened: pa.RecordBatch, wrong: Mapping[int, str]) -> None:
-        """Take note of the rows of `opened` that do not fit, and why. Raises `MalformedRecord` in mode FAILFAST."""
+        """Collect the malformed rows of `opened` with their reasons. Raises `MalformedRecord` in mode FAILFAST."""
         self._seen += opened.num_rows
         if not wrong:
             return
@@ -69,7 +68,7 @@ class Misfits:
             self._put(pa.Table.from_batches(held).combine_chunks().to_batches()[0])
 
     def finish(self) -> None:
-        """Write what is held, and say how many there were."""
+        """Write the remaining dead letters, and log the number of malformed records."""
         self._write()
         if self._count:
             fate = f"went to {self._formats.dead_letter_topic}" if self._put else f"were met in mode {self._formats.mode}"

@@ -1,4 +1,4 @@
-"""Columns as messages of Protobuf, put together column by column: no row becomes a Python object. What is null is left out."""
+"""The encoder of Protobuf messages, column by column: no row becomes a Python object. Null fields are left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProtobufEncoder:
     """An `Encoder` of one type of message."""
 
     def __init__(self, schema: ProtobufSchema, name: str) -> None:
-        """`name` is the column's, for messages to people."""
+        """Create the encoder of a column with this name, for error messages."""
         self._schema = schema
         self._name = name
 
@@ -85,7 +85,7 @@ def _sized(column: pa.Array) -> pa.Array:
 
 
 def _value(schema: ProtobufSchema, field: ProtobufField, column: pa.Array, path: str) -> pa.Array:
-    """What stands after the tag, for values of which none is null."""
+    """Return the bytes after the tag, for values without nulls."""
     if field.kind == MESSAGE:
         return _sized(_message(schema, schema.messages[field.type_name], column, path))
     if WIRE_TYPES[field.kind] == LENGTH:
@@ -122,4 +122,4 @@ _NUMBERS: dict[int, tuple[pa.DataType, Callable[[Any], pa.Array]]] = {
     17: (pa.int32(), lambda values: wire_bytes.zigzags(values.astype(numpy.int64))),
     18: (pa.int64(), wire_bytes.zigzags),
 }
-"""How numbers of each type are written, and as what."""
+"""The Arrow type and the encoder of each type of number."""

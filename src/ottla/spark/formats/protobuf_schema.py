@@ -1,6 +1,6 @@
-"""Schemas of Protobuf, read from descriptors as `protoc --descriptor_set_out` writes them, and their types in Spark. Pure.
+"""Protobuf schemas, parsed from descriptors of `protoc --descriptor_set_out`, and their types in Spark. Pure.
 
-A descriptor is itself a message of Protobuf; the few fields of it that columns need are read here.
+A descriptor is itself a Protobuf message; only the fields that columns need are read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIRE_TYPES = {
     1: FIXED64, 2: FIXED32, 3: VARINT, 4: VARINT, 5: VARINT, 6: FIXED64, 7: FIXED32, 8: VARINT, STRING: LENGTH, MESSAGE: LENGTH,
     BYTES: LENGTH, 13: VARINT, ENUM: VARINT, 15: FIXED32, 16: FIXED64, 17: VARINT, 18: VARINT,
 }  # fmt: skip
-"""How each type of a field is written; groups, which are of no use since long, are not known."""
+"""The wire type of each type of field; groups are deprecated and not supported."""
 _SPARK: dict[int, types.DataType] = {
     1: types.DoubleType(), 2: types.FloatType(), 3: types.LongType(), 4: types.DecimalType(20, 0), 5: types.IntegerType(),
     6: types.DecimalType(20, 0), 7: types.LongType(), 8: types.BooleanType(), STRING: types.StringType(), BYTES: types.BinaryType(),
@@ -30,7 +30,7 @@ _SPARK: dict[int, types.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class ProtobufField:
-    """A field of a message; `names` are an enum's, by number, and `type_name` that of a message or an enum."""
+    """A field of a message; `names` are an enum's, by number, `type_name` is that of a message or an enum."""
 
     number: int
     name: str
@@ -53,20 +53,20 @@ class ProtobufMessage:
 
 @dataclass(frozen=True, slots=True)
 class ProtobufSchema:
-    """All messages and enums of a descriptor by their full names, and the message that values are."""
+    """All messages and enums of a descriptor by their full names, and the message of the values."""
 
     messages: Mapping[str, ProtobufMessage]
     enums: Mapping[str, Mapping[int, str]]
     root: ProtobufMessage
 
     def entry(self, field: ProtobufField) -> ProtobufMessage | None:
-        """The entry of a map; None for a field that is none."""
+        """Return the entry message of a map; None for other fields."""
         found = self.messages.get(field.type_name) if field.kind == MESSAGE else None
         return found if found is not None and found.is_map_entry and field.repeated else None
 
 
 def _well_known() -> dict[str, ProtobufMessage]:
-    """Messages that every compiler of Protobuf brings: registries have no files of them."""
+    """Return the descriptors of Protobuf's well-known types, which registries do not store."""
     instant = (ProtobufField(1, "seconds", 3, repeated=False), ProtobufField(2, "nanos", 5, repeated=False))
     wrapped = {"Double": 1, "Float": 2, "Int64": 3, "UInt64": 4, "Int32": 5, "UInt32": 13, "Bool": 8, "String": 9, "Bytes": 12}
     shapes = {"Timestamp": instant, "Duration": instant, "Empty": ()}
@@ -75,7 +75,7 @@ def _well_known() -> dict[str, ProtobufMessage]:
 
 
 class _NoDescriptors(Exception):
-    """What is wrong with a descriptor."""
+    """The exception for an invalid descriptor, with the reason."""
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -91,7 +91,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(number, value, bytes) of each field of a message."""
+    """Yield (number, value, bytes) of each field of a message."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -122,7 +122,7 @@ def _signed(value: int) -> int:
 
 
 def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
-    """The schema in a set of descriptors whose values are `message`, or else the last file's first one. Raises `OptionError`."""
+    """Parse a set of descriptors; values are of `message`, by default the last file's first one. Raises `OptionError`."""
     messages = _well_known()
     enums: dict[str, dict[int, str]] = {}
     root = ""
@@ -147,7 +147,7 @@ def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
 
 
 def places(descriptors: bytes) -> dict[tuple[int, ...], str]:
-    """The full name of each message of the last file, by its place there: the third one within the first one is (0, 2)."""
+    """Return the full name of each message of the last file by its path of indexes: (0, 2) is the third within the first."""
     *_, file = (raw for number, _, raw in _fields(descriptors) if number == 1)
     package = _text(file, 2)
     found: dict[tuple[int, ...], str] = {}
@@ -162,12 +162,12 @@ def places(descriptors: bytes) -> dict[tuple[int, ...], str]:
 
 
 def files_of(descriptors: bytes) -> list[tuple[str, bytes]]:
-    """The name and the descriptor of each file in a set, what is imported first."""
+    """Return the name and the descriptor of each file in a set, imported ones first."""
     return [(_text(raw, 1), raw) for number, _, raw in _fields(descriptors) if number == 1]
 
 
 def joined(files: Iterable[bytes]) -> bytes:
-    """A set of descriptors."""
+    """Return a set of the descriptors."""
     return b"".join(b"\x0a" + _varint_bytes(len(file)) + file for file in files)
 
 
@@ -180,7 +180,7 @@ def _varint_bytes(value: int) -> bytes:
 
 
 def place_bytes(place: tuple[int, ...]) -> bytes:
-    """A message's place as values of a registry name it; that of the first message is one zero byte."""
+    """Encode a message's path of indexes as in a registry's values; the first message's is one zero byte."""
     return b"\x00" if place == (0,) else b"".join(_varint_bytes(2 * number) for number in (len(place), *place))
 
 
@@ -191,7 +191,7 @@ def _collect(
     enums: dict[str, dict[int, str]],
     inner: tuple[int, int],
 ) -> None:
-    """The messages and enums declared in a file, or within a message; `inner` are the numbers of both there."""
+    """Collect the messages and enums of a file, or of a message; `inner` are the field numbers of both."""
     for number, _, raw in _fields(data):
         name = f"{prefix}.{_text(raw, 1)}" if number in inner else ""
         if number == inner[1]:
@@ -208,7 +208,7 @@ def _field(data: bytes) -> ProtobufField:
 
 
 def spark_type(schema: ProtobufSchema, message: ProtobufMessage | None = None, within: tuple[str, ...] = ()) -> types.StructType:
-    """The type that values have. Raises `OptionError` for a message that holds itself."""
+    """Return Spark's type of the values. Raises `OptionError` for a recursive message."""
     message = message or schema.root
     if message.name in within:
         name = message.name.lstrip(".")

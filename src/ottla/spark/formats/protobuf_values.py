@@ -1,7 +1,7 @@
-"""Messages of Protobuf, decoded column by column: all records side by side, none becomes a Python object.
+"""The decoder of Protobuf messages, column by column over all records: none becomes a Python object.
 
-Each step reads the next field of every message. Fields that the query does not name are passed; those that are not in a message
-are null, as with Spark's `from_protobuf`.
+Each step reads the next field of every message. Fields that the query does not name are skipped; fields that a message lacks are
+null, as with Spark's `from_protobuf`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ottla.spark.formats.protobuf_schema import (
 )  # fmt: skip
 
 Found = dict[int, tuple[list[pa.Array], list[Ints]]]
-"""By field, the values found so far and the rows that they belong to."""
+"""The values found so far and their rows, by field."""
 MOST_NESTED = 100
 
 
@@ -48,7 +48,7 @@ class ProtobufDecoder(CursorDecoder):
 
 
 class PlacedProtobufDecoder(CursorDecoder):
-    """A `Decoder` of messages that each begin with the place of their type in a file, as values of a registry do."""
+    """A `Decoder` of a registry's values, which begin with the path of their message in its file."""
 
     def __init__(self, kind: pa.StructType, descriptors: bytes) -> None:
         super().__init__(kind)
@@ -69,7 +69,7 @@ class PlacedProtobufDecoder(CursorDecoder):
         return pa.concat_arrays(made).take(pa.array(numpy.argsort(numpy.concatenate(rows))))
 
     def _by_place(self, depth: int, part: Cursors) -> Iterator[tuple[tuple[int, ...], Ints]]:
-        """The rows of each place; `part` moves behind it."""
+        """Yield the rows of each path of indexes, and move `part` behind it."""
         if not 0 <= depth <= MOST_NESTED:
             raise Misfit("it names no message of its schema")
         if depth == 0:
@@ -88,7 +88,7 @@ class PlacedProtobufDecoder(CursorDecoder):
 
 
 def _message(schema: ProtobufSchema, message: ProtobufMessage, kind: pa.DataType, cursors: Cursors) -> pa.Array:
-    """Messages that reach to the end of each cursor."""
+    """Read messages up to the end of each cursor."""
     if not pa.types.is_struct(kind):
         raise Misfit("a message stands where none is asked for")
     by_number = {field.number: field for field in message.fields if kind.get_field_index(field.name) >= 0}
@@ -115,7 +115,7 @@ def _message(schema: ProtobufSchema, message: ProtobufMessage, kind: pa.DataType
 
 
 def _item_kind(schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType) -> pa.DataType:
-    """The type of one value of a field: an entry's for a map, an item's where it is repeated."""
+    """Return the type of one value of a field: of an entry for a map, of an item for a repeated field."""
     if schema.entry(field) is not None:
         if not pa.types.is_map(kind):
             raise Misfit(f"{field.name}: a map stands where none is asked for")
@@ -128,14 +128,14 @@ def _item_kind(schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType) 
 def _take(
     schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType, wire: int, part: Cursors, own: Ints, found: Found
 ) -> None:
-    """The next value of each, or the next values where they are packed."""
+    """Read the next value of each, or all values of a packed field."""
     values, owners = found[field.number]
     if wire == WIRE_TYPES[field.kind]:
         values.append(_value(schema, field, kind, part))
         owners.append(own)
         return
     if wire != LENGTH or not field.repeated:
-        _skip(wire, part)  # as a field that nobody knows, which is what all readers do
+        _skip(wire, part)  # like an unknown field, as all readers do
         return
     inner = _within(part)
     (left,) = numpy.nonzero(inner.at < inner.end)
@@ -148,7 +148,7 @@ def _take(
 
 
 def _within(part: Cursors) -> Cursors:
-    """What comes next after its size."""
+    """Return cursors over the next length-prefixed bytes of each."""
     sizes = _sizes(part)
     starts = part.skip(sizes)
     return Cursors(part.data, starts, starts + sizes)
@@ -185,7 +185,7 @@ def _value(schema: ProtobufSchema, field: ProtobufField, kind: pa.DataType, part
 
 
 def _symbols(names: Any, numbers: Ints) -> pa.Array:
-    """The names of an enum's values; a number without one is itself."""
+    """Return the names of an enum's values; a number without a name is itself."""
     found, places = numpy.unique(numbers, return_inverse=True)
     return pa.array([names.get(number, str(number)) for number in found.tolist()], pa.string()).take(pa.array(places))
 
@@ -200,7 +200,7 @@ def _column(schema: ProtobufSchema, message: ProtobufMessage, asked: pa.Field, f
     if not field.repeated:
         where = numpy.full(count, -1, dtype=numpy.int64)
         for rows, start in zip(owners, numpy.cumsum([0, *map(len, owners)]).tolist(), strict=False):
-            where[rows] = numpy.arange(start, start + len(rows))  # of several values the last one counts
+            where[rows] = numpy.arange(start, start + len(rows))  # the last of several values wins
         return pa.concat_arrays(values).take(pa.array(where, mask=where < 0))
     items, offsets = listed(values, owners, count, values[0].type)
     starts = pa.array(offsets.astype(numpy.int32), mask=numpy.append(offsets[1:] == offsets[:-1], False))
@@ -224,4 +224,4 @@ _NUMBERS: dict[int, Callable[[Cursors], Any]] = {
     17: lambda part: part.zigzags().astype(numpy.int32),
     18: lambda part: part.zigzags(),
 }
-"""How numbers of each type are read."""
+"""The decoder of each type of number."""

@@ -1,6 +1,6 @@
-"""One value as Python objects made to fit an Arrow type: for the few that no reader of many takes, and for formats without one.
+"""The conversion of single values to Python objects of an Arrow type: for values that bulk readers reject, and formats without one.
 
-Numbers come as `Number`, the text that stood there, so that nothing is lost before the type is known.
+Numbers are given as `Number`, their text, so that no digit is lost before the type is known.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from ottla.spark.formats.decimals import rounded
 Maker = Callable[[Any], Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CYCLE = timedelta(days=146_097)
-"""400 years."""
+"""400 years, after which the calendar repeats."""
 
 
 class Number(str):
-    """A number as it was written."""
+    """The text of a number."""
 
     __slots__ = ()
 
 
 def plain(value: Any) -> Any:
-    """What `json.dumps` takes, for a value that holds numbers as they were written."""
+    """Return an argument of `json.dumps` for a value with numbers as texts."""
     if isinstance(value, Number):
         return int(value) if re.fullmatch(r"-?\d+", value) else float(value)
     if isinstance(value, dict):
@@ -47,7 +47,7 @@ def _shown(value: Any) -> str:
 
 
 def type_name(kind: pa.DataType) -> str:
-    """As people call it who write a schema in DDL."""
+    """Return the name of a type in DDL."""
     found = from_arrow_type(kind).simpleString().upper()
     return found if len(found) <= 40 else f"{found[:37]}..."
 
@@ -57,7 +57,7 @@ def _misfit(value: Any, kind: pa.DataType) -> Misfit:
 
 
 def maker(kind: pa.DataType) -> Maker:
-    """What turns a value read from JSON into one that fits `kind`; it raises `Misfit`."""
+    """Return the converter of values parsed from JSON to `kind`; it raises `Misfit`."""
     whole = _maker(kind)
 
     def make(value: Any) -> Any:
@@ -138,7 +138,7 @@ def _floating(value: Any) -> float:
 
 
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:
-    """Rounded to the scale, as Spark does. Raises where the precision is too small."""
+    """Round to the scale, like Spark. Raises `Misfit` if the precision is too small."""
     if not isinstance(value, str):
         raise TypeError
     made = rounded(value, kind.scale)
@@ -154,9 +154,9 @@ def _boolean(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """What is no text becomes its JSON, as Spark's from_json has it."""
+    """Return a text; other values become their JSON, as with Spark's from_json."""
     made = str(value) if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
-    made.encode()  # half a surrogate pair is no text
+    made.encode()  # a lone surrogate is no text
     return made
 
 
@@ -176,7 +176,7 @@ def _date(value: Any) -> int:
 def timestamp(text: str) -> int:
     """Return a time in ISO 8601 as microseconds since 1970; one without a zone is in UTC.
 
-    The type of a time without a zone gets the same: what stands there counts in UTC.
+    Types of time with and without a zone are treated alike.
     """
     if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         raise ValueError

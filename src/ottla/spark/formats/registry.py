@@ -1,8 +1,8 @@
-"""A registry of schemas: one that speaks Confluent's protocol over HTTP, or a directory with a file for each schema.
+"""Blocking clients of schema registries: Confluent's protocol over HTTP, or a directory with a file for each schema.
 
 Values of a registry begin with a zero byte and the four bytes of their schema's id. In a directory, schema 7 of subject
-flights-value is `flights-value/7.avsc` (or `.json`, or `.desc`); ids are unique in the whole directory. The text of a schema of
-Protobuf is a set of descriptors in base64. Blocking.
+flights-value is `flights-value/7.avsc` (or `.json`, or `.desc`); ids are unique in the directory. The text of a Protobuf schema is
+a set of descriptors in base64.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.spark.formats.protobuf_schema import files_of, joined
 
 TIMEOUT_S = 10
 MOST_SAID = 300
-"""So many bytes of a refusal are read."""
+"""The most bytes that are read of a refusal."""
 PROTOBUF = "protobuf"
 MOST_REFERENCES = 1000
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -33,7 +33,7 @@ TYPES = {"avro": "AVRO", "json": "JSON", PROTOBUF: "PROTOBUF"}
 
 
 class Registered(NamedTuple):
-    """A schema as a registry has it."""
+    """A schema of a registry."""
 
     schema_id: int
     text: str
@@ -41,20 +41,20 @@ class Registered(NamedTuple):
 
 
 class SchemaRegistry(Protocol):
-    """What is asked of a registry. Everything raises `OptionError` where it does not answer."""
+    """A schema registry. Every method raises `OptionError` if it does not answer."""
 
     def by_id(self, schema_id: int, format_name: str) -> str | None:
-        """The text of a schema; None if there is none of this id."""
+        """Return the text of a schema; None for an unknown id."""
 
     def latest(self, subject: str, format_name: str) -> Registered | None:
-        """The newest schema of a subject; None if it has none."""
+        """Return the newest schema of a subject; None if it has none."""
 
     def register(self, subject: str, format_name: str, text: str) -> int:
-        """The id of a schema, which is added to the subject if it was not there."""
+        """Return the id of a schema, after adding it to the subject if it is new."""
 
 
 class HttpRegistry:
-    """A registry at a URL; user and password may stand in it."""
+    """A registry at a URL, which may contain user and password."""
 
     def __init__(self, url: str) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -86,10 +86,10 @@ class HttpRegistry:
         return base64.b64encode(joined(files.values())).decode()
 
     def _gather(self, found: dict[str, Any], files: dict[str, bytes], name: str) -> None:
-        """The descriptors of what a schema refers to, and then its own. Raises `OptionError`."""
+        """Collect the descriptors of a schema's imports, and then its own. Raises `OptionError`."""
         for each in found.get("references") or ():
             if each["name"] not in files and len(files) < MOST_REFERENCES:
-                files[each["name"]] = b""  # one that refers to itself is not asked for again
+                files[each["name"]] = b""  # a circular import is requested once
                 if (other := self._version(each["subject"], each["version"], PROTOBUF)) is not None:
                     self._gather(other, files, each["name"])
         files.pop(name, None)
@@ -128,7 +128,7 @@ class HttpRegistry:
                 found = json.load(answer)
         except urllib.error.HTTPError as error:
             said = _refusal(error)
-            if error.code == 404 and '"error_code"' in said:  # which a registry says, and no other server
+            if error.code == 404 and '"error_code"' in said:  # which only a registry answers
                 return None
             raise OptionError(f"The schema registry at {self._url} answered {error.code} to {path}: {said}") from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
@@ -141,7 +141,7 @@ class HttpRegistry:
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
-    """Return the beginning of what a server said, as far as it came."""
+    """Return the beginning of a server's answer, as far as it arrived."""
     with error:
         try:
             return error.read(MOST_SAID).decode(errors="replace")
@@ -150,18 +150,18 @@ def _refusal(error: urllib.error.HTTPError) -> str:
 
 
 def _query(format_name: str) -> str:
-    """A schema of Protobuf is asked for as its descriptor."""
+    """Return the query of a request: a Protobuf schema is requested as a descriptor."""
     return "?format=serialized" if format_name == PROTOBUF else ""
 
 
 def _format_of(found: dict[str, Any]) -> str:
-    """A schema whose type is not told is one of Avro."""
+    """Return the format of a schema; one without a type is Avro's."""
     formats = {type_name: name for name, type_name in TYPES.items()}
     return formats.get(str(found.get("schemaType") or TYPES["avro"]), "")
 
 
 def _one_file(text: str) -> str:
-    """The descriptor of the one file in a set, in base64. Raises `OptionError` where it imports others."""
+    """Return the descriptor of the only file in a set, in base64. Raises `OptionError` if it imports others."""
     *imported, (_, file) = files_of(base64.b64decode(text))
     others = [name for name, _ in imported if not name.startswith("google/protobuf/")]
     if others:
@@ -173,7 +173,7 @@ def _one_file(text: str) -> str:
 
 
 class DirectoryRegistry:
-    """A registry whose schemas are files."""
+    """A registry in a directory, whose schemas are files."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -196,7 +196,7 @@ class DirectoryRegistry:
         for path in own.glob(f"*{SUFFIXES[format_name]}"):
             if _read(path) == text:
                 return int(path.stem)
-        # Two tasks may come with the same schema, or with two: whoever makes the file of an id has the id.
+        # Two tasks may register at the same time: the one that creates the file of an id has the id.
         names = (int(path.stem) for path in self._directory.glob("*/*.*") if path.stem.isdecimal())
         for schema_id in itertools.count(1 + max(names, default=0)):
             if self._put(own / f"{schema_id}{SUFFIXES[format_name]}", text):
@@ -204,11 +204,11 @@ class DirectoryRegistry:
         raise AssertionError("there is always another id")
 
     def _put(self, path: Path, text: str) -> bool:
-        """Make a schema's file with all that is in it at once; False if another schema has its id by now."""
+        """Create a schema's file atomically; return False if another schema has taken its id."""
         draft = path.with_name(f".{uuid.uuid4().hex}")
         draft.write_bytes(base64.b64decode(text) if path.suffix == SUFFIXES[PROTOBUF] else text.encode())
         try:
-            os.link(draft, self._directory / f".{path.stem}")  # one name for each id, whatever the subject
+            os.link(draft, self._directory / f".{path.stem}")  # one name for each id, in whatever subject
             draft.replace(path)
         except FileExistsError:
             draft.unlink()
@@ -227,10 +227,10 @@ def _read(path: Path) -> str:
 
 
 def registry_of(place: str) -> SchemaRegistry:
-    """The registry that option schemaRegistry names. Raises `OptionError`."""
+    """Return the registry of option schemaRegistry. Raises `OptionError`."""
     try:
         parts = urllib.parse.urlsplit(place)
-        _ = parts.port  # which is read when it is asked for
+        _ = parts.port  # reading it checks it
     except ValueError as error:
         raise OptionError(f"Option schemaRegistry is not a URL ({error}): give one such as http://127.0.0.1:8081.") from None
     if parts.scheme in ("http", "https"):
@@ -243,5 +243,5 @@ def registry_of(place: str) -> SchemaRegistry:
 
 
 def subject_of(topic: str, column: str) -> str:
-    """Under which name the schema of a topic's keys or values is."""
+    """Return the subject of a topic's keys or values."""
     return f"{topic}-{column}"

@@ -1,6 +1,6 @@
-"""Values as schema registries frame them: a zero byte, the id of the schema in four bytes, and the value.
+"""Values in the frame of schema registries: a zero byte, the schema's id in four bytes, and the value.
 
-Values are decoded by the schema that each of them names: all of one schema together.
+All values with the same schema id are decoded together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNFRAMED = "it does not begin with a zero byte and the id of its schema, as val
 
 
 class FramedDecoder:
-    """A `Decoder` that finds another one for each schema. `find` returns None for an id that the registry does not have."""
+    """A `Decoder` that calls the decoder of each schema. `find` returns None for an id that the registry does not have."""
 
     def __init__(self, kind: pa.DataType, find: Callable[[int], Decoder | None]) -> None:
         self._kind = kind
@@ -54,7 +54,7 @@ class FramedDecoder:
 
 
 def _ids(cursors: Cursors) -> Ints:
-    """The id before each value; -1 where there is none."""
+    """Return the schema id of each value; -1 without one."""
     near = numpy.minimum(cursors.at[:, None] + numpy.arange(PREFIX_BYTES), len(cursors.data) - 1)
     prefixes = cursors.data[near]
     ids = numpy.ascontiguousarray(prefixes[:, 1:]).view(">u4").reshape(-1).astype(numpy.int64)
@@ -63,7 +63,7 @@ def _ids(cursors: Cursors) -> Ints:
 
 
 class FramedEncoder:
-    """An `Encoder` that puts the id of a registered schema, and a message's place in it, before what another one makes."""
+    """An `Encoder` that writes the schema id, and the index of a message in it, before the bytes of another encoder."""
 
     def __init__(self, schema_id: int, inner: Encoder, place: bytes = b"") -> None:
         self._prefix = b"\x00" + schema_id.to_bytes(4, "big") + place

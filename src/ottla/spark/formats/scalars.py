@@ -1,4 +1,4 @@
-"""Columns of numbers, times and texts as texts, for the formats that are text. No row becomes a Python object.
+"""The conversion of columns of numbers, times and texts to texts. No row becomes a Python object.
 
 Times are written in ISO 8601, those with a zone in UTC.
 """
@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 BOUNDLESS = (("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity"))
-"""How Arrow writes numbers that are none, and how Spark does."""
+"""Arrow's and Spark's texts of NaN and the infinities."""
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """The texts of a column of booleans, numbers, dates, times or texts; null where it is null."""
+    """Return the texts of a column of booleans, numbers, dates, times or texts; null for null."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        # Arrow writes a time with a zone by looking it up for each row, and one without a zone twenty times as quickly.
+        # Arrow converts a time without a zone twenty times as fast as one with a zone, which it finds for each row.
         plain = column.cast(pa.timestamp("us", tz=kind.tz)).view(pa.timestamp("us"))
         text = compute.utf8_replace_slice(plain.cast(pa.string()), 10, 11, "T")
         return joined(text, "Z") if kind.tz else text
@@ -28,7 +28,7 @@ def as_text(column: pa.Array) -> pa.Array:
 
 
 def bytes_of(text: pa.Array) -> memoryview:
-    """What the items of a text column hold together, adjacent as they are."""
+    """Return the joined bytes of a text column's items."""
     _, offsets, data = text.buffers()
     if data is None or not len(text):
         return memoryview(b"")
@@ -37,12 +37,12 @@ def bytes_of(text: pa.Array) -> memoryview:
 
 
 def all_finite(column: pa.Array) -> bool:
-    """Whether a column of floating numbers has none that is not a number, or without bounds."""
+    """Return whether a column of floats has neither NaN nor infinities."""
     return bool(compute.all(compute.is_finite(column), skip_nulls=True, min_count=0).as_py())
 
 
 def joined(*parts: pa.Array | str) -> pa.Array:
-    """Row by row one text after the other; null where one of them is null. One of them at least is a column."""
+    """Concatenate texts row by row; null if one of them is null. At least one of them is a column."""
     merged: list[pa.Array | str] = []
     for part in parts:
         if isinstance(part, str) and merged and isinstance(merged[-1], str):

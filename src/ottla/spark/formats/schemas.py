@@ -1,7 +1,7 @@
-"""Which columns a format's values have, and by which schema they are written.
+"""The columns of a format's values, and the schema by which they are written.
 
-A schema is DDL, Spark's own JSON of one, or what the format's own world writes (a schema of Avro, JSON Schema); it stands in the
-option, in a file that the option names, or in a registry.
+A schema is DDL, Spark's JSON, or in the format's own language (Avro, JSON Schema). It is in the option, in a file that the option
+names, or in a registry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Options = TypeVar("Options", ReadOptions, WriteOptions)
 
 
 def schema_text(text: str, option: str) -> str:
-    """The schema itself, where the option may name the file that holds it. Raises `OptionError`."""
+    """Return the schema of an option, which may name a file. Raises `OptionError`."""
     stripped = text.strip()
     path = Path(stripped)
     if "\n" in stripped or len(stripped) > 1024 or " " in stripped or stripped.startswith("{") or not path.suffix:
@@ -48,7 +48,7 @@ def _file(path: str, option: str) -> bytes:
 
 
 def loaded(options: Options) -> Options:
-    """Options with the schemas themselves in place of the names of their files, which executors may not have."""
+    """Return options with the schemas in place of file names: executors may not have the files."""
     given: dict[str, Any] = {}
     for column, chosen in options.formats.given().items():
         text, option = chosen.schema, f"{column}Schema"
@@ -64,7 +64,7 @@ def loaded(options: Options) -> Options:
 
 
 def _newest_text(place: str, column: str, chosen: Format, topics: Sequence[str]) -> str | None:
-    """Return the newest schema of the first topic, by which values are resolved; None if the registry has none."""
+    """Return the first topic's newest schema, by which values are resolved; None if the registry has none."""
     from ottla.spark.formats.registry import registry_of, subject_of  # as in `newest`
 
     found = registry_of(place).latest(subject_of(topics[0], column), chosen.name) if topics else None
@@ -72,13 +72,13 @@ def _newest_text(place: str, column: str, chosen: Format, topics: Sequence[str])
 
 
 def protobuf_of(column: str, chosen: Format) -> protobuf_schema.ProtobufSchema:
-    """The schema that option keySchema or valueSchema names. Raises `OptionError`."""
+    """Return the schema of option keySchema or valueSchema. Raises `OptionError`."""
     held, message = descriptors_of(column, chosen)
     return protobuf_schema.read(held, message, f"{column}Schema")
 
 
 def descriptors_of(column: str, chosen: Format) -> tuple[bytes, str]:
-    """The descriptors that option keySchema or valueSchema names, and the message. Raises `OptionError`."""
+    """Return the descriptors of option keySchema or valueSchema, and the message's name. Raises `OptionError`."""
     option = f"{column}Schema"
     if chosen.schema is None:
         raise OptionError(f"Option {option} is missing: name a file that protoc --include_imports --descriptor_set_out made.")
@@ -88,7 +88,7 @@ def descriptors_of(column: str, chosen: Format) -> tuple[bytes, str]:
 
 
 def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
-    """The type that decoded keys or values have; a registry is asked for that of the first topic. Raises `OptionError`."""
+    """Return the type of decoded keys or values; from a registry that of the first topic. Raises `OptionError`."""
     option = f"{column}Schema"
     if chosen.name == "protobuf" and (chosen.schema is not None or chosen.registry is None):
         return protobuf_schema.spark_type(protobuf_of(column, chosen))
@@ -105,8 +105,8 @@ def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
 
 
 def newest(place: str, column: str, chosen: Format, topic: str) -> Registered:
-    """The newest schema that a registry has for a topic's keys or values. Raises `OptionError`."""
-    from ottla.spark.formats.registry import registry_of, subject_of  # an HTTP client takes long to import, and few jobs need one
+    """Return the registry's newest schema of a topic's keys or values. Raises `OptionError`."""
+    from ottla.spark.formats.registry import registry_of, subject_of  # importing an HTTP client takes long, and few jobs need one
 
     subject = subject_of(topic, column)
     found = registry_of(place).latest(subject, chosen.name)
@@ -130,7 +130,7 @@ def _type(text: str, chosen: Format, option: str) -> DataType:
 
 
 def _spark_schema(text: str, option: str) -> StructType | None:
-    """None for JSON that is a schema of another kind."""
+    """Parse Spark's JSON of a schema; None for another kind of JSON."""
     try:
         found = json.loads(text)
         return StructType.fromJson(found) if found.get("type") == "struct" else None
@@ -139,7 +139,7 @@ def _spark_schema(text: str, option: str) -> StructType | None:
 
 
 def readers_schema(column: str, chosen: Format) -> str | None:
-    """Return the Avro schema by which values of a registry are resolved; None where the query names columns alone."""
+    """Return the Avro schema by which a registry's values are resolved; None if the query has columns only."""
     if chosen.schema is None:
         return None
     text = schema_text(chosen.schema, f"{column}Schema")
@@ -147,7 +147,7 @@ def readers_schema(column: str, chosen: Format) -> str | None:
 
 
 def written_schema(column: str, chosen: Format, kind: DataType) -> str:
-    """The schema, as the format's own world writes it, by which values of `kind` are written. Raises `OptionError`."""
+    """Return the schema for writing values of `kind`, in the format's own language. Raises `OptionError`."""
     given = kind
     if chosen.schema is not None:
         text = schema_text(chosen.schema, f"{column}Schema")

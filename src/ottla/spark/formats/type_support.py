@@ -1,4 +1,4 @@
-"""Which types each format can hold: what is asked when a query is planned, before a record is read or written. Pure."""
+"""The types that each format supports, checked when a query is planned. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NESTED = (*_SCALARS, BinaryType, ArrayType, MapType, StructType)
 
 
 def _inner(kind: DataType, path: str) -> Iterator[tuple[str, DataType]]:
-    """A type and all within it, with their names."""
+    """Yield a type and all types within it, with their names."""
     yield path, kind
     if isinstance(kind, StructType):
         for field in kind.fields:
@@ -52,7 +52,7 @@ def _inner(kind: DataType, path: str) -> Iterator[tuple[str, DataType]]:
 
 
 def check_type(column: str, chosen: Format, kind: DataType) -> None:
-    """Raises `OptionError` unless values of `kind` can be in this format."""
+    """Check that a format supports values of `kind`. Raises `OptionError`."""
     option = f"{column}Format {chosen.name}"
     if not isinstance(kind, StructType):
         shown = kind.simpleString().upper()

@@ -1,7 +1,4 @@
-"""A task's rows with typed keys and values: which columns to open, and what becomes of them.
-
-Made once for each task. Knows Arrow and the columns' names; nothing of brokers.
-"""
+"""The rows of a task with typed keys and values: the columns to open, and their conversion. Brokers are unknown here."""
 
 from __future__ import annotations
 
@@ -17,29 +14,29 @@ from ottla.spark.formats.codecs import decoder_of
 from ottla.spark.formats.misfits import Misfits, Put
 
 OPENED = {"key": pa.binary(), "value": pa.binary(), "offset": pa.int64()}
-"""What tells of a value that does not fit, and what a dead letter is made of."""
+"""The columns of malformed values and dead letters."""
 _SOURCES = {corrupt: column for column, corrupt in CORRUPT.items()}
 
 
 class TypedRows:
-    """Turns opened columns into those of `schema`. `finish` is to be called after the last of them."""
+    """A converter of opened columns to those of `schema`. Call `finish` after the last of them."""
 
     def __init__(self, formats: Formats, schema: pa.Schema, where: str, put: Put | None) -> None:
-        """`where` names the partition in messages, `put` writes dead letters."""
+        """Create the converter of a task. `where` names the partition in messages, `put` writes dead letters."""
         self._schema = schema
         self._drop = formats.mode == DROP
         self._formats = formats.given()
         kinds = {name: schema.field(name).type for name in self._formats if name in schema.names}
         if formats.packs_rows():
-            kinds.setdefault("value", pa.struct([]))  # decoded all the same: it says how many rows there are
+            kinds.setdefault("value", pa.struct([]))  # decoded nevertheless, for the number of rows
         self._decoders = {name: decoder_of(name, self._formats[name], kind) for name, kind in kinds.items()}
         self._misfits = Misfits(formats, where, put)
         names = dict.fromkeys([*(_SOURCES.get(name, name) for name in schema.names), *OPENED])
         self.opened = pa.schema([(name, OPENED[name] if name in OPENED else schema.field(name).type) for name in names])
-        """What `rows` is to be given."""
+        """The schema of the argument of `rows`."""
 
     def rows(self, opened: pa.RecordBatch) -> pa.RecordBatch:
-        """Raises `MalformedRecord` in mode FAILFAST."""
+        """Convert opened columns. Raises `MalformedRecord` in mode FAILFAST."""
         decoded = {name: each.decode(opened.column(name)) for name, each in self._decoders.items()}
         wrong = {
             row: f"its {name} does not fit {name}Format {self._formats[name].name}: {why}"
@@ -67,12 +64,12 @@ class TypedRows:
         return made if made.type == field.type else made.view(field.type)
 
     def finish(self) -> None:
-        """Write the dead letters that are left, and say in the log how many records did not fit."""
+        """Write the remaining dead letters, and log the number of malformed records."""
         self._misfits.finish()
 
 
 def _corrupt(column: pa.Array, wrong: Mapping[int, str]) -> pa.Array:
-    """The bytes that did not fit, null in all other rows."""
+    """Return the malformed bytes, null in all other rows."""
     if not wrong:
         return pa.nulls(len(column), column.type)
     misfit = numpy.zeros(len(column), dtype=bool)
@@ -81,6 +78,6 @@ def _corrupt(column: pa.Array, wrong: Mapping[int, str]) -> pa.Array:
 
 
 def _without(rows: pa.RecordBatch, wrong: Mapping[int, str], records: pa.Array | None) -> pa.RecordBatch:
-    """The rows of all other records."""
+    """Return the rows of all well-formed records."""
     origin = numpy.arange(rows.num_rows) if records is None else records.to_numpy()
     return rows.filter(pa.array(~numpy.isin(origin, list(wrong))))

@@ -1,4 +1,4 @@
-"""Columns as the bytes that Avro and Protobuf put for each row: numbers of variable length, numbers of fixed size, texts.
+"""The bytes of columns in Avro and Protobuf: varints, numbers of fixed size, texts.
 
 No row becomes a Python object.
 """
@@ -14,14 +14,14 @@ from ottla.spark.formats.cursors import MOST_VARINT_BYTES, scattered
 
 
 def binary(data: npt.NDArray[numpy.uint8], sizes: npt.NDArray[numpy.int64]) -> pa.Array:
-    """A binary array of adjacent items."""
+    """Return a binary array of adjacent items."""
     offsets = numpy.zeros(len(sizes) + 1, dtype=numpy.int32)
     numpy.cumsum(sizes, out=offsets[1:])
     return pa.Array.from_buffers(pa.binary(), len(sizes), [None, pa.py_buffer(offsets), pa.py_buffer(data)], null_count=0)
 
 
 def varints(values: npt.NDArray[numpy.uint64]) -> pa.Array:
-    """Seven bits to a byte, the least significant first."""
+    """Encode varints: seven bits to a byte, the least significant first."""
     sizes = numpy.ones(len(values), dtype=numpy.int64)
     for place in range(1, MOST_VARINT_BYTES):
         larger = values >= numpy.uint64(1 << (7 * place))
@@ -37,30 +37,30 @@ def varints(values: npt.NDArray[numpy.uint64]) -> pa.Array:
 
 
 def zigzags(values: npt.NDArray[numpy.int64]) -> pa.Array:
-    """Signed numbers, small ones of either sign in few bytes."""
+    """Encode zigzag varints: small numbers of either sign take few bytes."""
     return varints(((values << 1) ^ (values >> 63)).view(numpy.uint64))
 
 
 def fixed(values: npt.NDArray[numpy.generic]) -> pa.Array:
-    """Numbers as they lie in memory."""
+    """Encode numbers of fixed size, as in memory."""
     data = numpy.ascontiguousarray(values).view(numpy.uint8)
     return binary(data, numpy.full(len(values), values.dtype.itemsize, dtype=numpy.int64))
 
 
 def lengths(items: pa.Array) -> npt.NDArray[numpy.int64]:
-    """How many bytes each item of a binary or text column has."""
+    """Return the size in bytes of each item of a binary or text column."""
     found: npt.NDArray[numpy.int64] = compute.binary_length(items).to_numpy(zero_copy_only=False).astype(numpy.int64)
     return found
 
 
 def together(*parts: pa.Array | bytes) -> pa.Array:
-    """Row by row one item after the other. One of them at least is a column."""
+    """Concatenate items row by row. At least one of them is a column."""
     scalars = (pa.scalar(part, pa.binary()) if isinstance(part, bytes) else part for part in parts)
     return compute.binary_join_element_wise(*scalars, pa.scalar(b"", pa.binary()))
 
 
 def present(column: pa.Array) -> tuple[pa.Array, npt.NDArray[numpy.int64]]:
-    """The items of a column that are not null, and their rows."""
+    """Return a column's items that are not null, and their rows."""
     if not column.null_count:
         return column, numpy.arange(len(column))
     (rows,) = numpy.nonzero(column.is_valid().to_numpy(zero_copy_only=False))
@@ -68,12 +68,12 @@ def present(column: pa.Array) -> tuple[pa.Array, npt.NDArray[numpy.int64]]:
 
 
 def filled(made: pa.Array, rows: npt.NDArray[numpy.int64], count: int, otherwise: bytes) -> pa.Array:
-    """`made` at its `rows` among `count`, and the same bytes in all others."""
+    """Return `count` items with `made` at its `rows`, and the same bytes in all others."""
     return made if len(rows) == count else scattered(made, rows, count).fill_null(otherwise)
 
 
 def rejoined(items: pa.Array, counts: npt.NDArray[numpy.int64]) -> pa.Array:
-    """The items of each row one after the other."""
+    """Concatenate the items of each row."""
     offsets = numpy.zeros(len(counts) + 1, dtype=numpy.int32)
     numpy.cumsum(counts, out=offsets[1:])
     return compute.binary_join(pa.ListArray.from_arrays(pa.array(offsets), items), pa.scalar(b"", pa.binary()))

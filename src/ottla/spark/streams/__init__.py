@@ -1,5 +1,4 @@
-"""Reading a stream, seen from Spark's driver: where it stands, when it goes on, how much a micro-batch takes, who is told.
+"""Reading a stream on Spark's driver: its position, the start and size of micro-batches, and committed offsets.
 
-`stored`, `admission`, `changes` and `progress` are pure. `watch` asks the brokers; `reader` is what Spark calls, and decides
-nothing by itself.
+`stored`, `admission`, `changes` and `progress` are pure, and decide. `watch` queries the brokers; Spark calls `reader`.
 """

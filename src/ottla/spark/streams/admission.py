@@ -1,6 +1,6 @@
-"""How much a micro-batch takes of what there is, and whether it is enough to begin one. Pure.
+"""The size of a micro-batch, and the condition to begin one. Pure.
 
-Offsets count as records: those that compaction or transactions left empty are taken for full.
+Offsets count as records, even those without a record after compaction or transactions.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def is_limited(options: ReadOptions) -> bool:
-    """Whether a micro-batch may have to leave something behind."""
+    """Return whether a micro-batch has a limit."""
     limits = (options.max_offsets_per_trigger, options.max_bytes_per_trigger, options.max_offsets_per_trigger_per_partition)
     return any(limit is not None for limit in limits)
 
 
 def held(start: Offsets, end: Offsets) -> dict[TopicPartition, int]:
-    """How many offsets each partition holds, without those that hold none."""
+    """Return the number of offsets of each partition, without empty partitions."""
     return {where: end[where] - start[where] for where in end if end[where] > start[where]}
 
 
 def enough(count: int, waited_ms: float, options: ReadOptions) -> bool:
-    """Whether `count` records may begin a micro-batch, `waited_ms` after the one before began."""
+    """Return whether `count` records may begin a micro-batch, `waited_ms` after the start of the one before."""
     least = options.min_offsets_per_trigger
     return least is None or count >= least or count == 0 or waited_ms >= options.max_trigger_delay_ms
 
 
 def admitted(start: Offsets, end: Offsets, options: ReadOptions, record_bytes: Mapping[TopicPartition, float]) -> PartitionOffsets:
-    """Where a micro-batch ends that keeps to all limits; `record_bytes` tells the mean size of each partition's records.
+    """Return the end of a micro-batch within all limits; `record_bytes` is the mean record size of each partition.
 
-    Every partition that holds something gives at least one record, so that none waits for ever behind a fuller one.
+    Every partition with records contributes at least one, so that none starves.
     """
     ends = dict(end)
     if (most := options.max_offsets_per_trigger_per_partition) is not None:
@@ -47,9 +47,9 @@ def admitted(start: Offsets, end: Offsets, options: ReadOptions, record_bytes: M
 
 
 def within_bytes(start: Offsets, end: Offsets, max_bytes: int, record_bytes: Mapping[TopicPartition, float]) -> PartitionOffsets:
-    """An end that takes about `max_bytes`, shared among partitions in proportion to what each holds.
+    """Return an end with about `max_bytes`, in proportion to each partition's records.
 
-    A partition of which no size is known has records of the mean size of the others.
+    A partition of unknown record size gets the mean of the others.
     """
     sizes = held(start, end)
     known = [record_bytes[where] for where in sizes if where in record_bytes]
@@ -62,9 +62,9 @@ def within_bytes(start: Offsets, end: Offsets, max_bytes: int, record_bytes: Map
 
 
 def limited(start: Offsets, end: Offsets, max_rows: int) -> PartitionOffsets:
-    """An end that takes `max_rows` records, shared among partitions in proportion to what each holds.
+    """Return an end with `max_rows` records, in proportion to each partition's records.
 
-    Each that holds something gives at least one: only because of that can the sum exceed `max_rows`.
+    Each partition with records contributes at least one: only for that reason can the sum exceed `max_rows`.
     """
     sizes = held(start, end)
     total = sum(sizes.values())

@@ -1,4 +1,4 @@
-"""What has become of the topics of a stream since it was last read: deleted, made anew, not asked for any more. Pure."""
+"""The changes of a stream's topics since the last read: deleted, created again, or no longer selected. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ottla.spark.streams.stream_position import Position
 
 
 def gone(begin: Position, now: Position, selected: Collection[TopicPartition]) -> tuple[list[str], Position]:
-    """One clause for each topic, or partition, that cannot be read on from where `begin` stands; and what is left of `begin`.
+    """Return one clause for each topic or partition that cannot be continued from `begin`, and the rest of `begin`.
 
-    `now` has the partitions that exist of those that the query asks for, `selected` has those of `begin` that it asks for.
+    `now` has the query's existing partitions, `selected` the partitions of `begin` that the query still selects.
     """
     anew = begin.anew(now.topic_ids)
     left = begin.without(anew)
@@ -43,6 +43,6 @@ def _first(begin: Position, topic: str) -> str:
 
 
 def unknown_topics(wanted: Iterable[str], begin: Position, now: Position) -> list[str]:
-    """The topics that a query names, of which nothing was read and nothing exists."""
+    """Return the topics that a query names, which were never read and do not exist."""
     seen = {where.topic for where in (*begin.offsets, *now.offsets)}
     return sorted(set(wanted) - seen)

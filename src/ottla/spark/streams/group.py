@@ -1,6 +1,6 @@
-"""Keeps a consumer group's committed offsets where a stream stands, so that tools that show lag see it.
+"""The committed offsets of a consumer group that follow a stream, so that tools show its lag.
 
-The group has no members; the query's checkpoint alone decides what is read next, so a failure here is told and the query goes on.
+The group has no members. The query's checkpoint decides what is read next, so a failed commit is logged and the query continues.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 logger = logging.getLogger("ottla.spark")
 
 REPEAT_S, REPEAT_FAILED_S = 3600.0, 60.0
-"""How soon the same offsets are committed again: brokers forget those of a group that is silent for days."""
+"""The time in s after which the same offsets are committed again: brokers expire the offsets of a silent group."""
 
 
 class GroupOffsets:
-    """The offsets of one group; at most one commit is under way."""
+    """The offsets of one group; at most one commit is in flight."""
 
     def __init__(self, cluster: ClusterLinks, group_id: str) -> None:
         self._cluster = cluster
@@ -37,10 +37,10 @@ class GroupOffsets:
         self._task: asyncio.Task[None] | None = None
 
     async def tell(self, offsets: PartitionOffsets, *, wait: bool) -> None:
-        """Commit `offsets` unless that is done; return at once unless it is to `wait`, or nothing was committed before.
+        """Commit `offsets` if they are new; return at once, except with `wait` or for the first commit.
 
-        While a commit is under way nothing else begins: the next call tells what is newest then. Raises `OptionError` if the first
-        commit fails for good.
+        While a commit is in flight no other begins: the next call commits the newest offsets. Raises `OptionError` if the first
+        commit fails permanently.
         """
         first = self._told is None
         if self._task is not None and (wait or self._task.done()):
@@ -68,5 +68,5 @@ class GroupOffsets:
         request = commit_request(ConsumerGroupMetadata(self._group_id), offsets)
         answer: OffsetCommitResponse = await self._coordinator.ask(OFFSET_COMMIT, request)
         for where, code in read_commit(answer):
-            if code != UNKNOWN_TOPIC_OR_PARTITION:  # the stream itself finds out that a topic is gone
+            if code != UNKNOWN_TOPIC_OR_PARTITION:  # the stream itself handles a deleted topic
                 self._coordinator.check(code, f"Committing {where.topic}-{where.partition} for group {self._group_id}")

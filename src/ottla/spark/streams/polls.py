@@ -1,4 +1,4 @@
-"""Waits for records as consumers do: each broker holds one Fetch until it has some. It stays there from one call to the next."""
+"""Waiting for records as consumers do: each broker holds one Fetch until it has records, over several calls."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ottla.wire.api.fetch import FetchResponse
 logger = logging.getLogger("ottla.spark")
 
 WAIT_MS = 5_000
-"""How long a broker holds a Fetch. When nothing comes, it is also time to look for new partitions."""
+"""The longest time in ms that a broker holds a Fetch; without records new partitions are searched after it."""
 _SHORTEST_WAIT_S = 0.001
 Positions = dict[TopicPartition, FetchPosition]
 
 
 class Poll(NamedTuple):
-    """A Fetch under way at one broker. The task's result: whether it brought records, or lasted as long as it was to."""
+    """A Fetch in flight at one broker. The task's result is whether it returned records, or lasted its whole time."""
 
     positions: Positions
     begun_s: float
@@ -32,7 +32,7 @@ class Poll(NamedTuple):
 
 
 class Polls:
-    """One `Poll` for each broker that leads partitions, on a connection of its own: others would wait behind it."""
+    """One `Poll` for each broker that leads partitions, on its own connection: other requests would wait behind it."""
 
     def __init__(self, cluster: ClusterLinks, *, read_committed: bool) -> None:
         self._cluster = cluster
@@ -46,9 +46,9 @@ class Polls:
             await self._drop(node_id)
 
     async def wait(self, ends: PartitionOffsets, wait_s: float) -> bool:
-        """Whether a broker has answered within `wait_s`: with records after `ends`, in vain, or not as it should.
+        """Return whether a broker has answered within `wait_s`: with records after `ends`, without, or with an error.
 
-        An answer other than records takes all of `wait_s`: what ails the broker is not asked for more often.
+        An answer without records returns only after `wait_s`, so that a failing broker is not queried more often.
         """
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
@@ -63,7 +63,7 @@ class Polls:
         return bool(done) or not complete
 
     async def _begin(self, ends: PartitionOffsets) -> bool:
-        """Have a poll under way for each leader of partitions; False if some have no leader that is known."""
+        """Begin a poll for each leader of partitions; return False if any leader is unknown."""
         cluster = self._cluster
         grouped, leaderless = cluster.metadata.by_leader(ends)
         now = asyncio.get_running_loop().time()
@@ -81,7 +81,7 @@ class Polls:
         return not leaderless
 
     async def _drop(self, node_id: int) -> None:
-        """End a poll. Unless it has its answer, its connection goes with it: the broker would answer nothing else there before."""
+        """End a poll. Without an answer its connection is closed: the broker would answer nothing else on it before."""
         task = self._polls.pop(node_id).task
         if task.done():
             return

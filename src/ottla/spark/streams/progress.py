@@ -1,7 +1,7 @@
-"""How far a query is behind its topics, from what Spark tells of its progress. Pure.
+"""The lag of a query behind its topics, from Spark's progress reports. Pure.
 
-Spark takes no metrics from a source in Python, and names such a source by the address of a Java object; so what the JVM connector
-reports as a source's metrics and description is worked out here, from `query.lastProgress`.
+Spark accepts no metrics from a Python source, and describes it by the address of a Java object. So the metrics and the description
+of the JVM connector are derived here from `query.lastProgress`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.spark.streams.stream_position import Position, from_json
 
 
 class SourceProgress(NamedTuple):
-    """One source of a query. `topics` are named, sorted; the figures are in offsets: of one partition, and all together."""
+    """One source of a query. `topics` are the sorted names; the figures are offsets: of one partition, and of all together."""
 
     topics: tuple[str, ...]
     min_offsets_behind_latest: int
@@ -45,9 +45,9 @@ def _source(told: Mapping[str, Any]) -> SourceProgress:
 
 
 def offsets_behind_latest(progress: Any) -> list[SourceProgress]:
-    """How far each of a query's sources is behind: `progress` is `query.lastProgress`, or the same as a dictionary.
+    """Return the lag of each of a query's sources: `progress` is `query.lastProgress`, or the same as a dictionary.
 
-    Sources of another kind have no topics, and are not behind. Raises `ValueError` if it is no progress.
+    Sources of another kind have no topics and no lag. Raises `ValueError` for another object.
     """
     try:
         told = json.loads(progress.json) if hasattr(progress, "json") else progress

@@ -1,6 +1,6 @@
-"""A stream of one or more topics, as Spark asks for it: each call is a few questions to the brokers and a pure module's decision.
+"""The stream reader of topics: each call makes a few requests to brokers, and a pure module decides.
 
-Spark keeps one `StreamReader` in a process of its own for as long as a query runs; tasks get copies, which only `read`.
+Spark keeps one `StreamReader` in its own process while a query runs; tasks get copies, which only `read`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("ottla.spark")
 
 IDLE_WAIT_MS = 100
-"""How long an idle stream waits for records before it tells Spark that there are none; Spark asks again at once.
+"""The time in ms that an idle stream waits for records before it returns none; Spark calls again at once.
 
-Another source of the same query waits as long before it is asked, so there is no wait while another one has records.
+Another source of the query is delayed as long, so the stream does not wait while another source has records.
 """
 SAMPLE_BYTES = 64 * 1024
 _NO_LIMIT = (1 << 63) - 1
@@ -41,7 +41,7 @@ _NO_LIMIT = (1 << 63) - 1
 
 @telling
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads on from where the query's checkpoint stands. Offsets are kept in the form that `streams.stored` describes."""
+    """The reader that continues from the query's checkpoint. Offsets have the form of `streams.stored`."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -62,13 +62,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _watch(self) -> Watch:
         if self._opened is None:
-            from ottla.spark.streams.watch import Watch  # asyncio takes long to import, and tasks need none of it
+            from ottla.spark.streams.watch import Watch  # importing asyncio takes long, and tasks need none
 
             self._opened = Watch(self._options.client, self._options.selection)
         return self._opened
 
     def initialOffset(self) -> StoredOffsets:
-        """Where a query without a checkpoint starts. Spark asks more than once, and needs the same answer."""
+        """Return the start of a query without a checkpoint. Spark calls it repeatedly and needs the same result."""
         if self._initial is None:
             self._initial = self._start()
         return self._initial
@@ -81,13 +81,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(Position(start, watch.topic_ids(start)))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Spark gives it back to `latestOffset`, or `ReadAllAvailable` where a trigger is to read everything at once."""
+        """Return the limit that Spark passes to `latestOffset`; a trigger that reads everything passes `ReadAllAvailable`."""
         return ReadMaxRows(_NO_LIMIT) if admission.is_limited(self._options) else ReadAllAvailable()
 
     def latestOffset(self, start: StoredOffsets, limit: ReadLimit) -> StoredOffsets:
-        """Where the next micro-batch ends; `start` where there is nothing to read, or not yet enough of it. Raises `DataLoss`.
+        """Return the end of the next micro-batch; `start` if there are no records, or not yet enough. Raises `DataLoss`.
 
-        Spark asks only once the micro-batch that ended at `start` has finished.
+        Spark calls it after the micro-batch that ended at `start`.
         """
         begin = from_json(start)
         self._watch().tell(begin.offsets, wait=self._target is not None)
@@ -110,14 +110,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _is_idle(self, begin: PartitionOffsets) -> bool:
-        """Whether the last call found too little and nothing has come since. It waits for that a little."""
+        """Return whether the last call found too few records and none have arrived since; wait a little for some."""
         if self._idle_at is None:
             return False
         others_read, self._others_read = self._others_read, False
         wait_ms = 0.0 if others_read else float(IDLE_WAIT_MS)
         if self._idle_at == begin:
             return not self._watch().wait_for_records(begin, wait_ms)
-        # Some records are there: when a trickle of others comes, the brokers are not asked for each of them.
+        # Some records are known: brokers are not queried for each record of a slow stream.
         left_ms = max(0.0, self._options.max_trigger_delay_ms - self._since_last_batch_ms())
         until = time.monotonic() + min(wait_ms, left_ms) / 1000
         has_come = self._watch().wait_for_records(self._idle_at, min(wait_ms, left_ms))
@@ -129,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return (time.monotonic() - self._last_batch_s) * 1000
 
     def _readable_from(self, begin: Position, latest: Position) -> PartitionOffsets:
-        """Where reading goes on in each partition of `latest`. Raises `DataLoss`."""
+        """Return the offset at which each partition of `latest` is continued. Raises `DataLoss`."""
         selection = self._options.selection
         selected = {where for where in begin.offsets if asks_for(selection, where)}
         clauses, left = changes.gone(begin, latest, selected)
@@ -149,7 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         read_plan.accept_losses(news, fail=self._options.fail_on_data_loss)
 
     def _starts_of_new(self, begin: PartitionOffsets, end: PartitionOffsets) -> PartitionOffsets:
-        """Partitions that came after the query began are read from their first record on. Raises `DataLoss` if that is gone."""
+        """Return the starts of partitions that are new since the query began: their first records. Raises `DataLoss` if deleted."""
         new = dict.fromkeys((where for where in end if where not in begin), 0)
         if not new:
             return {}
@@ -166,7 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return admission.admitted(begin, end, self._options, self._record_bytes)
 
     def _measure(self, begin: PartitionOffsets, end: PartitionOffsets, max_bytes: int) -> None:
-        """Look how large records are where the micro-batch may be too large by what is known of them."""
+        """Measure record sizes if the micro-batch may exceed its limit by the known sizes."""
         sizes = admission.held(begin, end)
         expected = sum(count * self._record_bytes.get(where, max_bytes) for where, count in sizes.items())
         if 2 * expected < max_bytes:
@@ -181,7 +181,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._latest) if self._latest is not None else None
 
     def partitions(self, start: StoredOffsets, end: StoredOffsets) -> Sequence[InputPartition]:
-        """The tasks of a micro-batch. Raises `DataLoss` where records are gone, unless the query reads on all the same."""
+        """Return the tasks of a micro-batch. Raises `DataLoss` for deleted records, unless the query accepts losses."""
         begin, finish = from_json(start), from_json(end)
         now = self._watch().begins(finish.offsets)
         clauses, left = changes.gone(finish, now, {where for where in finish.offsets if asks_for(self._options.selection, where)})
@@ -192,7 +192,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wholes = read_plan.ranges(offsets, left.offsets)
         starts = {where: offsets[where] for where in (TopicPartition(each.topic, each.partition) for each in wholes)}
         latest = left.offsets
-        if end != self._planned:  # a micro-batch that an earlier run planned: much may have happened since
+        if end != self._planned:  # an earlier run planned this micro-batch: its records may be deleted
             ends = self._watch().ends(finish.offsets).offsets
             latest = {where: ends[where] for where in left.offsets if where in ends}
         clauses += read_plan.lost(starts, now.offsets, latest) + read_plan.lost_ends(wholes, latest)
@@ -200,7 +200,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return pieces_of(self._options, read_plan.trimmed(wholes, now.offsets, latest))
 
     def commit(self, end: StoredOffsets) -> None:
-        """Spark calls this for all sources of a query when it plans a micro-batch: also where only another one has records."""
+        """Commit the group's offsets. Spark calls it for all sources of a query when it plans a micro-batch."""
         self._others_read = self._idle_at is not None
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

@@ -1,6 +1,6 @@
-"""A stream that was refused as its options were read.
+"""The reader of a stream whose options were refused.
 
-Spark calls `streamReader` where an error that is raised ends as `UnboundLocalError`; one that the reader raises comes out whole.
+In Spark an exception in `streamReader` ends as `UnboundLocalError`; an exception of the reader is reported unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.spark.streams.stream_position import StoredOffsets
 
 @telling
 class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Raises `OptionError` where a query asks it for anything."""
+    """A reader that raises `OptionError` at every call."""
 
     def __init__(self, refusal: OptionError) -> None:
         self._refusal = refusal

@@ -1,4 +1,4 @@
-"""How large the records of a topic are: the first batches of each partition are fetched, and their headers read."""
+"""Samples of a topic's record sizes: the first batches of each partition are fetched, and their headers read."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from ottla.records.batches.header import batches
 async def record_bytes(
     cluster: ClusterLinks, settings: ConsumerSettings, begin: Mapping[TopicPartition, int], bytes_each: int
 ) -> dict[TopicPartition, float]:
-    """Bytes for each offset, as the topic stores them, in the first `bytes_each` bytes of each partition from `begin` on.
+    """Return the stored bytes for each offset, in the first `bytes_each` bytes of each partition from `begin` on.
 
-    A partition that does not answer with records is left out. Raises `KafkaError`.
+    A partition without records in its answer is left out. Raises `KafkaError`.
     """
     limits = FetchLimits(bytes_each * len(begin), bytes_each, fetch_max_wait_ms=0, read_committed=settings.read_committed)
     grouped, _ = cluster.metadata.by_leader(begin)

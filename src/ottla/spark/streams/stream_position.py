@@ -1,10 +1,10 @@
-"""Where a stream stands, and the form in which Spark keeps it in a checkpoint. Pure.
+"""The position of a stream, and its form in Spark's checkpoint. Pure.
 
-The form is that of the JVM connector, {"flights": {"0": 23}}, with entries whose names no topic can have, for the blank in them:
+The form is that of the JVM connector, {"flights": {"0": 23}}, with further entries whose names have a blank, unlike any topic's:
 
-- "topic ids": {"flights": "3zcVpTqVQDyJSXNkhNzKRg"}, as far as they are known (KIP-516). The JVM connector keeps none.
-- "starting offsets": {"flights": {"0": 5}} where a query's first micro-batch begins that ends here. A checkpoint keeps ends alone:
-  when a first micro-batch is run again, Spark asks where the query starts, and "latest" is another place by then.
+- "topic ids": {"flights": "3zcVpTqVQDyJSXNkhNzKRg"}, as far as they are known (KIP-516). The JVM connector has none.
+- "starting offsets": {"flights": {"0": 5}} the start of a query's first micro-batch that ends here. A checkpoint has ends alone:
+  when a first micro-batch is repeated, Spark requests the start of the query again, and "latest" has moved by then.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ottla.spark.read_plan import PartitionOffsets
 
 TOPIC_IDS, STARTING_OFFSETS = "topic ids", "starting offsets"
 StoredOffsets = dict[str, dict[str, Any]]
-"""What `to_json` makes: it can be written as JSON."""
+"""The result of `to_json`, which can be written as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """The offset of the next record of each partition, and the ids of their topics as far as they are known.
 
-    `starting_offsets`: if this is the end of a query's first micro-batch, where it begins.
+    `starting_offsets`: the start of a query's first micro-batch, if this is its end.
     """
 
     offsets: PartitionOffsets
@@ -35,11 +35,11 @@ class Position:
     starting_offsets: PartitionOffsets | None = None
 
     def anew(self, later: Mapping[str, str]) -> list[str]:
-        """The topics that have another id `later`: deleted, and made again."""
+        """Return the topics that have another id in `later`: they were deleted and created again."""
         return sorted(topic for topic, known in self.topic_ids.items() if later.get(topic, known) != known)
 
     def without(self, topics: list[str]) -> Position:
-        """The same without some topics."""
+        """Return the position without some topics."""
         return Position(
             {where: offset for where, offset in self.offsets.items() if where.topic not in topics},
             {topic: known for topic, known in self.topic_ids.items() if topic not in topics},
@@ -47,7 +47,7 @@ class Position:
 
 
 def id_text(topic_id: bytes) -> str:
-    """A topic's id as Kafka's tools write it; empty where the broker told none."""
+    """Return a topic's id in the form of Kafka's tools; empty from brokers without topic ids."""
     return urlsafe_b64encode(topic_id).rstrip(b"=").decode() if any(topic_id) else ""
 
 
@@ -77,7 +77,7 @@ def _offsets(stored: Mapping[str, Mapping[str, Any]]) -> PartitionOffsets:
 
 
 def from_json(stored: Mapping[str, Mapping[str, Any]]) -> Position:
-    """Raises `OptionError` for what is not of the form of `to_json`: another source wrote the checkpoint."""
+    """Parse a position. Raises `OptionError` for another form: another source wrote the checkpoint."""
     try:
         return _position(stored)
     except (AttributeError, TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""What a stream asks the brokers over and over: which partitions exist, where they end, and when they have more. Blocking.
+"""The repeated queries of a stream to brokers: existing partitions, their ends, and new records. Blocking.
 
-Topics may go, and come again, at any time: each try of a question looks anew at what exists, so that a topic that is gone holds
-up nobody. Knows requests; what an answer means for the query is for `reader` and the pure modules.
+Topics may be deleted and created again at any time. Each attempt of a query reads the metadata again, so that a deleted topic
+delays nothing. `reader` and the pure modules interpret the answers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ottla.spark.streams.samples import record_bytes
 from ottla.spark.streams.stream_position import Position, id_text
 
 KEPT_S = 5.0
-"""How old the list of partitions may be: new ones are seen after this time at the latest."""
+"""The longest age in s of the list of partitions: new ones are found within this time."""
 LOOKS = 3
-"""How often a topic that was there before must be missed before it counts as deleted: a broker that starts may not know it yet."""
+"""The number of reads that must miss a known topic before it counts as deleted: a starting broker may not have it yet."""
 
 
 class Watch(Brokers):
-    """`Brokers` of a stream. With a group in the settings, `tell` keeps that group's offsets."""
+    """The `Brokers` of a stream. With a group in the settings, `tell` commits its offsets."""
 
     def __init__(self, settings: ConsumerSettings, selection: TopicSelection) -> None:
         super().__init__(settings)
@@ -43,20 +43,20 @@ class Watch(Brokers):
         super().close()
 
     def topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, str]:
-        """The ids of the topics of partitions found, as far as brokers tell them."""
+        """Return the topic ids of partitions, as far as brokers return them."""
         topics = self._cluster.metadata.topics
         found = {name: id_text(topics[name].topic_id) for name in {where.topic for where in partitions}}
         return {name: topic_id for name, topic_id in found.items() if topic_id}
 
     def ends(self, before: Collection[TopicPartition] = (), *, fresh: bool = False) -> Position:
-        """Where the partitions end that exist of those asked for.
+        """Return the ends of the selected partitions that exist.
 
-        `before` were there before: a topic of theirs counts as deleted when several looks have missed it. Raises `KafkaError`.
+        A topic of the former partitions `before` counts as deleted when several reads have missed it. Raises `KafkaError`.
         """
         return self._retried(lambda: self._now(LATEST_TIMESTAMP, before, fresh=fresh))
 
     def begins(self, before: Collection[TopicPartition]) -> Position:
-        """Where the partitions begin that exist now; otherwise as `ends`."""
+        """Return the starts of the partitions that exist; otherwise like `ends`."""
         return self._retried(lambda: self._now(EARLIEST_TIMESTAMP, before, fresh=True))
 
     async def _now(self, timestamp: int, before: Collection[TopicPartition], *, fresh: bool) -> Position:
@@ -65,7 +65,7 @@ class Watch(Brokers):
         try:
             offsets = await self._listed(dict.fromkeys(self._partitions, timestamp), timeout_ms=0)
         except KafkaError:
-            self._seen_s = -KEPT_S  # the next try begins with a look
+            self._seen_s = -KEPT_S  # the next attempt begins with a read
             raise
         return Position(offsets, self.topic_ids(offsets))
 
@@ -81,14 +81,14 @@ class Watch(Brokers):
         self._seen_s = time.monotonic()
 
     def wait_for_records(self, ends: PartitionOffsets, wait_ms: float) -> bool:
-        """Whether it is time to ask for `ends` again: there may be records after them. Returns after `wait_ms` at the latest."""
+        """Return whether to query `ends` again, since there may be records after them; within `wait_ms`."""
         return self._runner.run(self._polls.wait(ends, wait_ms / 1000))
 
     def record_bytes(self, begin: Mapping[TopicPartition, int], bytes_each: int) -> dict[TopicPartition, float]:
-        """The mean size of the records from `begin` on, from as many bytes of each partition. Raises `KafkaError`."""
+        """Return the mean size of records from `begin` on, from a sample of each partition. Raises `KafkaError`."""
         return self._retried(lambda: record_bytes(self._cluster, self._settings, begin, bytes_each))
 
     def tell(self, offsets: PartitionOffsets, *, wait: bool = False) -> None:
-        """Let the group stand at `offsets`; without `wait` this goes on while other questions are asked. Raises `OptionError`."""
+        """Commit `offsets` for the group; without `wait` in the background. Raises `OptionError`."""
         if self._group is not None:
             self._runner.run(self._group.tell(offsets, wait=wait))

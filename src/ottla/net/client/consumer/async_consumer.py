@@ -32,14 +32,14 @@ from ottla.client.types import (
 )
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.consumer.fetch_driver import RESETS, FetchDriver
-from ottla.net.client.consumer.membership_driver import MembershipDriver
-from ottla.net.client.kafka07.links import ClusterLinks07, links_to
-from ottla.net.client.kafka07.membership import MembershipDriver07
+from ottla.net.client.of_release import group_member, links_to
 from ottla.net.client.tasks import Tasks
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from ottla.net.client.of_release import GroupMember
 
 Listener = Callable[[list[TopicPartition]], Awaitable[None] | None]
 Partition = tuple[str, int]
@@ -105,13 +105,11 @@ class AsyncConsumer:
             raise
         return self
 
-    def _new_member(self) -> MembershipDriver | MembershipDriver07:
+    def _new_member(self) -> GroupMember:
         told: dict[str, Any] = {
             "free": self._free, "revoke": self._revoke, "lose": self._lose, "adopt": self._adopt, "failed": self._fail,
         }  # fmt: skip
-        if isinstance(self._cluster, ClusterLinks07):
-            return MembershipDriver07(self._cluster, self._settings, self._tasks, **told)
-        return MembershipDriver(self._cluster, self._settings, self._tasks, **told)
+        return group_member(self._cluster, self._settings, self._tasks, **told)
 
     async def __aenter__(self) -> Self:
         return await self.start()

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import threading
 import time
 from contextlib import ExitStack, suppress
 
 from ottla.client.arguments import timeout, topic_name, whole
 from ottla.client.errors import Closed, DeliveryFailed, KafkaError, SettingError, TimedOut
-from ottla.client.kafka07.partitioner import Partitioner07
 from ottla.client.producer.accumulator import Accumulator, Headers, PendingBatch, checked_record
 from ottla.client.producer.partition_queue import Outgoing
-from ottla.client.producer.partitioner import Partitioner
 from ottla.client.producer.transactions import ProducerTransactions
 from ottla.client.producer.unreported_failures import Losses, counted
 from ottla.client.settings.clients import COMPRESSIONS, ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import now_ms
-from ottla.net.client.kafka07.links import links_to
+from ottla.net.client.of_release import links_to, partitioner_of
 from ottla.net.client.producer.batch_sender import BatchSender
 from ottla.net.client.producer.delivery import Delivery, arrival
 from ottla.net.client.producer.transaction_driver import TransactionDriver
@@ -70,13 +67,12 @@ class ProduceDriver:
 
     def _new_accumulator(self) -> Accumulator:
         settings = self.settings
-        of_0_7 = settings.is_of_0_7
         return Accumulator(
             batch_size=settings.batch_size,
             linger_ms=settings.linger_ms,
             delivery_timeout_ms=settings.delivery_timeout_ms,
             max_record_bytes=settings.max_request_size,
-            partitioner=Partitioner07(random.randrange, self._cluster.metadata) if of_0_7 else Partitioner(random.randrange),
+            partitioner=partitioner_of(settings, self._cluster.metadata),
             check=self._machine.check_open if self._machine is not None else None,
             lock=threading.Lock(),
         )

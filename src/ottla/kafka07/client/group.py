@@ -1,0 +1,262 @@
+"""A member of a Kafka 0.7 group as a state machine: each member takes its own share in ZooKeeper and releases the rest.
+
+The owner of a partition is the member that created its owner entry, which ends with the session. A member therefore counts as owner
+only while its session cannot have ended elsewhere (`lapsed`). Every write is conditional on the member's own registration, so a
+request of one session has no effect in the next. Reads may be stale; every claim is a write. The machine never blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Final, NamedTuple
+
+from ottla.client.types import Node, TopicPartition
+from ottla.kafka07.client import directory
+from ottla.kafka07.client.directory import Directory07, number_in
+from ottla.kafka07.client.partitions import BrokerPartition
+from ottla.kafka07.client.rebalance import Subscription, share, threads
+from ottla.ports import (
+    NEW,
+    Change,
+    Condition,
+    Done,
+    EntryExists,
+    NoEntry,
+    RegistryAway,
+    SessionEvent,
+    SharedRegistry,
+    Steps,
+    VersionConflict,
+)
+
+GiveUp = Callable[[list[TopicPartition], Done], None]
+
+STREAM: Final = 0
+"""The number of the one stream in which this consumer reads each topic."""
+
+
+class Round07(NamedTuple):
+    """The result of a rebalance: partitions taken, and partitions of this member's share that others still own.
+
+    `brokers` and `counts` are the registered brokers, and the partition counts by topic and broker.
+    """
+
+    taken: list[TopicPartition]
+    awaited: list[TopicPartition]
+    brokers: list[Node]
+    counts: Mapping[str, Mapping[int, int]]
+
+
+class Group07:
+    """One member. `give_up(partitions, done)` stops reading, commits, and calls `done`; `new_id` returns a new consumer id.
+
+    `changed()` is called whenever another `rebalance` is needed. The end of a session ends all ownership.
+    """
+
+    def __init__(
+        self,
+        registry: SharedRegistry,
+        group_id: str,
+        *,
+        new_id: Callable[[], str],
+        give_up: GiveUp,
+        changed: Callable[[], None],
+    ) -> None:
+        self.owned: set[TopicPartition] = set()
+        self._registry = registry
+        self._group_id = group_id
+        self._new_id = new_id
+        self._give_up = give_up
+        self._changed = changed
+        self._directory = Directory07(registry, self._heard)
+        self._subscription: Subscription | None = None
+        self._session_id: str | None = None
+        """The id in this session; `_id` is equal once its registration is confirmed."""
+        self._id: str | None = None
+        self._doubtful: set[TopicPartition] = set()
+        """Partitions whose owner entry may be this member's though it does not own them: released, or claimed without an answer."""
+        registry.on_session(self._turned)
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Change the subscription from the next `rebalance` on."""
+        self._subscription = subscription
+
+    def _heard(self, path: str) -> None:
+        self._changed()
+
+    def _turned(self, event: SessionEvent) -> None:
+        if event in (SessionEvent.ENDED, SessionEvent.BEGUN):
+            self._begin_anew()
+        self._changed()
+
+    def _begin_anew(self) -> None:
+        self.owned.clear()
+        self._doubtful.clear()
+        self._session_id = self._id = None
+
+    def lapsed(self, now_ms: int) -> list[TopicPartition]:
+        """Drop and return all owned partitions if the session may have ended; return an empty list while it cannot have."""
+        if now_ms < self._registry.lives_until_ms():
+            return []
+        gone = sorted(self.owned)
+        if gone:
+            self._doubtful |= self.owned
+            self.owned.clear()
+            self._changed()
+        return gone
+
+    # --- one rebalance
+
+    def rebalance(self) -> Steps[Round07]:
+        """Release partitions outside of this member's share, and take the ones inside.
+
+        Raises `RegistryAway`: call again once the session is back or another has begun. Released partitions stay released.
+        """
+        own = yield from self._registered()
+        subscription = self._subscription
+        assert subscription is not None, "it has subscribed"
+        consumers = yield from self._consumers()
+        consumers[own] = subscription
+        brokers = yield from self._directory.brokers()
+        known = (yield from self._directory.names()) if subscription.pattern is not None else []
+        topics = subscription.of(known)
+        counts = yield from self._directory.counts(topics)
+        wanted = {where for topic in topics for where in self._share(consumers, topic, counts[topic], own)}
+        yield from self._stop(self.owned - wanted, own)
+        yield from self._release(self._doubtful - wanted, own)
+        coming = wanted - self.owned
+        taken = yield from self._take(coming, own)
+        return Round07(sorted(taken), sorted(coming - taken), brokers, counts)
+
+    def _share(
+        self, consumers: Mapping[str, Subscription], topic: str, counts: Mapping[int, int], own: str
+    ) -> Iterable[TopicPartition]:
+        named = {str(partition): partition for partition in directory.partitions(counts)}
+        for name in share(threads(consumers, topic), named, f"{own}-{STREAM}"):
+            yield TopicPartition(topic, named[name].number)
+
+    def _registered(self) -> Steps[str]:
+        """Register if necessary, and return this member's id. It is new in each session, so older entries are never its own."""
+        if self._id is None:
+            own = self._session_id = self._session_id or self._new_id()
+            text = self._subscription.text() if self._subscription is not None else ""
+            with suppress(EntryExists):  # by an earlier attempt without an answer
+                yield from self._registry.commit([Change(self._path(own), text.encode(), NEW, ephemeral=True)])
+            if self._session_id != own:
+                raise RegistryAway(self._path(own), "the session has ended meanwhile")
+            self._id = own
+        return self._id
+
+    def _path(self, own: str) -> str:
+        return f"{directory.ids(self._group_id)}/{own}"
+
+    def _consumers(self) -> Steps[dict[str, Subscription]]:
+        ids = directory.ids(self._group_id)
+        (names,) = yield from self._registry.list([ids], changed=self._heard)
+        entries = yield from self._registry.read([f"{ids}/{name}" for name in names or ()])
+        found = {}
+        for name, entry in zip(names or (), entries, strict=True):
+            read = Subscription.parse(entry.value.decode(errors="replace")) if entry is not None else None
+            if read is not None:
+                found[name] = read
+        return found
+
+    def _stop(self, going: set[TopicPartition], own: str) -> Steps[None]:
+        """Stop reading these partitions before another member can own them."""
+        if going:
+            failure = yield partial(self._give_up, sorted(going))
+            if failure is not None:
+                raise failure
+            self._check(own)
+            self.owned -= going
+            self._doubtful |= going
+
+    def _release(self, going: set[TopicPartition], own: str) -> Steps[None]:
+        """Remove this member's owner entries of these partitions."""
+        order = sorted(going)
+        entries = yield from self._registry.read([self._owner(where) for where in order])
+        mark = self._mark(own)
+        found = [
+            Change(self._owner(where), None, entry.version)
+            for where, entry in zip(order, entries, strict=True)
+            if entry is not None and entry.value == mark
+        ]
+        yield from self._written(found, own)
+        self._doubtful -= going
+
+    def _take(self, coming: set[TopicPartition], own: str) -> Steps[set[TopicPartition]]:
+        """Create the owner entries of all partitions without one. An entry of this session that exists already is written again."""
+        order = sorted(coming)
+        entries = yield from self._registry.read([self._owner(where) for where in order])
+        mark = self._mark(own)
+        changes: list[Change] = []
+        taken: set[TopicPartition] = set()
+        for where, entry in zip(order, entries, strict=True):
+            if entry is None or entry.value == mark:
+                version = NEW if entry is None else entry.version
+                changes.append(Change(self._owner(where), mark, version, ephemeral=entry is None))
+                taken.add(where)
+        self._doubtful |= taken
+        try:
+            yield from self._written(changes, own)
+        except (EntryExists, VersionConflict, NoEntry):
+            return set()  # other members were quicker
+        self._check(own)
+        self._doubtful -= taken
+        self.owned |= taken
+        return taken
+
+    def _written(self, changes: list[Change], own: str) -> Steps[None]:
+        """Commit changes on condition that this member is registered: the session is then that of its registration."""
+        if changes:
+            yield from self._registry.commit([Condition(self._path(own), 0), *changes])
+
+    def _check(self, own: str) -> None:
+        if self._id != own:
+            raise RegistryAway(self._path(own), "the session has ended meanwhile")
+
+    def _mark(self, own: str) -> bytes:
+        return f"{own}-{STREAM}".encode()
+
+    def _owner(self, where: TopicPartition) -> str:
+        return f"{directory.owners(self._group_id, where.topic)}/{BrokerPartition.of(where.partition)}"
+
+    def _offset(self, where: TopicPartition) -> str:
+        return f"{directory.offsets(self._group_id, where.topic)}/{BrokerPartition.of(where.partition)}"
+
+    # --- leaving, commits
+
+    def leave(self) -> Steps[None]:
+        """Release all partitions and the registration. Commit before."""
+        own, gone = self._id, self.owned | self._doubtful
+        self.owned.clear()
+        if own is not None:
+            yield from self._release(gone, own)
+            yield from self._registry.commit([Change(self._path(own), None)])
+        self._begin_anew()
+
+    def commit(self, places: Mapping[TopicPartition, int], *, as_member: bool) -> Steps[bool]:
+        """Store these offsets for the group. `as_member`: only if this member owns all the partitions; return False if it does not.
+
+        Raises `RegistryAway` if it is uncertain whether they are stored.
+        """
+        own = self._id
+        if as_member and (own is None or not self.owned.issuperset(places)):
+            return False
+        changes: list[Change | Condition] = [Change(self._offset(where), str(place).encode()) for where, place in places.items()]
+        if as_member and own is not None:
+            changes.insert(0, Condition(self._path(own), 0))
+        try:
+            yield from self._registry.commit(changes)
+        except (NoEntry, VersionConflict):
+            return False
+        return True
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> Steps[dict[TopicPartition, int]]:
+        """Return the stored offsets of the partitions that have one."""
+        wanted = list(partitions)
+        entries = yield from self._registry.read([self._offset(where) for where in wanted])
+        found = {where: number_in(entry) for where, entry in zip(wanted, entries, strict=True)}
+        return {where: place for where, place in found.items() if place is not None}

@@ -1,0 +1,43 @@
+"""Kafka 0.7's brokers and partitions as today's metadata: each partition's leader is its only broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ottla.client.types import Node
+from ottla.kafka07.client.partitions import BrokerPartition
+from ottla.wire import errors as codes
+from ottla.wire.api.metadata import MetadataResponse
+
+Counts = Mapping[int, int]
+"""broker id -> number of partitions of a topic"""
+
+
+def described(brokers: Iterable[Node], topics: Mapping[str, Counts], refused: Mapping[str, int]) -> MetadataResponse:
+    """Return the metadata that a broker of today would send. `refused` maps unusable topics to error codes."""
+    broker = MetadataResponse.MetadataResponseBroker
+    topic = MetadataResponse.MetadataResponseTopic
+    return MetadataResponse(
+        brokers=[broker(node_id=node.node_id, host=node.host, port=node.port) for node in brokers],
+        topics=[
+            *(topic(error_code=code, name=name, partitions=[]) for name, code in refused.items()),
+            *(_topic(name, counts) for name, counts in topics.items() if name not in refused),
+        ],
+    )
+
+
+def _topic(name: str, counts: Counts) -> MetadataResponse.MetadataResponseTopic:
+    partition = MetadataResponse.MetadataResponsePartition
+    found = [
+        partition(
+            error_code=codes.NONE,
+            partition_index=BrokerPartition(broker_id, index).number,
+            leader_id=broker_id,
+            replica_nodes=[broker_id],
+            isr_nodes=[broker_id],
+        )
+        for broker_id, count in sorted(counts.items())
+        for index in range(count)
+    ]
+    code = codes.NONE if found else codes.UNKNOWN_TOPIC_OR_PARTITION
+    return MetadataResponse.MetadataResponseTopic(error_code=code, name=name, partitions=found)

@@ -1,0 +1,1 @@
+"""The positions of messages in a log, kept in sidecars beside its segments."""

@@ -1,0 +1,48 @@
+"""Positions for clients of Kafka 0.7 as a kind of sidecar: what a log calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ottla.kafka07.log.check import bases_07, check_positions, renew_positions
+from ottla.kafka07.log.positions import Positions07
+from ottla.kafka07.log.recovery import recover
+from ottla.kafka07.log.sidecar import KEPT_07
+from ottla.log.log import Log
+from ottla.log.names import file_name
+from ottla.log.reads import ReadableLog
+from ottla.log.sidecars import SidecarFault
+from ottla.ports import Disk
+
+
+def positions_of(log: Log, disk: Disk) -> Positions07:
+    """Return the positions of a log for clients of Kafka 0.7, created for the first such client."""
+    if not isinstance(log.sidecars, Positions07):
+        log.sidecars = Positions07(disk, log.path, log)
+    return log.sidecars
+
+
+class PositionsFormat07:
+    """The format of `*.positions07` and `*.kept07`; implements `ottla.log.sidecars.SidecarFormat`."""
+
+    unserved = "Clients of Kafka 0.7 are not served from it."
+
+    def bases(self, names: Iterable[str]) -> list[int]:
+        return bases_07(names)
+
+    def leftovers(self, names: Iterable[str]) -> list[str]:
+        """Return the names of kept messages without positions."""
+        bases = bases_07(names)
+        return [file_name(base, KEPT_07) for base in bases_07(names, KEPT_07) if base not in bases]
+
+    def recover(self, disk: Disk, path: str, bases: Sequence[int], log_end_offset: int) -> list[int]:
+        return recover(disk, path, bases, log_end_offset)
+
+    def open(self, disk: Disk, path: str, readable: ReadableLog, bases: Sequence[int], *, is_whole: bool) -> Positions07:
+        return Positions07(disk, path, readable, bases, is_whole=is_whole)
+
+    def check(self, disk: Disk, path: str, names: Sequence[str]) -> Iterator[SidecarFault]:
+        return check_positions(disk, path, names)
+
+    def renew(self, disk: Disk, path: str, names: Sequence[str]) -> str:
+        return renew_positions(disk, path, names)

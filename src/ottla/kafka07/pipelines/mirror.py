@@ -1,0 +1,260 @@
+"""The mirror of Kafka 0.7 topics into a cluster of today, each message once, as Kafka's migration tool did. Needs no Spark.
+
+Messages are written in transactions, together with the source positions up to which they were read (`places07`). A starting mirror
+aborts the open transaction of a killed one, and continues from the committed positions. Positions are always after whole messages,
+so that messages compressed together are written all or not at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange, ProducerFenced, TransactionAbortable
+from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, TopicPartition
+from ottla.kafka07.pipelines.places import Places, named
+from ottla.net.client.admin.admin import Admin
+from ottla.net.client.consumer.consumer import Consumer
+from ottla.net.client.producer.producer import Producer
+from ottla.pipelines.errors import PipelineError
+from ottla.pipelines.topics import make_missing
+from ottla.wire.errors import CORRUPT_MESSAGE
+
+logger = logging.getLogger("ottla.pipelines")
+
+GROUP: Final = "mirror-of-kafka-0.7"
+ALL: Final = 1 << 30
+"""A number of records above any that memory can hold: messages compressed together are handed out together."""
+WAIT_MS: Final = 500
+LOOK_EVERY_S: Final = 30.0
+"""The interval, in s, of lookups for new topics and partitions."""
+TELL_EVERY_S: Final = 1.0
+GAP_TRIES: Final = 3
+"""The number of refusals of a position between a log's start and end before it counts as a gap."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorStep:
+    """The progress since the last step. `lag_bytes` are the unread bytes of the source's logs; None if unknown."""
+
+    messages: int
+    total_messages: int
+    messages_per_second: float
+    bytes_per_second: float
+    lag_bytes: int | None
+
+    def as_row(self) -> dict[str, object]:
+        return asdict(self)
+
+
+Tell = Callable[[MirrorStep], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror07:
+    """A mirror from Kafka 0.7. `source` are consumer settings that find the brokers, without `api_version`.
+
+    `group` stores the positions at the target; a second mirror of the group fences the first. `prefix` precedes the names of topics
+    there. With `once` the run ends where the logs ended when it began. `skip_lost`: if the next position was deleted at the source,
+    continue at the start of its log.
+    """
+
+    topics: Sequence[str]
+    source: Mapping[str, Any]
+    target: str
+    group: str = GROUP
+    prefix: str = ""
+    once: bool = False
+    skip_lost: bool = False
+    target_settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, tell: Tell, stop: threading.Event) -> None:
+        """Copy until all is copied (`once`), or until shortly after `stop` is set. Raises `PipelineError` or `KafkaError`."""
+        given: dict[str, Any] = {"client_id": self.group, **self.target_settings}
+        with (
+            Consumer(api_version="0.7", auto_offset_reset="none", **self.source) as source,
+            Admin(self.target, **given) as admin,
+            Producer(self.target, transactional_id=self.group, **given) as writer,
+        ):
+            writer.init_transactions()  # from now on no other mirror commits for the group
+            places = Places(self.group, self.prefix, admin.list_group_offsets(self.group))
+            Copying07(self, places, source, admin, writer).run(Rate(tell), stop)
+
+
+class Copying07:
+    """A running mirror: one thread reads, writes and commits in turns, while the client reads ahead."""
+
+    def __init__(self, wanted: Mirror07, places: Places, source: Consumer, admin: Admin, writer: Producer) -> None:
+        self._wanted, self._places = wanted, places
+        self._source, self._admin, self._writer = source, admin, writer
+        self._ends: dict[TopicPartition, int] = {}
+        self._look_at_s = 0.0
+        self._refused, self._refused_at = 0, dict[TopicPartition, int]()
+
+    def run(self, rate: Rate, stop: threading.Event) -> None:
+        self._look()
+        self._ends = self._source.end_offsets(self._source.assignment())
+        while not stop.is_set() and not (self._wanted.once and self._is_done()):
+            if not self._wanted.once and time.monotonic() >= self._look_at_s:
+                self._look_again()
+            if records := self._read():
+                self._copy(records)
+                rate.add(records)
+            rate.tell_now_and_then(self._lag)
+        rate.tell(self._lag())
+
+    def _look(self) -> None:
+        """Read all existing partitions; new ones from their position at the target, or else from their start."""
+        there = {where for topic in self._wanted.topics for where in self._source.partitions_for(topic)}
+        known = self._source.assignment()
+        self._look_at_s = time.monotonic() + LOOK_EVERY_S
+        if there <= known:
+            return
+        self._places.take(there)
+        make_missing(self._admin, self._places.counts(), grow=True)
+        positions = {where: self._position(where) for where in known}
+        self._source.assign(sorted(there | known))
+        self._seek({**positions, **{where: self._places.position(where) for where in there - known}})
+        self._check()
+
+    def _look_again(self) -> None:
+        try:
+            self._look()
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            logger.warning("new partitions could not be listed; it is retried: %s", error)
+
+    def _seek(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        unknown = [where for where, position in positions.items() if position is None]
+        starts = self._source.beginning_offsets(unknown) if unknown else {}
+        for where, position in positions.items():
+            self._source.seek(where, starts[where] if position is None else position)
+
+    def _position(self, where: TopicPartition) -> int:
+        return self._source.position(where)
+
+    def _copy(self, records: Sequence[ConsumerRecord]) -> None:
+        read = {TopicPartition(record.topic, record.partition) for record in records}
+        positions = {where: self._position(where) for where in read}
+        before = {where: self._places.position(where) for where in read}
+        try:
+            with self._writer.transaction():
+                for record in records:
+                    topic, partition = self._places.there(TopicPartition(record.topic, record.partition))
+                    self._writer.send(topic, record.value, partition=partition)
+                self._writer.send_offsets(self._places.commits(positions), ConsumerGroupMetadata(self._wanted.group))
+        except TransactionAbortable as error:
+            logger.warning("what was read is read again: %s", error)
+            self._seek(before)
+            return
+        except ProducerFenced as error:
+            raise PipelineError(
+                f"Another mirror has begun with group {self._wanted.group}, and goes on in this one's place: give each a "
+                "--group of its own."
+            ) from error
+        for where, position in positions.items():
+            self._places.reached(where, position)
+
+    def _read(self) -> list[ConsumerRecord]:
+        """Return the available records. Raises `PipelineError` for a position that cannot be read."""
+        try:
+            return self._source.poll(WAIT_MS, ALL)
+        except OffsetOutOfRange:
+            if not self._check():
+                self._wait_for_gap()
+            return []
+        except BrokerError as error:
+            if error.code != CORRUPT_MESSAGE:
+                raise
+            raise PipelineError(
+                f"{error} All before it is copied. To go on behind it, commit a later position for group {self._wanted.group}."
+            ) from error
+
+    def _wait_for_gap(self) -> None:
+        """Pause at a gap in a log, which an Ottla broker does not report. Raises `PipelineError` if it persists."""
+        positions = {where: self._position(where) for where in self._source.assignment()}
+        self._refused = self._refused + 1 if positions == self._refused_at else 1
+        self._refused_at = positions
+        if self._refused < GAP_TRIES:
+            time.sleep(WAIT_MS / 1000)
+            return
+        ends = self._ends | self._source.end_offsets(positions)
+        within = {where: at for where, at in positions.items() if at < ends[where]} or positions
+        gaps = [f"{_about(where)} at byte {at:,}" for where, at in sorted(within.items())]
+        raise PipelineError(
+            f"The source refuses to read on: {', '.join(gaps)}. What was there could not be read or was compacted away: commit a "
+            f"later position for group {self._wanted.group}, or copy from a broker of Ottla without --from 0.7."
+        )
+
+    def _check(self) -> bool:
+        """Seek to the start of logs whose next position was deleted, if `skip_lost`. Raises `PipelineError` if not.
+
+        Return whether any position has moved.
+        """
+        moved = False
+        assigned = self._source.assignment()
+        starts, ends = self._source.beginning_offsets(assigned), self._source.end_offsets(assigned)
+        for where in sorted(assigned):
+            position = self._position(where)
+            if position > ends[where]:
+                raise PipelineError(
+                    f"{_about(where)} is copied up to byte {position:,}, and ends at {ends[where]:,} at the source: it is "
+                    f"another log now; name another group than {self._wanted.group} with --group to copy it from its start."
+                )
+            if position >= starts[where]:
+                continue
+            if not self._wanted.skip_lost:
+                raise PipelineError(
+                    f"{_about(where)} is copied up to byte {position:,}, and begins at {starts[where]:,} at the source: what was "
+                    "between is deleted there; --skip-lost goes on without it."
+                )
+            logger.warning("%s: bytes %d to %d are deleted at the source, and left out", _about(where), position, starts[where])
+            self._source.seek(where, starts[where])
+            moved = True
+        return moved
+
+    def _is_done(self) -> bool:
+        return all(self._position(where) >= end for where, end in self._ends.items())
+
+    def _lag(self) -> int | None:
+        try:
+            ends = self._source.end_offsets(self._source.assignment())
+        except KafkaError:  # the broker comes back, or the next request fails for the same reason
+            return None
+        return sum(max(0, end - self._position(where)) for where, end in ends.items())
+
+
+def _about(where: TopicPartition) -> str:
+    return f"Partition {named(where)} of {where.topic}"
+
+
+class Rate:
+    """The count of copied messages, reported each second."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+        self._messages = self._bytes = self._total = 0
+        self._since_s = time.monotonic()
+
+    def add(self, records: Sequence[ConsumerRecord]) -> None:
+        self._messages += len(records)
+        self._total += len(records)
+        self._bytes += sum(len(record.value or b"") for record in records)
+
+    def tell_now_and_then(self, lag: Callable[[], int | None]) -> None:
+        """Report if there is progress, and the last report is a second ago."""
+        if self._messages and time.monotonic() - self._since_s >= TELL_EVERY_S:
+            self.tell(lag())
+
+    def tell(self, lag_bytes: int | None) -> None:
+        now_s = time.monotonic()
+        took_s = max(now_s - self._since_s, 0.001)
+        rates = round(self._messages / took_s, 1), round(self._bytes / took_s, 1)
+        self._tell(MirrorStep(self._messages, self._total, *rates, lag_bytes))
+        self._messages = self._bytes = 0
+        self._since_s = now_s

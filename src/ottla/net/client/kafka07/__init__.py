@@ -1,1 +1,0 @@
-"""The drivers of the state machines of `ottla.client.kafka07` over sockets and ZooKeeper."""
