@@ -311,7 +311,7 @@ def test_a_repair_lets_positions_begin_anew_where_none_was_given(case: Case, dam
     case.disk.write_file(path, damage(case.disk.read_file(path)))
     assert [found[0] for found in faults(case)][:1] == [check.UNSERVED]
     said = check.repair_partition(case.disk, PATH, START, sidecars=FORMAT)
-    assert "begin anew" in said[-1]
+    assert "restart" in said[-1]
     assert faults(case) == []
     case.restart(clean=False)
     case.client.show()
