@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 import ottla
-from ottla.broker.serving.long_checks import MOST_HELD_BY_LARGE_BYTES, Claim, Memory
+from ottla.broker.long_checks import MOST_HELD_BY_LARGE_BYTES, Claim, Memory
 from ottla.net.server import buffer_pool as module
 from ottla.net.server import server as server_module
 from ottla.net.server.buffer_pool import SMALL_BYTES, STALLED_BYTES, STALLED_MS, FramePool

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.broker.handlers.list_offsets import MAX_TIMESTAMP
+from ottla.broker.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYTES, MOST_HELD_BYTES
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.serving.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYTES, MOST_HELD_BYTES
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close
 from ottla.ports import Done

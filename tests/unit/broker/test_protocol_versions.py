@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.interbroker.versions import NAMES, ProtocolVersion, Switch
+from ottla.broker.releases.interbroker_versions import NAMES, ProtocolVersion, Switch
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.api.alter_partition import AlterPartitionRequest

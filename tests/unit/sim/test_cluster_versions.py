@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.interbroker.versions import ProtocolVersion
+from ottla.broker.releases.interbroker_versions import ProtocolVersion
 from ottla.cluster.controller_rules.context import ReplicaAssignment
 from ottla.cluster.controller_rules.entries import state, topic_value
 from ottla.ports import Change

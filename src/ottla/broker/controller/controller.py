@@ -28,7 +28,7 @@ from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.versions import Switch
+from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce

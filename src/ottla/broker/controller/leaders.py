@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 
 from ottla.broker.controller.pieces import chosen, each
 from ottla.broker.controller.term import ControllerTerm
-from ottla.broker.interbroker.versions import Switch
+from ottla.broker.releases.interbroker_versions import Switch
 from ottla.cluster.controller_rules import elections
 from ottla.cluster.controller_rules.context import ControllerContext, LeaderAndIsr, TopicPartition
 from ottla.ports import Steps

@@ -14,7 +14,7 @@ from ottla.broker.controller.controller_election import Elected
 from ottla.broker.controller.registry_retry import RegistryPatience
 from ottla.broker.controller.states import PartitionStates
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.versions import ProtocolVersion
+from ottla.broker.releases.interbroker_versions import ProtocolVersion
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.controller_rules.context import ControllerContext

@@ -13,7 +13,7 @@ from ottla.broker.controller.leaders import LeaderChanges
 from ottla.broker.controller.pieces import each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
-from ottla.broker.interbroker.versions import Switch
+from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.retries import Repeats
 from ottla.cluster import layout
 from ottla.cluster.controller_rules.context import ReplicaAssignment, TopicPartition

@@ -13,9 +13,9 @@ from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators
 from ottla.broker.coordination.group_topics import GroupTopics
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.failures import Changes
-from ottla.broker.interbroker.versions import Switch
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import Rights
 from ottla.broker.settings import SettingsInForce

@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.identity import BrokerIdentity
-from ottla.broker.interbroker.versions import Switch
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.event import Event
+from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import Listener, SecurityProtocol, SettingsInForce

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from ottla.broker.long_checks import LongChecks
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
-from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.settings import SettingsInForce
 from ottla.log.cleaner.compaction import Compacted, Compaction
 from ottla.log.cleaner.dirty_range import Dirtiness, dirtiness, is_due, roll_if_overdue

@@ -16,7 +16,7 @@ from typing import Final
 
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.versions import Switch
+from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.replication.replica import AskedIsrs, Replica
 from ottla.broker.retries import Repeats
 from ottla.broker.scheduler import Scheduler

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from ottla.broker.interbroker.versions import ProtocolVersion
+from ottla.broker.releases.interbroker_versions import ProtocolVersion
 from ottla.broker.replication.fetch_session import Identity
 from ottla.broker.replication.fetched_partition import Followed
 from ottla.broker.replication.fetcher_context import Copier

@@ -11,9 +11,9 @@ from functools import partial
 from zlib import crc32
 
 from ottla.broker.interbroker.channels import Channels
-from ottla.broker.interbroker.versions import Switch
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.quotas.replication import ReplicationQuota
+from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.replication.fetched_partition import Followed
 from ottla.broker.replication.fetcher_context import FetcherContext
 from ottla.broker.replication.replica import Replica

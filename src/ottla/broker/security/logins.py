@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Generator
 from struct import Struct
 
+from ottla.broker.long_checks import LongChecks
 from ottla.broker.security.authentication import GSSAPI, Authentication, SaslListener
-from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.purgatory import Begun, DelayedOperation, DelayedReply, Purgatory, Reply
 from ottla.broker.serving.request import NO_REPLY, Answer, Close, Encoded, Peer, Ready, Request
 from ottla.broker.settings import BrokerSettings, SettingError, SettingsInForce

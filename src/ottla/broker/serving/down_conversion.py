@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from ottla.broker.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYTES, LongChecks
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.serving.long_checks import LARGE_BYTES, MOST_HELD_BY_LARGE_BYTES, LongChecks
 from ottla.broker.serving.purgatory import Reply
 from ottla.log.errors import Damaged
 from ottla.ports import FileSlice, Steps, StorageFailed

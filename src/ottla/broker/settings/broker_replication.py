@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.broker.interbroker.versions import NAMES, ProtocolVersion
+from ottla.broker.releases.interbroker_versions import NAMES, ProtocolVersion
 from ottla.broker.settings.kinds import INT, LARGEST_LONG, LONG, STRING, BadValue, Kind, at_least, one_of
 from ottla.broker.settings.setting import Setting, SettingsOf, unset
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ottla.broker.interbroker.versions import Switch
+from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.commits import Commits

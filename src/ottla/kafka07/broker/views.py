@@ -9,10 +9,10 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ottla.broker.long_checks import LARGE_BYTES, Claim, LongChecks, Memory
 from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
-from ottla.broker.serving.long_checks import LARGE_BYTES, Claim, LongChecks, Memory
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.kafka07.log.format import positions_of
 from ottla.kafka07.log.positions import Positions07, Progress07

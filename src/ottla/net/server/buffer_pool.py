@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.ports import StorageFailed
 
 if TYPE_CHECKING:  # clients import this module too, and load no broker
-    from ottla.broker.serving.long_checks import Claim, Memory
+    from ottla.broker.long_checks import Claim, Memory
 
 SMALL_BYTES = 1024 * 1024 + 64 * 1024
 """The largest size, in bytes, of a small request: a producer's with Kafka's default max.request.size."""
