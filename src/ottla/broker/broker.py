@@ -23,6 +23,7 @@ from ottla.broker.interbroker.alone import NoLinks
 from ottla.broker.interbroker.broker_requests import BrokerAsker
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.loopback import Within
+from ottla.broker.long_checks import LongChecks
 from ottla.broker.membership.commits import SharedCommits
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.effects import Effects
@@ -56,7 +57,6 @@ from ottla.broker.serving.current_leaders import CurrentLeaders
 from ottla.broker.serving.dialects import DialectParts, FirstDialect, Speaks
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.first_news import FirstNews
-from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.purgatory import DelayedReply, Purgatory
 from ottla.broker.serving.request import Answer, Answerable, Peer, Request

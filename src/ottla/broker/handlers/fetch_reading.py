@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
+from ottla.broker.long_checks import LongChecks
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
@@ -17,7 +18,6 @@ from ottla.broker.replication.follower_fetches import Followers
 from ottla.broker.security.rights import NO, YES, Rights
 from ottla.broker.serving.down_conversion import OldFetch
 from ottla.broker.serving.fetch_sessions import NO_EPOCH, NO_SESSION, FetchSession, FetchSessions, Held
-from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce

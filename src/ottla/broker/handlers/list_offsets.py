@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 
 from ottla.broker.handlers.fetch_reading import READ_COMMITTED
+from ottla.broker.long_checks import LongChecks
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.parts import BY_PARTITION
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request

@@ -35,10 +35,10 @@ from ottla.broker.handlers.produce_batches import (
     untaken,
 )
 from ottla.broker.handlers.produce_replies import ONE_BATCH_FROM, Kept, reply_to
+from ottla.broker.long_checks import LARGE_BYTES, LongChecks
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.long_checks import LARGE_BYTES, LongChecks
 from ottla.broker.serving.parts import Parts, ResponseWriter
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Close, Ready, Request

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from ottla.broker.failures import Changes
+from ottla.broker.long_checks import LongChecks
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.first_news import FirstNews
-from ottla.broker.serving.long_checks import LongChecks
 from ottla.broker.serving.purgatory import DelayedReply, Purgatory
 from ottla.broker.serving.request import Answer, Peer
 from ottla.broker.settings import SettingsInForce

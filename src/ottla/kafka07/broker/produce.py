@@ -9,9 +9,9 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from ottla.broker.long_checks import LARGE_BYTES, LongChecks
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.authorization import Operation, Resource
-from ottla.broker.serving.long_checks import LARGE_BYTES, LongChecks
 from ottla.broker.serving.request import NO_REPLY, Close, Ready
 from ottla.broker.topics.by_name import is_there
 from ottla.cluster.acls import CLUSTER_NAME
