@@ -22,7 +22,7 @@ LARGEST_SECONDS: Final = 1 << 43
 """Seconds below which a time in milliseconds fits in 64 bits."""
 
 
-class Parts(NamedTuple):
+class TokenParts(NamedTuple):
     """A token in its compact form, split and decoded but not verified."""
 
     header: Claims
@@ -99,7 +99,7 @@ class BearerRules:
         return frozenset(scope.strip() for scope in scopes)
 
 
-def take_apart(token: str) -> Parts:
+def take_apart(token: str) -> TokenParts:
     """Split and decode a token. Raises `ValueError` if it is not three parts whose header and claims are JSON objects."""
     parts = token.split(".")
     if len(parts) != 3:
@@ -107,7 +107,7 @@ def take_apart(token: str) -> Parts:
     header, claims = (_object(part) for part in parts[:2])
     if "crit" in header:
         raise ValueError("its header requires unsupported extensions (crit)")
-    return Parts(header, claims, _bytes(parts[2]))
+    return TokenParts(header, claims, _bytes(parts[2]))
 
 
 def judge_unsecured(rules: BearerRules, token: str, wall_ms: int) -> BearerToken | BadToken:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ottla.client.connection.metadata import Metadata
 from ottla.client.consumer.cursor import Cursor
 from ottla.client.consumer.fetch_requests import FetchedPartition, FetchLimits, holds_nothing_more
-from ottla.client.consumer.fetcher import Chunk, Fetch, Fetcher
+from ottla.client.consumer.fetcher import Chunk, Fetcher, PlannedFetch
 from ottla.client.consumer.progress import Progress
 from ottla.client.consumer.visible_batches import AbortedTransaction, visible
 from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange
@@ -459,7 +459,7 @@ def test_what_is_done_never_passes_what_was_handed_out_and_settling_makes_them_m
 def test_a_fetch_names_the_turns_it_was_made_in() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
-    assert isinstance(fetch, Fetch)
+    assert isinstance(fetch, PlannedFetch)
     assert fetch.turns == {A: made.reading(A).turn}
 
 

@@ -73,7 +73,7 @@ class Reading:
     buffered: int = 0
 
 
-class Fetch(NamedTuple):
+class PlannedFetch(NamedTuple):
     """A request to send to `node_id`; pass it back with the answer."""
 
     node_id: int
@@ -197,7 +197,7 @@ class Fetcher:
     def paused(self) -> set[TopicPartition]:
         return {reading.where for reading in self._readings.values() if reading.paused}
 
-    def fetches(self, now_ms: int) -> list[Fetch]:
+    def fetches(self, now_ms: int) -> list[PlannedFetch]:
         """Return the requests to send now."""
         by_node: dict[int, dict[TopicPartition, FetchPosition]] = {}
         turns: dict[TopicPartition, int] = {}
@@ -220,7 +220,7 @@ class Fetcher:
         for node_id, wanted in by_node.items():
             ids = {topic: self.metadata.topic_id(topic) for topic in {where.topic for where in wanted}}
             request = fetch_request(wanted, self.limits, self._max_wait_ms(node_id, node_id in full), ids)
-            made.append(Fetch(node_id, request, {where: turns[where] for where in wanted}, ids))
+            made.append(PlannedFetch(node_id, request, {where: turns[where] for where in wanted}, ids))
         return made
 
     def _was_recreated(self, reading: Reading) -> bool:
@@ -270,7 +270,7 @@ class Fetcher:
             and reading.not_before_ms <= now_ms
         )
 
-    def answered(self, fetch: Fetch, answer: FetchResponse, now_ms: int, version: int = SPOKEN[FETCH][1]) -> None:
+    def answered(self, fetch: PlannedFetch, answer: FetchResponse, now_ms: int, version: int = SPOKEN[FETCH][1]) -> None:
         """Process the answer to `fetch`, which was sent in this version."""
         self._in_flight.discard(fetch.node_id)
         if answer.error_code:
@@ -289,7 +289,7 @@ class Fetcher:
             self._back_off(fetch.turns, now_ms)
             self.failure = broker_error(codes.CORRUPT_MESSAGE, "Fetching", str(error))
 
-    def broken(self, fetch: Fetch, now_ms: int) -> None:
+    def broken(self, fetch: PlannedFetch, now_ms: int) -> None:
         """Process a lost answer."""
         self._in_flight.discard(fetch.node_id)
         self.wants_metadata.update(where.topic for where in fetch.turns)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ottla.client.connection.versions import FETCH, LIST_OFFSETS
 from ottla.client.consumer.fetch_requests import FetchLimits
-from ottla.client.consumer.fetcher import UNREADABLE, UNREADABLE_07, Chunk, Fetch, Fetcher
+from ottla.client.consumer.fetcher import UNREADABLE, UNREADABLE_07, Chunk, Fetcher, PlannedFetch
 from ottla.client.consumer.list_offsets import list_offsets_request, read_list_offsets
 from ottla.client.errors import KafkaError
 from ottla.client.settings.clients import ConsumerSettings
@@ -111,7 +111,7 @@ class FetchDriver:
         self.fetcher.failure = error
         self.nudge()
 
-    async def _run(self, fetch: Fetch) -> None:
+    async def _run(self, fetch: PlannedFetch) -> None:
         timeout_ms = self._settings.request_timeout_ms + self._settings.fetch_max_wait_ms
         try:
             link = await self._cluster.link(fetch.node_id, FETCH_LANE)
