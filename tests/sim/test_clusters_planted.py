@@ -202,7 +202,7 @@ MISTAKES = {
     ),
     "knows no commits after a move": (GROUPS, Mistake("commits stay", Coordinators, "_loaded_slowly", load_nothing, 3)),
     "takes refused markers for written": (
-        DEPOSED_COPYING, Mistake("only what is committed", TransactionMarkers, "_settled", take_refused_markers_for_written, 130),
+        DEPOSED_COPYING, Mistake("only what is committed", TransactionMarkers, "_settled", take_refused_markers_for_written, 170),
     ),
     "has anybody in sync": (CRUMBS, Mistake("in sync have all", LeaderState, "expand", let_anybody_be_in_sync)),
     "waits for nobody to agree to fewer in sync": (
