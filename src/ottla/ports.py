@@ -294,6 +294,10 @@ class Registry(Entries, Protocol):
         Raises `EntryExists`, `NoEntry`, `VersionConflict` and `StorageFailed`.
         """
 
+    @property
+    def commits(self) -> int:
+        """Return how many commits were ever made: a number that grows over restarts."""
+
     def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
         """Commit as `commit` does, without waiting for the disk on the caller's thread: durable when the generator ends.
 
@@ -306,6 +310,10 @@ class Registry(Entries, Protocol):
 
 class RegistryAway(StorageFailed):
     """A shared registry cannot be reached now, or the session has ended. Whether a commit was made is unknown."""
+
+
+class RegistryRefused(StorageFailed):
+    """A shared registry refuses a call for good: rights, sizes, quotas of its own. Nothing was changed."""
 
 
 class SessionEvent(Enum):
@@ -328,7 +336,7 @@ class SharedRegistry(Protocol):
     """The state that brokers share: a tree of small values with versions, compare-and-set, ephemeral entries and watches.
 
     It is reached over a network, so no method but `close` blocks, and every callback is called later, on the broker's thread. All
-    steps raise `RegistryAway` while the registry cannot be reached, and `StorageFailed` if it refuses a call (rights, sizes).
+    steps raise `RegistryAway` while the registry cannot be reached, and `RegistryRefused` if it refuses a call (rights, sizes).
     """
 
     @property

@@ -50,6 +50,8 @@ class Machine:
         self.broker = self._start(clean=True)
 
     def _start(self, *, clean: bool) -> BrokerMachine:
+        if isinstance(self.registry, MemoryRegistry):
+            self.registry.close()  # the session of an earlier life is over
         broker = BrokerMachine(
             settings=self.settings,
             clock=self.clock,

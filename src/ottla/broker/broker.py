@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from ottla.broker.controller.controlled_shutdown import HandOver
@@ -10,6 +11,7 @@ from ottla.broker.controller.controller import Controller
 from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.coordination.endings import Endings
+from ottla.broker.coordination.forgotten import ForgottenTopics
 from ottla.broker.coordination.groups import GroupCoordinators
 from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.leadership_changes import CoordinatorMoves
@@ -24,13 +26,11 @@ from ottla.broker.interbroker.broker_requests import BrokerAsker
 from ottla.broker.interbroker.channels import Channels
 from ottla.broker.interbroker.loopback import Within
 from ottla.broker.long_checks import LongChecks
-from ottla.broker.membership.commits import SharedCommits
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.effects import Effects
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.membership.notifications import Notifications
-from ottla.broker.membership.own_entries import OwnEntries, RegistryEntries
 from ottla.broker.partitions.log_cleaner import Cleaner
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
@@ -63,25 +63,21 @@ from ottla.broker.serving.request import Answer, Answerable, Peer, Request
 from ottla.broker.serving.router import Router, encoded
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.broker.topics.by_name import TopicsByName, TopicsMadeHere
-from ottla.broker.topics.commits import Commits
+from ottla.broker.topics.by_name import MANY_BROKERS, TopicsByName
+from ottla.broker.topics.commits import Commits, alone
 from ottla.broker.topics.configs import DynamicConfigs
-from ottla.broker.topics.deletions import Deletions
 from ottla.broker.topics.directories import PartitionDirectories
 from ottla.broker.topics.features import Features
 from ottla.broker.topics.producer_ids import ProducerIdBlocks, ProducerIds
-from ottla.broker.topics.reconciler import LogReconciler
-from ottla.broker.topics.registration import Registration
-from ottla.broker.topics.shared_topics import SharedTopics
-from ottla.broker.topics.through_controller import TopicsThroughController
+from ottla.broker.topics.registration import RegistryCheck
 from ottla.broker.topics.topics import Topics, new_topic_id
 from ottla.cluster.announcements import announced
 from ottla.cluster.image import ClusterImage
-from ottla.cluster.layout import FEATURES
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.group_machine import GroupMachine
 from ottla.coord.transactions.machine import TransactionMachine
-from ottla.ports import Buffer, Clock, ClusterPorts, Disk, Now, Registry, Steps, Workers
+from ottla.ports import Buffer, Clock, ClusterPorts, Disk, Links, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
+from ottla.registry.embedded_registry import EmbeddedRegistry
 from ottla.wire.schema import Message
 
 
@@ -117,7 +113,8 @@ class BrokerMachine:
         self.settings_in_force = SettingsInForce(settings)
         self.clock = clock
         self.disk = disk
-        self.registry = registry = registry or NoRegistry()
+        self.registry = registry or NoRegistry()
+        self.is_alone = cluster is None
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.random_bytes = random_bytes
@@ -126,28 +123,27 @@ class BrokerMachine:
         self.purgatory = Purgatory(self.scheduler, self.changes)
         self.checks = LongChecks(workers, clock, self.scheduler)
         self.image = ClusterImage()
-        self.first_news = FirstNews(self.purgatory, have_come=cluster is None)
+        self.first_news = FirstNews(self.purgatory, self.scheduler)
+        ports = self._ports(cluster)
+        self.shared = ports.registry
         self._identity = identity = BrokerIdentity(node_id, cluster_id)
-        self.membership = None if cluster is None else self._membership(cluster, identity)
-        self.channels = self._channels(cluster)
-        self.controller = self._controller(cluster, self.membership)
-        self.replication = self._replication(cluster)
+        self.membership = self._membership(identity)
+        self.channels, self.controller = self._ways(ports.links)
+        self.replication = self._replication()
         self.partitions = self._partitions(first_dialect)
         self.directories = PartitionDirectories(disk, random_bytes)
-        self.deletions = Deletions(registry, disk, self._is_forgetting)
         self._known_entries: set[str] = set()
-        self.commits = commits = self._commits(cluster)
+        self.commits = commits = self._commits()
         self.features = Features(self._features_epoch, self.image, commits)
         self.configs = DynamicConfigs(self.image, commits, self.settings_in_force, node_id, self.partitions.configure)
         self.quotas = ClientQuotas(self.image, self.settings_in_force, self.scheduler.now)
         self._quota_changes = QuotaChanges(self.image, commits, self.quotas.load)
-        self.logs = self._logs(commits)
-        self.topics = self._topics(commits) if cluster is None else self._shared_topics(commits)
-        self.rights = self._rights(authorizer, trusts_itself=cluster is not None)
+        self.topics = self._topics(commits)
+        self.rights = self._rights(authorizer)
         self._coordinate(assignors, cluster)
         self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
-        self.notifications = None if cluster is None else self._notifications(cluster)
+        self.notifications = self._notifications()
         self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
         self.credentials = Credentials(self.image, commits, random_bytes)
@@ -160,94 +156,70 @@ class BrokerMachine:
 
     def _partitions(self, first_dialect: FirstDialect | None) -> Partitions:
         rooms = (self.disk, self.clock, self.scheduler, self.changes, self._changed)
-        elsewhere = () if self.replication is None else (self.replication.kind, self.image.has_partition)
-        partitions = Partitions(*rooms, *elsewhere)
+        partitions = Partitions(*rooms, self.replication.kind, self.image.has_partition)
         partitions.sidecars = None if first_dialect is None else first_dialect.sidecars
         partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
         return partitions
 
-    def _commits(self, cluster: ClusterPorts | None) -> Commits:
-        if cluster is None:
-            return Commits(self.registry, self.image, self.changes)
-        return SharedCommits(cluster.registry, self.image, self.changes, announced, self._known_entries)
+    def _ports(self, cluster: ClusterPorts | None) -> ClusterPorts:
+        """Return the ports of a cluster: those given, or for a lone broker its own registry and links to nobody."""
+        self.embedded: EmbeddedRegistry | None = None
+        if cluster is not None:
+            return cluster
+        self.embedded = EmbeddedRegistry(self.registry, self._call_later)
+        return ClusterPorts(self.embedded, NoLinks(self._call_later))
 
-    def _notifications(self, cluster: ClusterPorts) -> Notifications:
-        def settings_changed() -> None:
-            if self.controller is not None:
-                self.controller.settings_changed()
+    def _call_later(self, call: Callable[[], None]) -> None:
+        self.scheduler.at(object(), self.scheduler.now().mono_ms, lambda now: call())
 
+    def _commits(self) -> Commits:
+        announce = alone if self.is_alone else announced
+        return Commits(self.shared, self.image, self.changes, announce, self._known_entries)
+
+    def _notifications(self) -> Notifications:
+        settings_changed = self.controller.settings_changed
         effects = Effects(self.configs, self.quotas, self.features, self.scheduler, settings_changed)
-        return Notifications(cluster.registry, self.image, self.scheduler, effects.take_effect, self._known_entries)
+        return Notifications(self.shared, self.image, self.scheduler, effects.take_effect, self._known_entries)
 
     def _registry_offsets(self) -> RegistryOffsets:
-        return RegistryOffsets(self._entries, self.image, self.settings_in_force, self.changes, self.purgatory)
+        return RegistryOffsets(self.shared, self.image, self.settings_in_force, self.changes, self.purgatory)
 
-    def _membership(self, cluster: ClusterPorts, identity: BrokerIdentity) -> BrokerMembership:
-        registry, scheduler = cluster.registry, self.scheduler
-        directory = DirectoryEpoch(identity.node_id, self.disk, registry, scheduler)
+    def _membership(self, identity: BrokerIdentity) -> BrokerMembership:
+        registry, scheduler = self.shared, self.scheduler
+        directory = DirectoryEpoch(identity.node_id, self.disk, registry, scheduler, has_registry=self.is_alone)
         return BrokerMembership(registry, self.settings_in_force, identity, scheduler, lambda: self.image.features, directory)
 
-    def _channels(self, cluster: ClusterPorts | None) -> Channels:
-        within = Within(self.scheduler, self.changes, lambda *request: self._router.receive(*request))
-        links = NoLinks(within.later) if cluster is None else cluster.links
-        return Channels(self.node_id, links, self.image, self.settings_in_force, within)
-
-    def _controller(self, cluster: ClusterPorts | None, membership: BrokerMembership | None) -> Controller | None:
-        """Return the controller that this broker is at times; a lone one has none."""
-        if cluster is None or membership is None:
-            return None
-        new_id = partial(new_topic_id, self.random_bytes)
+    def _ways(self, links: Links) -> tuple[Channels, Controller]:
+        """Return how this broker speaks to others and to itself, and what it is to them as the controller."""
         settings, scheduler = self.settings_in_force, self.scheduler
-        controller = Controller(cluster.registry, self.channels, settings, scheduler, self.node_id, new_id)
-        membership.entered.append(controller.stand)
-        membership.left.append(controller.leave)
-        return controller
+        within = Within(scheduler, self.changes, lambda *request: self._within.receive(*request))
+        channels = Channels(self.node_id, links, self.image, settings, within)
+        new_id = partial(new_topic_id, self.random_bytes)
+        controller = Controller(self.shared, channels, settings, scheduler, self.node_id, new_id, is_alone=self.is_alone)
+        self.membership.entered.append(controller.stand)
+        self.membership.left.append(controller.leave)
+        return channels, controller
 
-    def _replication(self, cluster: ClusterPorts | None) -> Replication | None:
-        if cluster is None or self.membership is None:
-            return None
-        registry, channels, membership = cluster.registry, self.channels, self.membership
-        return Replication(self.node_id, registry, channels, self.image, self.settings_in_force, self.scheduler, membership)
+    def _replication(self) -> Replication:
+        membership, settings = self.membership, self.settings_in_force
+        return Replication(self.node_id, self.shared, self.channels, self.image, settings, self.scheduler, membership)
 
     def _manage_replicas(self) -> None:
-        if self.replication is not None and self.notifications is not None:
-            told = self._topics_changed, self._topics_deleted, self.first_news.come, self.notifications.read_again
-            self.replication.manage(self.partitions, self.directories, self.disk, self.moves, *told)
-
-    def _logs(self, commits: Commits) -> LogReconciler:
-        return LogReconciler(
-            self.image,
-            commits,
-            self.partitions,
-            self.directories,
-            self.deletions,
-            self.settings_in_force,
-            self.scheduler,
-            self.purgatory.wake,
-        )
-
-    def _shared_topics(self, commits: Commits) -> Topics:
-        image, settings, random_bytes = self.image, self.settings_in_force, self.random_bytes
-        return SharedTopics(image, commits, self.logs, self.deletions, settings, random_bytes, self.purgatory)
+        told = self._topics_changed, self._topics_deleted, self.first_news.come, self.notifications.read_again
+        self.replication.manage(self.partitions, self.directories, self.disk, self.moves, *told)
 
     def _topics(self, commits: Commits) -> Topics:
-        return Topics(
-            self.image,
-            commits,
-            self.logs,
-            self.deletions,
-            self.settings_in_force,
-            self.random_bytes,
-            changed=self._topics_changed,
-            deleted=self._topics_deleted,
-        )
+        image, settings, random_bytes, news = self.image, self.settings_in_force, self.random_bytes, self.first_news
+        return Topics(image, commits, settings, random_bytes, self.purgatory, news, self.partitions.holds, is_alone=self.is_alone)
 
     def _coordinate(self, assignors: tuple[Assignor, ...] | None, cluster: ClusterPorts | None) -> None:
         """Wire what groups and transactions need; their coordinators come and go with the leadership of partitions."""
-        self.asker = BrokerAsker(self.channels, self.settings_in_force)
-        self._entries: RegistryEntries = OwnEntries(self.registry) if cluster is None else cluster.registry
-        self.by_name = self._by_name(cluster)
+        self.asker = asker = BrokerAsker(self.channels, self.settings_in_force)
+        image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
+        brokers = 1 if self.is_alone else MANY_BROKERS
+        self.by_name = TopicsByName(image, settings, asker, scheduler, self.first_news, brokers, self._hurrying)
         self.producer_ids = self._producer_ids()
+        self.forgotten = ForgottenTopics(lambda topic: self.groups.is_forgetting(topic), scheduler)
         self.groups = self._groups(assignors)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
         everywhere = TransactionMarkers(self.markers, self.image, self.scheduler, self.asker, self.node_id)
@@ -257,17 +229,12 @@ class BrokerMachine:
         endings = self.transactions.endings
         self.additions = PartitionAdditions(by_id, endings, self.asker, self.node_id, is_alone=cluster is None)
 
-    def _by_name(self, cluster: ClusterPorts | None) -> TopicsByName:
-        if cluster is None:
-            return TopicsMadeHere(self.topics, self.logs, self.purgatory)
-        return TopicsThroughController(self.image, self.settings_in_force, self.asker, self.scheduler)
-
     def _producer_ids(self) -> ProducerIds:
-        blocks = ProducerIdBlocks(self._entries)
+        blocks = ProducerIdBlocks(self.shared)
         return ProducerIds(self.image, blocks, self.asker, self.scheduler, self.node_id, self._broker_epoch)
 
     def _broker_epoch(self) -> int:
-        return -1 if self.membership is None else self.membership.broker_epoch
+        return self.membership.broker_epoch
 
     def _groups(self, assignors: tuple[Assignor, ...] | None) -> GroupCoordinators:
         return GroupCoordinators(
@@ -280,7 +247,7 @@ class BrokerMachine:
             self.random_bytes,
             assignors,
             self.rights,
-            forgotten=self.deletions.settle,
+            forgotten=self.forgotten.changed,
         )
 
     def _transactions(self, markers: TransactionMarkers, *, is_alone: bool) -> TransactionCoordinators:
@@ -301,7 +268,7 @@ class BrokerMachine:
         means = Means(self.random_bytes, self.credentials, self.tokens, proofs)
         return Logins(self.settings_in_force, partial(offered, means), self.purgatory, self.checks)
 
-    def _rights(self, authorizer: Authorizer | None, *, trusts_itself: bool) -> Rights:
+    def _rights(self, authorizer: Authorizer | None) -> Rights:
         settings = self.settings
         if authorizer is None and not settings.authorizer_class_name:
             return Rights(Everybody())
@@ -311,16 +278,21 @@ class BrokerMachine:
         else:
             allow_if_none = settings.allow_everyone_if_no_acl_found
             answering = AclAuthorizer(self.image.acls, settings.super_users, allow_if_none=allow_if_none)
-        return Rights(TrustingItself(answering) if trusts_itself else answering, has_rules=authorizer is None)
+        return Rights(TrustingItself(answering), has_rules=authorizer is None)
 
     def _routed(self, routes: Sequence[Route], cluster: ClusterPorts | None) -> Router:
         guard = None if self.rights.is_open else Guard(self.rights, self.image.name_of)
-        here = all_routes(in_cluster=self.membership is not None)
-        self.quotas.told.append(self._throttle)
         self._addresses = Addresses(self._identity, self.settings_in_force, self.image)
         self._current_leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
-        served = Served(here, instead=routes, is_on=lambda switch: bool(getattr(self.settings, switch)))
-        return Router(served, self._rooms(served, cluster), self.changes, self.purgatory, self._is_controller, self.logins, guard)
+        self.quotas.told.append(self._throttle)
+        rooms, more = self._rooms(cluster), (self.changes, self.purgatory, self._is_controller, self.logins, guard)
+        within = Served(all_routes(for_brokers=True), routes, self._is_on)
+        self._within = Router(within, rooms | {Served: within}, *more)
+        shown = Served(all_routes(for_brokers=not self.is_alone), routes, self._is_on)
+        return Router(shown, rooms | {Served: shown}, *more)
+
+    def _is_on(self, switch: str) -> bool:
+        return bool(getattr(self.settings, switch))
 
     def _routers(self, first_dialect: FirstDialect | None) -> dict[Dialect, Speaks]:
         routers: dict[Dialect, Speaks] = {Dialect.VERSIONED: self._router}
@@ -344,12 +316,11 @@ class BrokerMachine:
             routers[Dialect.FIRST] = first_dialect.router(parts)
         return routers
 
-    def _rooms(self, served: Served, cluster: ClusterPorts | None) -> dict[object, object]:
+    def _rooms(self, cluster: ClusterPorts | None) -> dict[object, object]:
         """What handlers can take, by type."""
         identity = self._identity
         return {
             BrokerIdentity: identity,
-            Served: served,
             SettingsInForce: self.settings_in_force,
             Disk: self.disk,
             Purgatory: self.purgatory,
@@ -357,7 +328,6 @@ class BrokerMachine:
             Partitions: self.partitions,
             ClusterImage: self.image,
             Topics: self.topics,
-            LogReconciler: self.logs,
             DynamicConfigs: self.configs,
             ClientQuotas: self.quotas,
             QuotaChanges: self._quota_changes,
@@ -374,6 +344,7 @@ class BrokerMachine:
             PartitionAdditions: self.additions,
             TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),
             Endings: self.transactions.endings,
+            ForgottenTopics: self.forgotten,
             PartitionDescriber: self._describer,
             AllTopics: self.all_topics,
             Logins: self.logins,
@@ -381,9 +352,9 @@ class BrokerMachine:
             DelegationTokens: self.tokens,
             Rights: self.rights,
             Commits: self.commits,
-            Controller | None: self.controller,
-            Followers | None: None if self.replication is None else self.replication.followers,
-            **({} if self.replication is None else self.replication.rooms()),
+            Controller: self.controller,
+            Followers: self.replication.followers,
+            **self.replication.rooms(),
             ProducerIdBlocks: self.producer_ids.blocks,
         }
 
@@ -399,44 +370,70 @@ class BrokerMachine:
         """
         self.partitions.was_killed = was_killed
         now = self.clock.now()
-        registration = Registration(self.registry, self.image, self.settings_in_force, self.node_id, self.cluster_id)
-        new = registration.join(self.directories, now) if self.membership is None else set()
-        if self.membership is None:
-            self.credentials.hide_unknown_users()
         self.configs.load()
         self.quotas.load()
-        if self.replication is None:
-            self.logs.load(now, new, clean=clean)
-        else:
-            self.replication.manager.load(now, clean=clean)
-        self.groups.load(now, self.deletions.names)
+        check = None if self.embedded is None else RegistryCheck(self.registry, self.cluster_id)
+        if check is not None:
+            check.identity(self.directories)
+        self.replication.manager.load(now, clean=clean)
+        if check is not None and self.embedded is not None:
+            check.clear(self.directories, self.partitions.checkpoints, clean=clean)
+            self.moves.is_starting = True
+            self._begin_alone(self.embedded)
+            self.moves.is_starting = False
+        deleted = () if check is None else check.deleted
+        self.groups.load(now, deleted)
         self.transactions.load()
-        self.deletions.settle()
         self.cleaner.start(now)
         self.tokens.keep_house(self.scheduler, now)
         self._keep_house(now)
         self.settle(now)
+
+    def _begin_alone(self, embedded: EmbeddedRegistry) -> None:
+        """Be the only member and the controller of a cluster, with all logs open.
+
+        Raises `StorageFailed`, and `RegistryDamaged` for a registry that can't be read, belongs to other data, or does not know all
+        partitions of which there are directories.
+        """
+        faults: list[str] = []
+        with self._hurrying():
+            self.prepare(faults.append)
+        if any(faults):
+            raise RegistryDamaged(faults[0])
+        with self._hurrying():
+            self.membership.join(self.settings.advertised_listeners or (), lambda refusal: None)
+        if not self.first_news.have_come:
+            raise embedded.failure or StorageFailed("the registry", "the broker could not register in it")
+
+    @contextmanager
+    def _hurrying(self) -> Iterator[None]:
+        """With a registry of its own, take all that is begun meanwhile to its end at once: nobody else has to be waited for."""
+        if self.embedded is None:
+            yield
+            return
+        with self.scheduler.hurried(), self.embedded.blocking():
+            yield
+            while (next_ms := self.scheduler.next_ms()) is not None and next_ms <= self.clock.now().mono_ms:
+                self.run_timers(self.clock.now())
 
     def prepare(self, prepared: Callable[[str], None]) -> None:
         """Read the settings and the rights that the cluster has, before anybody is served; they are kept up to date from then on.
 
         `prepared` is called once, with why they can't be used, as a sentence, or with an empty text.
         """
-        if self.notifications is None or self.membership is None:
-            prepared("")
-            return
 
         def failed(failure: Exception) -> None:
             prepared(f"The registry of the cluster cannot be read ({failure}): start this broker again when it is available.")
 
         self.membership.prepare()
-        self.membership.entered.append(self.notifications.load_again)
-        self.scheduler.begin("settings of the cluster", self._prepared(self.notifications), prepared, failed)
+        if not self.is_alone:
+            self.membership.entered.append(self.notifications.load_again)
+        self.scheduler.begin("settings of the cluster", self._prepared(), prepared, failed)
 
-    def _prepared(self, notifications: Notifications) -> Steps[str]:
-        fault = yield from notifications.load()
+    def _prepared(self) -> Steps[str]:
+        fault = yield from self.notifications.load()
         if not fault:
-            yield from self.credentials.hide_unknown_users_slowly()
+            yield from self.credentials.hide_unknown_users()
         return fault
 
     def close(self) -> bool:
@@ -444,19 +441,15 @@ class BrokerMachine:
         self.channels.close()
         self.scheduler.close()
         is_clean = self.partitions.close()
-        return is_clean and (self.replication is None or self.replication.manager.are_all_checked)
+        return is_clean and self.replication.manager.are_all_checked
 
     @property
     def are_all_checked(self) -> bool:
         """Whether every log is open and good. One that is not may still be as a power cut left it."""
-        is_known = self.replication is None or self.replication.manager.are_all_checked
-        return is_known and self.partitions.are_all_online
+        return self.replication.manager.are_all_checked and self.partitions.are_all_online
 
     def hand_over(self, over: Callable[[], None]) -> None:
         """Have other brokers lead in this one's place, before it stops, and call `over`. A lone broker has nobody to ask."""
-        if self.membership is None:
-            over()
-            return
         membership, settings = self.membership, self.settings_in_force
         leave = HandOver(self.node_id, lambda: membership.broker_epoch, self.channels, self.image, settings, self.scheduler)
         leave.begin(over)
@@ -486,15 +479,10 @@ class BrokerMachine:
         return encoded(request, self._current_leaders.told(request, reply))
 
     def _is_controller(self) -> bool:
-        if self.controller is not None:
-            return self.controller.is_active
-        return self.image.controller_id == self.node_id
+        return self.controller.is_active
 
     def _features_epoch(self) -> int:
-        if self.notifications is not None:
-            return self.notifications.features_epoch
-        entry = self.registry.get(FEATURES)
-        return 0 if entry is None else entry.version + 1
+        return self.notifications.features_epoch
 
     def _changed(self, partition: Partition) -> None:
         if partition.offline is not None:
@@ -508,9 +496,6 @@ class BrokerMachine:
 
     def _topics_deleted(self, names: list[str], now: Now) -> None:
         self.groups.topics_deleted(names, now)
-
-    def _is_forgetting(self, topic: str) -> bool:
-        return self.groups.is_forgetting(topic)
 
     def _keep_house(self, now: Now) -> None:
         """Have retention applied and checkpoints written, as often as the settings say."""

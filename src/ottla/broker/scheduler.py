@@ -8,7 +8,8 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -21,6 +22,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 Due = Callable[[Now], None]
+
 SLICE_MS = 2
 URGENT_SLICE_MS = 2
 MOST_ROUNDS = 64
@@ -82,6 +84,7 @@ class Scheduler:
         self._heap: list[tuple[int, int, Hashable]] = []
         self._live: dict[Hashable, tuple[int, Due]] = {}
         self._count = 0
+        self._is_hurried = False
         self._jobs: dict[Hashable, Job[object]] = {}
         self.busy: deque[Job[object]] = deque()
         """Urgent jobs that are ready to go on, in the order of their turns."""
@@ -196,6 +199,18 @@ class Scheduler:
             self.drop(name)
         self._live.clear()
 
+    def _rest_ms(self, took_ms: int) -> int:
+        return 0 if self._is_hurried else max(1, took_ms)
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Let no job rest between two slices: somebody runs what is due until nothing is."""
+        was_hurried, self._is_hurried = self._is_hurried, True
+        try:
+            yield
+        finally:
+            self._is_hurried = was_hurried
+
     def _go_on(self, job: Job[object]) -> None:
         if job.is_urgent:
             alone = deque((job,))
@@ -207,10 +222,10 @@ class Scheduler:
         began_ms = self._clock.now().mono_ms
         if self._slice(deque((job,)), SLICE_MS):
             now_ms = self._clock.now().mono_ms
-            self.at(job, now_ms + max(1, now_ms - began_ms), lambda now: self._go_on(job))
+            self.at(job, now_ms + self._rest_ms(now_ms - began_ms), lambda now: self._go_on(job))
 
     def _take_turns_later(self) -> None:
-        self.at("urgent jobs", self._clock.now().mono_ms + 1, self._take_turns)
+        self.at("urgent jobs", self._clock.now().mono_ms + self._rest_ms(0), self._take_turns)
 
     def _take_turns(self, now: Now) -> None:
         if self._slice(self.busy, URGENT_SLICE_MS):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ottla.ports import Change
@@ -17,8 +16,6 @@ class Decision:
     error_code: int = NONE
     message: str | None = None
     changes: tuple[Change, ...] = ()
-    states: Iterable[Change] = ()
-    """The state of each new partition, in their order. Each is computed and committed only after its partition has its log."""
     topic_id: bytes = bytes(16)
     replicas: tuple[tuple[int, ...], ...] = ()
     """The replicas of each new partition, the leader first."""

@@ -7,12 +7,12 @@ Requests and defaults are resolved by callers: numbers may still be invalid.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla.cluster import layout
 from ottla.cluster.decision import Decision
-from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage, PartitionImage, TopicImage
+from ottla.cluster.image import NO_TOPIC_ID, ClusterImage, PartitionImage, TopicImage
 from ottla.cluster.names import PROHIBITED, collision_key, name_error
 from ottla.cluster.placement import Replicas, assignment_error, factor_error, spread_over_racks
 from ottla.ports import NEW, Change, Entry
@@ -99,7 +99,7 @@ def _create_one(
         Change(layout.topic_path(topic.name), layout.topic_json(topic_id, dict(enumerate(placed))), NEW),
         Change(layout.topic_config_path(topic.name), layout.config_json(configs)),
     )
-    return Decision(topic.name, NONE, None, changes, FirstStates(image.controller_epoch, topic.name, 0, placed), topic_id, placed)
+    return Decision(topic.name, NONE, None, changes, topic_id, placed)
 
 
 def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> Fault:
@@ -169,42 +169,6 @@ def _by_number(topic: TopicSpec, brokers: int) -> Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class FirstStates:
-    """The states of a topic's new partitions. There may be thousands: each is built when the iterator reaches it."""
-
-    controller_epoch: int
-    name: str
-    first: int
-    placed: Replicas
-
-    def __iter__(self) -> Iterator[Change]:
-        for index, nodes in enumerate(self.placed, self.first):
-            yield Change(layout.state_path(self.name, index), layout.state_json(self.controller_epoch, nodes[0], 0, nodes), NEW)
-
-
-def lead_leaderless(image: ClusterImage) -> tuple[Change, ...]:
-    """Give each partition that never had a leader its first replica. A broker that stops while it creates a topic leaves some."""
-    return tuple(
-        Change(
-            layout.state_path(topic.name, one.index), layout.state_json(image.controller_epoch, one.replicas[0], 0, one.replicas)
-        )
-        for topic, one in leaderless(image)
-    )
-
-
-def leaderless(image: ClusterImage) -> Iterator[tuple[TopicImage, PartitionImage]]:
-    """Yield the partitions that never had a leader."""
-    for topic in image.topics.values():
-        yield from ((topic, one) for one in topic.partitions if one.leader == NO_LEADER and not one.isr)
-
-
-def delete(topic: TopicImage) -> Decision:
-    """Delete a topic, the states of its partitions, and its settings."""
-    changes = (Change(layout.topic_path(topic.name), None), Change(layout.topic_config_path(topic.name), None))
-    return Decision(topic.name, NONE, None, changes, topic_id=topic.topic_id)
-
-
-@dataclass(frozen=True, slots=True)
 class StoredTopic:
     """A topic as in its entry, and whether replicas of it are being added or removed, which the image does not contain."""
 
@@ -248,7 +212,7 @@ def add_partitions(
     placed = spread_over_racks(_racks(image), count - old, size, old) if assignments is None else tuple(map(tuple, assignments))
     replicas = {partition.index: partition.replicas for partition in topic.partitions} | dict(enumerate(placed, old))
     changes = (Change(layout.topic_path(name), layout.topic_json(topic.topic_id, replicas)),)
-    return Decision(name, NONE, None, changes, FirstStates(image.controller_epoch, name, old, placed), topic.topic_id, placed)
+    return Decision(name, NONE, None, changes, topic.topic_id, placed)
 
 
 def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[int]] | None, brokers: Sequence[int]) -> Fault:

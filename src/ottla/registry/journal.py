@@ -78,6 +78,10 @@ class JournalRegistry:
         registry._end_session()
         return registry
 
+    @property
+    def commits(self) -> int:
+        return self._commits
+
     def get(self, path: str) -> Entry | None:
         return self._tree.get(path)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from ottla.ports import Change, Condition, Entry, NoEntry, StorageFailed
+from ottla.ports import Change, Condition, Entry, NoEntry, RegistryRefused
 from ottla.sim.entry_versions import check_version
 from ottla.sim.world import World
 
@@ -205,7 +205,7 @@ class SimEnsemble:
     def _commit(self, changes: Sequence[Change | Condition], owner: int | None) -> None:
         size = sum(len(each.path) + len(each.value or b"") for each in changes if isinstance(each, Change))
         if size > MOST_BYTES:
-            raise StorageFailed(changes[0].path, f"{size} bytes in one commit are too many: the registry takes {MOST_BYTES}")
+            raise RegistryRefused(changes[0].path, f"{size} bytes in one commit are too many: the registry takes {MOST_BYTES}")
         draft = _Draft(self._nodes, self.transactions + 1, owner)
         for each in changes:
             draft.take(each)
@@ -294,7 +294,7 @@ class _Draft:
     def _make(self, path: str, change: Change) -> None:
         parent = self._parent(path)
         if parent.owner is not None:
-            raise StorageFailed(path, "an ephemeral entry cannot have children")
+            raise RegistryRefused(path, "an ephemeral entry cannot have children")
         parent.children.add(path.rpartition("/")[2])
         self.nodes[path] = SharedNode(change.value or b"", 0, self._number, self._owner if change.ephemeral else None)
         self._touch(DATA, path)

@@ -23,6 +23,7 @@ class MemoryTree:
     def __init__(self) -> None:
         self.nodes: dict[str, _Node] = {}
         self.sessions = 0
+        self.commits = 0
 
 
 class MemoryRegistry:
@@ -37,6 +38,10 @@ class MemoryRegistry:
     def lose_race(self, rival: Callable[[MemoryRegistry], None]) -> None:
         """Call `rival`, with a session of its own, just before the next commit; several rivals take one commit each."""
         self._rivals.append(rival)
+
+    @property
+    def commits(self) -> int:
+        return self.tree.commits
 
     def get(self, path: str) -> Entry | None:
         node = self.tree.nodes.get(path)
@@ -53,6 +58,7 @@ class MemoryRegistry:
         for change in changes:
             _apply(nodes, change, self._session)
         self.tree.nodes = nodes
+        self.tree.commits += 1
 
     def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
         yield None

@@ -129,7 +129,7 @@ def test_a_topic_that_is_deleted_while_it_is_compacted_ends_the_pass() -> None:
     create(machine)
     fill(machine, 2000)
     machine.broker.run_timers(machine.clock.advance(100))
-    machine.broker.partitions.drop("t", 0)
+    delete(machine, "t")
     pass_time(machine, 500)
     assert machine.broker.partitions.get("t", 0) is None
 

@@ -223,7 +223,7 @@ def test_partitions_beyond_the_quota_are_not_created_and_the_rest_is_told() -> N
     machine = Machine(controller_quota_window_num=1)
     alter(machine, ANONYMOUS, controller_mutation_rate=2)
     assert codes(machine, 7, new_topics("a", "b", partitions=2)) == {"a": NONE, "b": NONE}
-    assert machine.rest_ms == 1000
+    assert 800 < machine.rest_ms <= 1000
     assert codes(machine, 7, new_topics("c", "a")) == {"c": THROTTLING_QUOTA_EXCEEDED, "a": TOPIC_ALREADY_EXISTS}
     assert "c" not in machine.broker.image.topics
     machine.pass_time(1000)
@@ -234,7 +234,7 @@ def test_clients_that_know_no_such_error_are_only_made_to_rest() -> None:
     machine = Machine(controller_quota_window_num=1)
     alter(machine, ANONYMOUS, controller_mutation_rate=2)
     assert codes(machine, 5, new_topics("a", "b", "c", partitions=3)) == {"a": NONE, "b": NONE, "c": NONE}
-    assert machine.rest_ms == 3500
+    assert 3000 < machine.rest_ms <= 3500
 
 
 def test_deletions_and_new_partitions_count_too() -> None:
@@ -244,7 +244,7 @@ def test_deletions_and_new_partitions_count_too() -> None:
     alter(machine, ANONYMOUS, controller_mutation_rate=2)
     deleted = machine.ask(DELETE, 5, DeleteTopicsRequest(topic_names=["a", "b"])).responses
     assert [(one.name, one.error_code) for one in deleted] == [("a", NONE), ("b", THROTTLING_QUOTA_EXCEEDED)]
-    assert machine.rest_ms == 1500
+    assert 1200 < machine.rest_ms <= 1500
     grow = CreatePartitionsRequest(topics=[CreatePartitionsRequest.CreatePartitionsTopic(name="b", count=3, assignments=None)])
     assert [one.error_code for one in machine.ask(GROW, 3, grow).results] == [THROTTLING_QUOTA_EXCEEDED]
     machine.pass_time(1500)

@@ -126,4 +126,4 @@ def test_a_topic_gets_more_partitions(cluster: AdminCluster) -> None:
     assert [result.error_code for result in answer.results] == [NONE]
     broker = cluster.hosts[2].broker
     assert broker is not None
-    assert len(broker.image.topics["t"].partitions) == 4
+    assert cluster.world.run(1_000, lambda: len(broker.image.topics["t"].partitions) == 4)

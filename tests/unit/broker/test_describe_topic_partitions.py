@@ -121,8 +121,8 @@ def test_no_partition_needs_an_election(machine: Machine, kind: int) -> None:
     code, codes, results = elected(machine, {"a": [0, 7], "gone": [0]}, kind=kind)
     unknown = UNKNOWN_TOPIC_OR_PARTITION
     assert (code, codes) == (NONE, {("a", 0): ELECTION_NOT_NEEDED, ("a", 7): unknown, ("gone", 0): unknown})
-    assert results["gone", 0].error_message == "No such topic as gone"
-    assert results["a", 7].error_message == "No such partition as a-7"
+    assert results["gone", 0].error_message == "No such partition as gone-0: ask for the topics again."
+    assert results["a", 7].error_message == "No such partition as a-7: ask for the topics again."
     assert elected(machine, None, version=0) == (NONE, {}, {})
 
 
@@ -137,7 +137,8 @@ def test_an_offline_partition_cannot_elect_a_leader() -> None:
     machine.ask(CREATE_TOPICS, 5, request(CREATE_TOPICS, 5, topics=topics, timeout_ms=1000))
     held = machine.broker.partitions.get("a", 1)
     assert held is not None
-    held.offline = "it is damaged"
+    held.go_offline("it is damaged")
+    machine.pass_time(100)
     assert elected(machine, None)[1] == {("a", 1): PREFERRED_LEADER_NOT_AVAILABLE}
 
 

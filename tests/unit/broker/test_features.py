@@ -33,7 +33,10 @@ def told(machine: Machine) -> tuple[int, int, int]:
 
 def test_levels_are_kept_as_the_registry_of_kafka_has_them_and_outlive_a_restart() -> None:
     machine = Machine()
-    assert machine.registry.get(layout.FEATURES) is None
+    entry = machine.registry.get(layout.FEATURES)
+    assert entry is not None
+    both = {"group.version": {"max_version_level": 1}, "transaction.version": {"max_version_level": 2}}
+    assert json.loads(entry.value) == {"features": both, "version": 2, "status": 1}
     assert told(machine) == (2, 1, 0)
     assert updated(machine, SAFE_DOWNGRADE, transaction_version=1, group_version=0).error_code == NONE
     entry = machine.registry.get(layout.FEATURES)

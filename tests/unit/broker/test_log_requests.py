@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.replication.replica import Replica
 from ottla.records.batches.builder import build
 from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest
@@ -77,7 +78,7 @@ def test_a_start_that_cannot_be_is_refused(machine: Machine, topic: str, index: 
 
 
 def test_internal_topics_keep_their_records(machine: Machine) -> None:
-    machine.broker.topics.create_by_default(["__consumer_offsets"], machine.clock.now())
+    machine.broker.by_name.begin(["__consumer_offsets"], machine.clock.now())
     assert delete_records(machine, ("__consumer_offsets", 0, 0)) == {("__consumer_offsets", 0): (-1, INVALID_TOPIC_EXCEPTION)}
 
 
@@ -104,6 +105,10 @@ def test_a_topic_that_is_deleted_meanwhile_is_unknown(machine: Machine) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine.disk, "run_syncs", lambda: 0)
         pending = machine.begin(DELETE_RECORDS, 2, DeleteRecordsRequest(topics=[topic], timeout_ms=1000))
+        machine.broker.image.drop_topic("t")
+        replica = machine.broker.partitions.get("t", 0)
+        assert isinstance(replica, Replica)
+        replica.stop()
         machine.broker.partitions.drop("t", 0)
     for _ in range(5):
         machine.pass_time(10)

@@ -36,7 +36,7 @@ class Moving:
 
     def _create(self, names: Sequence[str], now: Now) -> Sequence[Decision]:
         """Create the topic on this broker, which leads none of its partitions yet."""
-        decisions = self.machine.broker.topics.create_by_default(names, now)
+        decisions = self.machine.broker.by_name.begin(names, now)
         for partition in self.machine.broker.partitions:
             partition.role = Role.FOLLOWER
         return decisions

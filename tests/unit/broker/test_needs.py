@@ -173,7 +173,7 @@ def test_where_nothing_is_named_nobody_is_asked(machine: Machine, denying: Denyi
 
 def test_only_the_controller_changes_topics(machine: Machine) -> None:
     image = machine.broker.image
-    image.controller_id = 2
+    machine.broker.controller.leave(machine.clock.now())
     response = machine.ask(20, 5, request(20, 5, topic_names=["open"]))
     assert [one.error_code for one in response.responses] == [NOT_CONTROLLER]
     assert "open" in image.topics

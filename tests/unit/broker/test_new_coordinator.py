@@ -25,7 +25,7 @@ PARTITIONS = 3
 
 def joined(broker: BrokerMachine) -> Coordinators[Counters]:
     """The one line."""
-    return Coordinators(KIND, broker.image, broker.topics.create_by_default, broker.partitions, broker.scheduler, broker.changes)
+    return Coordinators(KIND, broker.image, broker.by_name.begin, broker.partitions, broker.scheduler, broker.changes)
 
 
 class Counting:

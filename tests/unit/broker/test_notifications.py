@@ -249,7 +249,7 @@ def test_brokers_that_make_the_secret_at_once_end_in_one(ensemble: SimEnsemble) 
     assert one.world.run(5_000, lambda: one.broker.image.unknown_users is two.broker.image.unknown_users is None)
     assert len(salts(one, two)) == 2
     for each in (one, two):
-        each.broker.scheduler.begin("secret", each.broker.credentials.hide_unknown_users_slowly())
+        each.broker.scheduler.begin("secret", each.broker.credentials.hide_unknown_users())
     one.world.run(5_000)
     assert len(salts(one, two)) == 1
     assert ensemble.get(layout.UNKNOWN_USERS) is not None

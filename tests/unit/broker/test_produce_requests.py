@@ -94,9 +94,9 @@ def test_the_brokers_time_stands_over_that_of_the_records(machine: Machine) -> N
 
 
 def test_a_lie_about_the_greatest_timestamp_does_not_reach_the_log(machine: Machine) -> None:
-    batch = at(machine, 0, 5)
+    name, batch = topic(machine), at(machine, 0, 5)
     lying = read_header(batch)._replace(max_timestamp=2**50)
-    assert produce(machine, topic(machine), edited(batch, **lying._asdict())).error_code == NONE
+    assert produce(machine, name, edited(batch, **lying._asdict())).error_code == NONE
     partition = machine.broker.partitions.get("t", 0)
     assert partition is not None
     found = partition.log.max_timestamp_offset()

@@ -6,8 +6,7 @@ import logging
 
 import pytest
 
-from ottla.broker.serving.purgatory import DelayedReply
-from ottla.broker.topics.deletions import note
+from ottla.cluster.controller_rules.entries import DELETIONS
 from ottla.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from ottla.ports import Change, File
 from ottla.sim.disk import SimFile
@@ -71,13 +70,12 @@ def test_a_power_cut_brings_no_recovery_point_back_to_a_topic_of_the_same_name(s
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine.disk, "run_syncs", lambda: 0)
         if seed % 2:
-            machine.broker.topics.create_by_default(["t"], machine.clock.now())
+            machine.broker.by_name.begin(["t"], machine.clock.now())
         else:
             topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-            pending = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
-            assert isinstance(pending, DelayedReply), "the name is not given before the points are gone for good"
+            machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))
     machine.cut_power(seed)
-    if not seed % 2:
+    if "t" not in machine.broker.image.topics:
         create(machine, "t")
     produce(machine, b"new")
     assert values(machine) == [b"new"]
@@ -107,7 +105,7 @@ def test_a_note_that_is_being_written_does_not_bring_a_deleted_topic_back() -> N
 def test_points_of_topics_that_are_no_more_go_at_the_start() -> None:
     machine = machine_with_records()
     machine.pass_time(MINUTE_MS)
-    machine.registry.commit([Change("/brokers/topics/t", None), note("t")])
+    machine.registry.commit([Change("/brokers/topics/t", None), Change(f"{DELETIONS}/t", b"")])
     machine.kill()
     assert noted(machine) == {}
 

@@ -8,13 +8,12 @@ from ottla.broker.failures import MOST_RACES
 from ottla.cluster import layout
 from ottla.cluster.producer_ids import BLOCK_SIZE
 from ottla.cluster.producer_ids import take_block as take
-from ottla.ports import NoEntry
 from ottla.sim.registry import MemoryRegistry
-from ottla.wire.errors import NONE, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
-from tests.support.entries import make_entry, remove_entry
+from ottla.wire.errors import NONE, TOPIC_ALREADY_EXISTS
+from tests.support.entries import make_entry
 from tests.support.machine import Machine
 from tests.support.messages import request
-from tests.support.producing import create, produce, values
+from tests.support.producing import produce
 
 CREATE, DELETE, INIT_PRODUCER_ID = 19, 20, 22
 
@@ -32,18 +31,7 @@ def test_a_topic_that_another_broker_makes_first_exists_already_and_the_others_a
     machine.registry.lose_race(lambda rival: made(rival, "b"))
     results = machine.ask(CREATE, 5, creation("a", "b", "c")).topics
     assert {result.name: result.error_code for result in results} == {"a": NONE, "b": TOPIC_ALREADY_EXISTS, "c": NONE}
-    assert machine.broker.image.name_of(b"r" * 16) == "b"
     assert produce(machine, b"v", topic="c").error_code == NONE
-
-
-def test_a_topic_that_another_broker_deletes_first_is_not_there_any_more_and_the_others_go() -> None:
-    machine = Machine()
-    create(machine, "a")
-    create(machine, "b")
-    machine.registry.lose_race(lambda rival: remove_entry(rival, layout.topic_path("a")))
-    results = machine.ask(DELETE, 5, request(DELETE, 5, topic_names=["a", "b"])).responses
-    assert {result.name: result.error_code for result in results} == {"a": UNKNOWN_TOPIC_OR_PARTITION, "b": NONE}
-    assert not machine.broker.image.topics
 
 
 def take_block(rival: MemoryRegistry) -> None:
@@ -72,20 +60,3 @@ def test_who_loses_every_race_for_producer_ids_says_so_and_gets_some_later() -> 
     assert error_code != NONE
     assert producer_id == -1
     assert init_producer_id(machine) == (NONE, races * BLOCK_SIZE)
-
-
-def test_a_deletion_that_another_broker_has_forgotten_already_is_none_of_ours() -> None:
-    machine = Machine()
-    create(machine, "a")
-
-    def forget(rival: MemoryRegistry) -> None:
-        try:
-            remove_entry(rival, "/admin/delete_topics/a")
-        except NoEntry:
-            machine.registry.lose_race(forget)  # it is the commit after the one that notes it
-
-    machine.registry.lose_race(forget)
-    assert machine.ask(DELETE, 5, request(DELETE, 5, topic_names=["a"])).responses[0].error_code == NONE
-    create(machine, "a")
-    assert produce(machine, b"again", topic="a").error_code == NONE
-    assert values(machine, "a") == [b"again"]

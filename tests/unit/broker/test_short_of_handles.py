@@ -80,7 +80,8 @@ def test_each_is_said_to_be_offline_once_however_often_it_is_tried(machine: Mach
     entries = [record for record in caplog.records if "until it can be opened" in record.getMessage()]
     assert len(entries) <= 3, "fewer where the log is limited to one line of a cause and second"
     assert {record.__dict__["cause"] for record in entries} <= {"open"}
-    assert [record.getMessage() for record in caplog.records][-3:] == [f"t-{index} could be opened" for index in range(3)]
+    opened = [record.getMessage() for record in caplog.records if "could be opened" in record.getMessage()]
+    assert opened == [f"t-{index} could be opened" for index in range(3)]
 
 
 def test_a_topic_that_is_made_meanwhile_is_there_later(machine: Machine) -> None:
@@ -98,6 +99,7 @@ def test_a_topic_that_is_deleted_before_its_partitions_could_be_opened_stays_awa
     start_without_handles(machine, clean=True)
     delete(machine, "t")
     machine.disk.lacks_handles = False
+    machine.pass_time(20 * SECOND_MS)
     machine.pass_time(SECOND_MS)
     assert not list(machine.broker.partitions)
     create(machine, "t", 1)

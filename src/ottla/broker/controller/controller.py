@@ -98,7 +98,11 @@ class Controller:
         scheduler: Scheduler,
         node_id: int,
         new_id: Callable[[], bytes],
+        *,
+        is_alone: bool = False,
     ) -> None:
+        """A broker that `is_alone` in its cluster, for good, is never one of those that begun anew: no other has more records."""
+        self._is_alone = is_alone
         self._registry = registry
         self._channels = channels
         self._settings = settings
@@ -234,10 +238,12 @@ class Controller:
         # Brokers must know each other before they hear whom they follow, and all partitions before they coordinate anything.
         term.requests.tell_all(term.context.leaders)
         yield from term.send()
-        term.context.begun_anew.update((yield from reign.brokers.begun_anew()))
+        if not self._is_alone:
+            term.context.begun_anew.update((yield from reign.brokers.begun_anew()))
         yield from reign.leaders.settle(partitions)
         term.context.begun_anew.clear()
-        yield from reign.brokers.note_seen()
+        if not self._is_alone:
+            yield from reign.brokers.note_seen()
         yield from reign.leaders.tell_again(partitions)
         yield from term.send()
         log.info("at work as the controller of %d brokers and %d partitions", len(term.context.brokers), len(partitions))
@@ -250,7 +256,7 @@ class Controller:
         """Note the levels of a new cluster: the newest that all serve, or none where inter.broker.protocol.version is given."""
         if not term.protocol.has(Switch.FEATURES) or (yield from term.reader.value(layout.FEATURES)) is not None:
             return
-        offered = {} if PROTOCOL in term.settings.given else features.OFFERED
+        offered = {} if PROTOCOL in term.settings.given and not self._is_alone else features.OFFERED
         newest = features.served_by_all(offered, [features.served(one.features) for one in brokers])
         levels = {name: one.highest for name, one in newest.items() if one.highest != features.OFF}
         value = layout.features_json(levels, 2 if term.protocol.is_at_least(FEATURES_IN_2_FROM) else 1)

@@ -34,3 +34,11 @@ def each(items: Iterable[T], do: Callable[[T], object]) -> Steps[None]:
         for one in some:
             do(one)
         yield None
+
+
+def split(items: Iterable[T], is_first: Callable[[T], bool]) -> tuple[list[T], list[T]]:
+    """Return the items for which `is_first` is true, and the others."""
+    first, second = list[T](), list[T]()
+    for item in items:
+        (first if is_first(item) else second).append(item)
+    return first, second

@@ -24,6 +24,9 @@ from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTI
 
 log = logging.getLogger("ottla.broker")
 
+JUDGED_AT_ONCE = 80
+"""Moves that are judged between two pauses, each by its replicas and by their number."""
+
 Targets = Mapping[TopicPartition, Sequence[int] | None]
 """The replicas that partitions are to have; None for those of before."""
 Moves = dict[TopicPartition, ReplicaAssignment]
@@ -96,7 +99,7 @@ class Reassignments:
     def _judged(self, targets: Targets, *, may_resize: bool = True) -> Steps[tuple[Faults, Moves]]:
         faults: Faults = {}
         moves: Moves = {}
-        for some in in_pieces(targets.items()):
+        for some in in_pieces(targets.items(), JUDGED_AT_ONCE):
             for partition, target in some:
                 judged = self._judged_one(partition, target, may_resize=may_resize)
                 if isinstance(judged, ReplicaAssignment):
@@ -111,7 +114,10 @@ class Reassignments:
     ) -> ReplicaAssignment | Fault:
         if partition[0] in self._term.deletions:
             return UNKNOWN_TOPIC_OR_PARTITION, BEING_DELETED
-        return reassignments.wanted(self._context, partition, target, may_resize=may_resize)
+        judged = reassignments.wanted(self._context, partition, target)
+        if isinstance(judged, ReplicaAssignment):  # replicas that cannot be there are named before their number
+            judged = reassignments.wanted(self._context, partition, target, may_resize=may_resize)
+        return judged
 
     def _begin(self, moves: Moves) -> Steps[Faults]:
         """Write where partitions move before anybody hears of it, so that another controller can go on."""

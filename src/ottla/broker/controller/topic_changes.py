@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ottla.broker.controller.leaders import LeaderChanges
-from ottla.broker.controller.pieces import each, in_pieces
+from ottla.broker.controller.pieces import each, in_pieces, split
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.releases.interbroker_versions import Switch
@@ -143,10 +143,9 @@ class TopicChanges:
     def go_on(self) -> Steps[None]:
         """Have replicas deleted that can be, and end what is over."""
         deletions, requests = self._term.deletions, self._term.requests
-        for name in sorted(deletions.topics):
-            if deletions.is_over(name):
-                yield from self._remove(name)
-                continue
+        over, waiting = split(sorted(deletions.topics), deletions.is_over)
+        yield from self._remove_all(over)
+        for name in waiting:
             yield None
             beginning = yield from deletions.begin(name)
             yield from each(beginning.items(), lambda asked: requests.stop(asked[1], asked[0], is_deleted=True))
@@ -183,17 +182,48 @@ class TopicChanges:
         self._is_pausing = True
         return self._repeats.pause_ms()
 
-    def _remove(self, name: str) -> Steps[None]:
-        """No replica is left: states first, some at a time, then all else with the note. An early end leaves the note."""
+    def _remove_all(self, names: Iterable[str]) -> Steps[None]:
+        """No replica of these is left: remove them, small ones several at a time."""
+        some, size = list[str](), 0
+        for name in names:
+            partitions = len(self._context.topics.get(name, ()))
+            if some and size + partitions > REMOVED_AT_ONCE:
+                yield from self._remove_some(some)
+                some, size = [], 0
+            some.append(name)
+            size += partitions
+        if some:
+            yield from self._remove_some(some)
+
+    def _remove_some(self, names: list[str]) -> Steps[None]:
+        """Remove the entries of topics: of large ones states first, some at a time, then all else with the notes.
+
+        An early end leaves the notes. Somebody may have removed some of it: then each topic is removed by itself, as far as it is
+        there.
+        """
+        for name in names:
+            yield from self._remove_states(name)
+        configs = yield from self._term.reader.configs(names)
+        paths = {
+            name: [layout.topic_path(name), f"{DELETIONS}/{name}", *([layout.topic_config_path(name)] if name in configs else [])]
+            for name in names
+        }
+        try:
+            yield from self._term.commit([Change(path, None) for name in names for path in paths[name]])
+        except CONFLICTS as conflict:
+            log.info("somebody else has removed %s of topics that are deleted", conflict)
+            yield from self._term.states.remove(path for name in names for path in paths[name])
+        for name in names:
+            log.info("topic %s is deleted", name)
+            yield from self._forget(name)
+
+    def _remove_states(self, name: str) -> Steps[None]:
         partitions = [(name, index) for index in self._context.topics.get(name, ())]
+        if len(partitions) <= REMOVED_AT_ONCE:  # they go with what is above them
+            return
         for first in range(0, len(partitions), REMOVED_AT_ONCE):
             some = partitions[first : first + REMOVED_AT_ONCE]
             states = yield from self._term.reader.states(some)
             paths = [layout.state_path(*one).removesuffix("/state") for one in some if one in states]
             if paths:
                 yield from self._term.commit([Change(path, None) for path in paths])
-        configs = yield from self._term.reader.configs([name])
-        paths = [layout.topic_path(name), f"{DELETIONS}/{name}", *([layout.topic_config_path(name)] if name in configs else [])]
-        yield from self._term.commit([Change(path, None) for path in paths])
-        log.info("topic %s is deleted", name)
-        yield from self._forget(name)

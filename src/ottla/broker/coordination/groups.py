@@ -115,7 +115,7 @@ class GroupCoordinators:
             shard.tell(TransactionEnded(producer_id, committed), now)
 
     def is_forgetting(self, topic: str) -> bool:
-        """Whether a coordinator may still keep offsets of a topic that was deleted."""
+        """Return whether a coordinator may still keep offsets of a topic that was deleted."""
         return any(topic in names for names in self._forgetting.values())
 
     def _forget(self, shard: Shard[GroupMachine], index: int, names: frozenset[str], now: Now) -> None:

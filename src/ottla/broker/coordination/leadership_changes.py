@@ -14,11 +14,13 @@ class CoordinatorMoves:
 
     def __init__(self, coordinators: Iterable[Coordinators[Any]]) -> None:
         self._by_topic = {each.topic: each for each in coordinators}
+        self.is_starting = False
+        """Whether all logs are about to be opened: coordinators are loaded afterwards, at once, by what all of them hold."""
 
     def leads(self, partition: Partition) -> None:
         """This broker leads a partition whose log is open: from now on, or still, in a new epoch."""
         coordinators = self._by_topic.get(partition.topic)
-        if coordinators is not None:
+        if coordinators is not None and not self.is_starting:
             coordinators.leads(partition)
 
     def leads_no_more(self, partition: Partition) -> None:

@@ -20,8 +20,8 @@ from ottla.wire.errors import NOT_CONTROLLER
 @serves(
     AlterPartitionRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=BY_PARTITION, to_the_end=True
 )
-def alter_partition(request: Request[AlterPartitionRequest], controller: Controller | None) -> Steps[Reply]:
+def alter_partition(request: Request[AlterPartitionRequest], controller: Controller) -> Steps[Reply]:
     """Answer when the registry has taken what may be; the answer says how each partition is then."""
-    if controller is None or not controller.is_active:
+    if not controller.is_active:
         return AlterPartitionResponse(error_code=NOT_CONTROLLER)
     return (yield from controller.alter_partition(request.body, request.version))

@@ -6,10 +6,7 @@ unclean election type and an error code of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ottla.broker.controller.controller import Controller
-from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.parts import Parts
@@ -17,7 +14,6 @@ from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.acls import CLUSTER_NAME
-from ottla.cluster.image import ClusterImage
 from ottla.ports import Steps
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.errors import (
@@ -27,16 +23,12 @@ from ottla.wire.errors import (
     INVALID_REQUEST,
     NONE,
     NOT_CONTROLLER,
-    PREFERRED_LEADER_NOT_AVAILABLE,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 PREFERRED, UNCLEAN = 0, 1
 TOP_LEVEL_ERROR_FROM = 1
 UNKNOWN_TYPE = "Unknown election type {}: use 0 (preferred) or 1 (unclean)."
-NOT_NEEDED = "Leader election not needed for topic partition."
 
-Elected = ElectLeadersRequest.TopicPartitions
 TopicResult = ElectLeadersResponse.ReplicaElectionResult
 PartitionResult = ElectLeadersResponse.PartitionResult
 
@@ -49,18 +41,14 @@ PartitionResult = ElectLeadersResponse.PartitionResult
 )
 def elect_leaders(
     request: Request[ElectLeadersRequest],
-    cluster: ClusterImage,
-    partitions: Partitions,
-    controller: Controller | None,
+    controller: Controller,
     rights: Rights,
 ) -> Reply:
     """Say of each partition what came of it. Of all partitions, those are left out that need no election."""
     if not rights.asked(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now):
         sentence = ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
         return _all_refused(request.body, request.version, CLUSTER_AUTHORIZATION_FAILED, sentence)
-    if controller is not None:
-        return _elected_by(controller, request.body, request.version)
-    return _elected(request.body, cluster, partitions)
+    return _elected_by(controller, request.body, request.version)
 
 
 def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:
@@ -94,39 +82,3 @@ def _elected_by(controller: Controller, body: ElectLeadersRequest, version: int)
             result = PartitionResult(partition_id=index, error_code=code, error_message=sentence or None)
             topics.setdefault(name, TopicResult(topic=name)).partition_result.append(result)
     return ElectLeadersResponse(replica_election_results=list(topics.values()))
-
-
-def _elected(body: ElectLeadersRequest, cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
-    error_code = NONE if body.election_type in (PREFERRED, UNCLEAN) else INVALID_REQUEST
-    if body.topic_partitions is None:
-        there = list(cluster.topics.values())
-        asked = [Elected(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in there]
-    else:
-        asked = body.topic_partitions
-    refusal = UNKNOWN_TYPE.format(body.election_type) if error_code else None
-    results = []
-    for each in asked:
-        found = list(_results(cluster, partitions, each, refusal))
-        if body.topic_partitions is None:
-            found = [part for part in found if part.error_code != ELECTION_NOT_NEEDED]
-        results.append(TopicResult(topic=each.topic, partition_result=found))
-        yield None
-    return ElectLeadersResponse(error_code=error_code, replica_election_results=results)
-
-
-def _results(cluster: ClusterImage, partitions: Partitions, asked: Elected, refusal: str | None) -> Iterator[PartitionResult]:
-    for index in asked.partitions:
-        error_code, sentence = (INVALID_REQUEST, refusal) if refusal else _outcome(cluster, partitions, asked.topic, index)
-        yield PartitionResult(partition_id=index, error_code=error_code, error_message=sentence)
-
-
-def _outcome(cluster: ClusterImage, partitions: Partitions, name: str, index: int) -> tuple[int, str]:
-    topic = cluster.topics.get(name)
-    if topic is None:
-        return UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
-    if not 0 <= index < len(topic.partitions):
-        return UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
-    held = partitions.get(name, index)
-    if held is not None and held.offline is not None:
-        return PREFERRED_LEADER_NOT_AVAILABLE, ERRORS[PREFERRED_LEADER_NOT_AVAILABLE].sentence
-    return ELECTION_NOT_NEEDED, NOT_NEEDED

@@ -26,7 +26,7 @@ Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
 
 @serves(UpdateFeaturesRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_UPDATES, to_the_end=True)
-def update_features(request: Request[UpdateFeaturesRequest], features: Features, controller: Controller | None) -> Steps[Reply]:
+def update_features(request: Request[UpdateFeaturesRequest], features: Features, controller: Controller) -> Steps[Reply]:
     """Change all the levels asked for, or none. In a cluster all brokers must know them: Kafka's end themselves at others."""
     body = request.body
     updates = [
@@ -34,12 +34,10 @@ def update_features(request: Request[UpdateFeaturesRequest], features: Features,
         for each in body.feature_updates
     ]
     offered = {feature.name: feature for feature in request.release.features}
-    if controller is not None:
-        served = yield from controller.served_by_all(offered)
-        if served is None:
-            return UpdateFeaturesResponse(error_code=NOT_CONTROLLER, error_message=ERRORS[NOT_CONTROLLER].sentence)
-        offered = served
-    decision = yield from features.update(offered, updates, validate_only=body.validate_only)
+    served = yield from controller.served_by_all(offered)
+    if served is None:
+        return UpdateFeaturesResponse(error_code=NOT_CONTROLLER, error_message=ERRORS[NOT_CONTROLLER].sentence)
+    decision = yield from features.update(served, updates, validate_only=body.validate_only)
     if decision.error_code:
         return UpdateFeaturesResponse(error_code=decision.error_code, error_message=decision.message)
     named = body.feature_updates if request.version < NO_RESULTS_FROM else ()

@@ -29,7 +29,7 @@ def fetch(request: Request[FetchRequest], context: FetchContext) -> Reply:
     """Answer once there are `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply is delayed."""
     body, whole = request.body, request.whole
     is_full = body.session_epoch in (FIRST_EPOCH, NO_EPOCH)
-    is_counted = context.quotas.is_on and (context.followers is None or replica_id(body) < 0)
+    is_counted = context.quotas.is_on and replica_id(body) < 0
     has_to_rest = is_counted and context.quotas.has_to_rest(request.peer.principal, request.client_id)
     if whole is not None:
         if not is_full:

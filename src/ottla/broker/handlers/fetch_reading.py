@@ -77,7 +77,7 @@ class FetchContext(NamedTuple):
     checks: LongChecks
     quotas: ClientQuotas
     rights: Rights
-    followers: Followers | None
+    followers: Followers
 
 
 def _readable(request: Request[FetchRequest], rights: Rights) -> Mapping[str, bool]:
@@ -162,7 +162,7 @@ class Fetch:
     def _begin(self) -> None:
         self._readable = None if self.context.rights.is_open else _readable(self.request, self.context.rights)
         self._left = min(self.body.max_bytes, self.context.settings.value.fetch_max_bytes)
-        if self.context.quotas.is_on and (self.context.followers is None or self.replica_id < 0):
+        if self.context.quotas.is_on and self.replica_id < 0:
             self._left = self.context.quotas.readable(self.request.peer.principal, self.request.client_id, self._left)
         self.size = self._unknown = self._check_cost = 0
         self.enough = False

@@ -123,8 +123,8 @@ def _denied(request: Request[MetadataRequest], rights: Rights, missing: list[str
 def _named(request: Request[MetadataRequest], context: MetadataContext, refused: dict[str, int]) -> MetadataResponse:
     """The topics that a request names; `refused` has the errors of those that could not be created."""
     body = request.body
-    if context.topics.made_by_default:
-        refused |= _unseen(context.topics, request)
+    if context.by_name.made_lately:
+        refused |= _unseen(context.by_name, request)
     response = _brokers(request, context)
     response.topics = [
         _answered(context.describer, context.cluster, asked, refused, request.version) for asked in _distinct(body.topics or ())
@@ -151,7 +151,7 @@ def _with_new(
 
 def _all(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
     response = _brokers(request, context)
-    unseen = _unseen(context.topics, request)
+    unseen = _unseen(context.by_name, request)
     if unseen:
         seen = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
         there = (topic for topic in context.cluster.topics.values() if topic.name not in unseen and seen[topic.name])
@@ -213,9 +213,9 @@ def _missing(cluster: ClusterImage, asked: Iterable[Asked]) -> list[str]:
     return [name for name in names if name is not None and name_error(name) is None]
 
 
-def _unseen(topics: Topics, request: Request[MetadataRequest]) -> dict[str, int]:
+def _unseen(by_name: TopicsByName, request: Request[MetadataRequest]) -> dict[str, int]:
     """The error of each topic that a request created a moment ago, which no broker of the release would see yet. Today, none."""
-    errors = {name: request.release.unseen_error(request.now.mono_ms - at_ms) for name, at_ms in topics.made_by_default.items()}
+    errors = {name: request.release.unseen_error(request.now.mono_ms - at_ms) for name, at_ms in by_name.made_lately.items()}
     return {name: error_code for name, error_code in errors.items() if error_code}
 
 

@@ -14,16 +14,14 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.cluster.controller_rules.context import AT_ONCE, ControllerContext, LiveBroker, ReplicaAssignment
-from ottla.cluster.controller_rules.reassignments import wanted
-from ottla.cluster.image import ClusterImage
+from ottla.cluster.controller_rules.context import ReplicaAssignment
 from ottla.ports import Steps
 from ottla.wire.api.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
 from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
-from ottla.wire.errors import ERRORS, INVALID_REQUEST, NONE, NOT_CONTROLLER
+from ottla.wire.errors import ERRORS, INVALID_REQUEST, NOT_CONTROLLER
 
 MOST_MOVES = 100_000
 
@@ -42,44 +40,21 @@ ListedPartition = ListPartitionReassignmentsResponse.OngoingPartitionReassignmen
 )
 def alter_partition_reassignments(
     request: Request[AlterPartitionReassignmentsRequest],
-    controller: Controller | None,
-    cluster: ClusterImage,
+    controller: Controller,
 ) -> Reply:
     """Answer when it is noted where partitions move: that they have moved is for ListPartitionReassignments to tell."""
-    return _altered(request.body, controller, cluster)
+    return _altered(request.body, controller)
 
 
-def _altered(body: AlterPartitionReassignmentsRequest, controller: Controller | None, cluster: ClusterImage) -> Steps[Reply]:
+def _altered(body: AlterPartitionReassignmentsRequest, controller: Controller) -> Steps[Reply]:
     targets: Targets = {(topic.name, one.partition_index): one.replicas for topic in body.topics for one in topic.partitions}
     if len(targets) < sum(len(topic.partitions) for topic in body.topics):
         return _refused(INVALID_REQUEST, "A partition is named twice: name each once.")
-    may_resize, found = body.allow_replication_factor_change, None
-    if controller is None:
-        found = yield from _stayed(targets, cluster, may_resize=may_resize)
-    else:
-        found = yield from controller.alter_reassignments(targets, may_resize=may_resize)
+    found = yield from controller.alter_reassignments(targets, may_resize=body.allow_replication_factor_change)
     if found is None:
         return _refused(NOT_CONTROLLER)
     responses = [Altered(name=topic.name, partitions=list(_results(topic, found))) for topic in body.topics]
     return AlterPartitionReassignmentsResponse(error_message=None, responses=responses)
-
-
-def _stayed(targets: Targets, cluster: ClusterImage, *, may_resize: bool) -> Steps[Faults]:
-    """Answer for a lone broker, which has nowhere to move to: each partition is where it is wanted, or that cannot be."""
-    context, found = ControllerContext(), Faults()
-    context.brokers.update((node_id, LiveBroker(node_id, 0, ())) for node_id in cluster.brokers)
-    for number, (where, target) in enumerate(targets.items(), 1):
-        name, index = where
-        if cluster.has_partition(name, index):
-            replicas = cluster.topics[name].partitions[index].replicas
-            context.set_topic(name, None, {index: ReplicaAssignment(replicas)})
-        after = wanted(context, where, target)
-        if isinstance(after, ReplicaAssignment):
-            after = wanted(context, where, target, may_resize=may_resize)
-        found[where] = (NONE, "") if isinstance(after, ReplicaAssignment) else after
-        if number % AT_ONCE == 0:
-            yield None
-    return found
 
 
 def _results(topic: AlterPartitionReassignmentsRequest.ReassignableTopic, found: Faults) -> Iterator[AlteredPartition]:
@@ -93,10 +68,8 @@ def _refused(code: int, sentence: str = "") -> AlterPartitionReassignmentsRespon
 
 
 @serves(ListPartitionReassignmentsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), controller_only=True)
-def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest], controller: Controller | None) -> Reply:
-    """What is on the move. On a lone broker nothing ever is."""
-    if controller is None:
-        return ListPartitionReassignmentsResponse(error_message=None)
+def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest], controller: Controller) -> Reply:
+    """Return what is on the move."""
     return _listed(request.body, controller)
 
 

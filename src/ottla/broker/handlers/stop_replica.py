@@ -5,6 +5,7 @@ An old controller epoch is refused. Version 1 groups partitions by topic, 3 has 
 
 from __future__ import annotations
 
+from ottla.broker.coordination.forgotten import ForgottenTopics
 from ottla.broker.replication.controller_words import stops
 from ottla.broker.replication.replica_manager import Errors, ReplicaManager
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -14,6 +15,7 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.ports import Steps
 from ottla.wire.api.stop_replica import StopReplicaRequest, StopReplicaResponse
+from ottla.wire.errors import KAFKA_STORAGE_ERROR
 
 PartitionError = StopReplicaResponse.StopReplicaPartitionError
 
@@ -32,13 +34,17 @@ PARTS = Parts(
 
 
 @serves(StopReplicaRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
-def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager) -> Steps[Reply]:
+def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager, forgotten: ForgottenTopics) -> Steps[Reply]:
     """Stop all replicas, and say which could not be stopped or deleted."""
     body, writer = request.body, ResponseWriter(request, ERRORS)
 
     def stopped() -> Steps[None]:
         for part in request.parts():
-            writer.add(_response((yield from replicas.stop_replicas(stops(part.body)))))
+            errors = yield from replicas.stop_replicas(stops(part.body))
+            gone = {stop.topic for stop in stops(part.body) if stop.is_deleted}
+            yield from forgotten.awaited(gone)
+            errors |= {one: KAFKA_STORAGE_ERROR for one in errors if one[0] in gone and forgotten.is_owed(one[0])}
+            writer.add(_response(errors))
             yield None
 
     error_code = yield from replicas.in_turn(body.controller_epoch, body.broker_epoch, stopped)

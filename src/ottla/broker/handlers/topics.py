@@ -20,7 +20,6 @@ from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.settings.setting_sources import as_told, described_topic
-from ottla.broker.topics.reconciler import LogReconciler
 from ottla.broker.topics.topics import Late, Topics
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.decision import Decision
@@ -64,7 +63,6 @@ class CreateContext(NamedTuple):
     """What topics are created through."""
 
     topics: Topics
-    logs: LogReconciler
     settings: SettingsInForce
     quotas: ClientQuotas
     rights: Rights
@@ -75,7 +73,6 @@ class ChangeContext(NamedTuple):
 
     topics: Topics
     cluster: ClusterImage
-    logs: LogReconciler
     settings: SettingsInForce
     quotas: ClientQuotas
     rights: Rights
@@ -89,13 +86,8 @@ class ChangeContext(NamedTuple):
     parts=Parts(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
 )
 def create_topics(request: Request[CreateTopicsRequest], context: CreateContext) -> Steps[Reply]:
-    """Create topics, each with its own result; they are visible to every API when the reply leaves.
-
-    Names become free first: thousands of logs may be left of topics that were deleted a moment ago.
-    """
+    """Create topics, each with its own result; they are visible to every API when the reply leaves."""
     body, settings = request.body, context.settings.value
-    if not body.validate_only:
-        yield from context.logs.free_slowly([topic.name for topic in body.topics])
     wanted = [_new_topic(settings, topic) for topic in body.topics if not request.repeats(topic.name)]
     whole = request.whole
     room = MOST_PARTITIONS if whole is None else MOST_PARTITIONS - whole.made
@@ -245,13 +237,13 @@ def _delete(request: Request[DeleteTopicsRequest], context: ChangeContext, resul
     for result in results if context.quotas.is_on else ():
         _count_deletion(request, context, result)
     found = [result for result in results if not result.error_code]
-    decisions = yield from context.topics.delete([_known_name(cluster, result) for result in found], request.now)
+    decisions = yield from context.topics.delete([_known_name(cluster, result) for result in found])
     for result, decision in zip(found, decisions, strict=True):
         result.error_code, result.error_message = decision.error_code, decision.message
         result.name, result.topic_id = decision.name, decision.topic_id
     response = DeleteTopicsResponse(responses=results)
     late = _late({result.name: result for result in results if result.name is not None})
-    gone = {decision.name: 0 for decision in decisions}
+    gone = {decision.name: 0 for decision in decisions if not decision.error_code}
     return (yield from context.topics.reply(response, gone, request.now, request.body.timeout_ms, late))
 
 

@@ -38,8 +38,12 @@ LOOK_MS: Final = 500
 class DirectoryEpoch:
     """The check of one broker's data directory before it registers, and the notes after it."""
 
-    def __init__(self, node_id: int, disk: Disk, registry: SharedRegistry, scheduler: Scheduler) -> None:
+    def __init__(
+        self, node_id: int, disk: Disk, registry: SharedRegistry, scheduler: Scheduler, *, has_registry: bool = False
+    ) -> None:
+        """A directory that `has_registry` in it holds both or neither: there is nothing to check."""
         self._node_id = node_id
+        self._has_registry = has_registry
         self._disk = disk
         self._registry = registry
         self._scheduler = scheduler
@@ -52,7 +56,7 @@ class DirectoryEpoch:
 
         Later registrations of the same life are not refused: its directory was its own all the time.
         """
-        if not self._may_register:
+        if not self._may_register and not self._has_registry:
             counted = yield from self._counted_on()
             if counted:
                 return self._sentence(counted)
@@ -76,6 +80,8 @@ class DirectoryEpoch:
 
     def registered(self, broker_epoch: int) -> Steps[None]:
         """Note a registration, in the directory first. Raises `StorageFailed`."""
+        if self._has_registry:
+            return
         self._disk.write_file(BROKER_EPOCH, b"%d\n" % broker_epoch)
         yield from self._registry.commit([Change(layout.broker_epoch_path(self._node_id), b"%d" % broker_epoch)])
 

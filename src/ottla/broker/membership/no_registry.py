@@ -10,6 +10,8 @@ from ottla.ports import Change, CommitSteps, Entry, StorageFailed
 class NoRegistry:
     """Implements `ottla.ports.Registry` for rooms that keep something in the registry of a lone broker."""
 
+    commits = 0
+
     def get(self, path: str) -> Entry | None:
         """There is none."""
         return None

@@ -88,6 +88,10 @@ class Partitions:
         found = self._topics.get(topic)
         return None if found is None else found.get(index)
 
+    def holds(self, topic: str) -> bool:
+        """Return whether any partition of a topic is here."""
+        return topic in self._topics
+
     def absent_error(self, topic: str, index: int) -> int:
         """What is told of a partition that is not here: whoever asks is to look for its leader, or to learn that there is none."""
         return NOT_LEADER_OR_FOLLOWER if self._is_elsewhere(topic, index) else UNKNOWN_TOPIC_OR_PARTITION

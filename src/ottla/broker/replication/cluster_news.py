@@ -91,6 +91,7 @@ class ClusterNews:
     def _tell(self, noticed: Noticed) -> None:
         if noticed.deleted:
             self._configs.forget(noticed.deleted)
-            self._deleted(noticed.deleted, self._scheduler.now())
         if noticed.changed or noticed.deleted:
             self._changed([*noticed.changed, *noticed.deleted])
+        if noticed.deleted:  # coordinators forget what is committed for topics that are not there any more, as they know
+            self._deleted(noticed.deleted, self._scheduler.now())

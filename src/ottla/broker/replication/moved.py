@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.controller_words import NO_EPOCH, RoleTold, StopTold
+from ottla.broker.replication.replica import Replica
 from ottla.cluster.image import NO_TOPIC_ID, ClusterImage, PartitionImage
 from ottla.cluster.metadata_updates import TAKEN_AT_ONCE, ToldTopic, has_left
 from ottla.ports import Steps
@@ -36,7 +37,7 @@ class MovedReplicas:
 
     def _is_left(self, topic: ToldTopic, told: PartitionImage) -> bool:
         replica = self._partitions.get(topic.name, told.index)
-        if replica is None or replica.replicas is None or replica.offline is not None:
+        if not isinstance(replica, Replica) or not replica.has_role or replica.offline is not None:
             return False
         is_the_same = topic.topic_id == replica.topic_id != NO_TOPIC_ID
         return is_the_same and has_left(self._node_id, replica.leader_epoch, told)

@@ -79,13 +79,24 @@ class ReplicaPorts:
 class Replica(Partition):
     """One replica of a partition. It has no role until `lead` or `follow` is called, and serves nobody then."""
 
-    __slots__ = ("_ports",)
+    __slots__ = ("_ports", "is_sole")
 
     def __init__(self, *args: Any, ports: ReplicaPorts, **rooms: Any) -> None:
         super().__init__(*args, **rooms)
         self.role = FOLLOWER
         self.leader_epoch = NO_LEADER_EPOCH
         self._ports = ports
+        self.is_sole = False
+        """Whether this broker leads, and no other has a replica: nothing of others is kept then (`replicas` is None)."""
+
+    @property
+    def leads(self) -> bool:
+        """Return whether the controller has this broker lead, though it may have to rest."""
+        return self.is_sole or isinstance(self.replicas, LeaderState)
+
+    @property
+    def has_role(self) -> bool:
+        return self.is_sole or self.replicas is not None
 
     def opened(self, log: Log) -> None:
         """Take over the recovered log; what others have of it is known up to the high watermark that was noted last."""
@@ -101,10 +112,16 @@ class Replica(Partition):
         """Lead from now on, or lead on by what the controller has decided meanwhile. Raises `StorageFailed`, with no other role."""
         self._changes.made = True
         end_offset = self.log.log_end_offset
-        if assigned.leader_epoch > self.leader_epoch:
+        if assigned.replicas == (self._ports.node_id,) and assigned.leader_epoch < self.log.leader_epoch:
+            # Other brokers wrote this log. Nobody follows it, and epochs only grow.
+            assigned = assigned._replace(leader_epoch=self.log.leader_epoch)
+        if assigned.leader_epoch > self.leader_epoch and len(assigned.replicas) > 1:
             # Noted even if nothing is ever appended in it: followers may have records of later epochs than any in this log.
             self.log.assign_leader_epoch(assigned.leader_epoch)
-        if isinstance(self.replicas, LeaderState):
+        self.is_sole = not isinstance(self.replicas, LeaderState) and assigned.replicas == (self._ports.node_id,)
+        if self.is_sole:
+            self.replicas = None
+        elif isinstance(self.replicas, LeaderState):
             self.replicas.lead(assigned, end_offset, now.mono_ms)
         else:
             self.replicas = LeaderState(self._ports.node_id, self._ports.terms, assigned, end_offset, now.mono_ms)
@@ -116,9 +133,12 @@ class Replica(Partition):
 
     def resume(self, now: Now) -> None:
         """Lead as the controller said, after a rest or for the first time."""
-        self.role = LEADER
+        before, self.role = self.high_watermark, LEADER
         self._raise_high_watermark(now)
-        self.changed()
+        if self.is_sole and self.high_watermark == before:
+            self._on_change(self)  # checkpoints say the same as before
+        else:
+            self.changed()
 
     def rest(self) -> None:
         """Lead no more until `resume`: others may do so. What followers have is not forgotten."""
@@ -132,7 +152,7 @@ class Replica(Partition):
         Whoever waits for other replicas hears that this one leads no more.
         """
         self._changes.made = True
-        before = self.replicas
+        before, self.is_sole = self.replicas, False
         if isinstance(before, FollowerState):
             before.follow(assigned, topic_id)
         else:
@@ -144,7 +164,7 @@ class Replica(Partition):
 
     def stop(self) -> None:
         """Have no role any more: the replica is not one of those assigned, or the broker's session may be over."""
-        before, self.replicas = self.replicas, None
+        before, self.replicas, self.is_sole = self.replicas, None, False
         self.role = FOLLOWER
         self._abandon(before, NOT_LEADER_OR_FOLLOWER)
         self.changed()
@@ -154,7 +174,7 @@ class Replica(Partition):
         super().go_offline(reason)
         self._ports.moved.pop(self, None)
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
-        if self.replicas is not None:
+        if self.has_role:
             self._ports.failures.happened()
 
     def came_online(self) -> None:
@@ -177,6 +197,8 @@ class Replica(Partition):
         """Let readers see what all that are in sync have."""
         leader = self.replicas
         if not isinstance(leader, LeaderState):
+            if self.is_sole:
+                self.high_watermark = self.log.log_end_offset
             return
         offset = end_offset = self.log.log_end_offset
         if leader.followers:
@@ -207,7 +229,7 @@ class Replica(Partition):
         """What stands against an append with acks=all, as an error code, before it is made: too few replicas in sync."""
         leader = self.replicas
         if not isinstance(leader, LeaderState):
-            return NOT_LEADER_OR_FOLLOWER
+            return NONE if self.is_sole else NOT_LEADER_OR_FOLLOWER
         return NOT_ENOUGH_REPLICAS if leader.is_under_min_isr(self._min_insync_replicas) else NONE
 
     def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
@@ -216,7 +238,9 @@ class Replica(Partition):
         Where the topic wants it, they are also on stable storage here, which goes on at the same time.
         """
         leader = self.replicas
-        if not isinstance(leader, LeaderState):
+        if self.is_sole:
+            self.when_synced(offset, callback)
+        elif not isinstance(leader, LeaderState):
             callback(NOT_LEADER_OR_FOLLOWER)
         elif offset <= self.high_watermark:
             self._committed(offset, callback, self._late_error(leader))

@@ -49,7 +49,7 @@ class ReplicaManager:
 
     `stopping` hear of replicas before they lead, change their leader epoch or stop: whoever copies records to them stops.
     `following` hear of those that follow a leader from now on, `leading` of each that leads, or leads on in a new epoch, and
-    `led` of each that does no more, or never did.
+    `led` of each that does no more, or never did. `deleted` are called after replicas were deleted.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class ReplicaManager:
         self.following: list[Callable[[Sequence[Replica]], None]] = []
         self.leading: list[Callable[[Replica], None]] = []
         self.led: list[Callable[[Replica], None]] = []
+        self.deleted: list[Callable[[], None]] = []
         self._ports = ports
         self._partitions = partitions
         self._directories = directories
@@ -125,7 +126,7 @@ class ReplicaManager:
         """The session may have ended elsewhere: others may lead by now what this broker led."""
         self._ports.may_lead = False
         for replica in self._replicas():
-            if isinstance(replica.replicas, LeaderState):
+            if replica.leads:
                 replica.rest()
                 self._tell_led(replica)
 
@@ -133,16 +134,21 @@ class ReplicaManager:
         """The session is alive after all: what was led is led on."""
         self._ports.may_lead = True
         for replica in self._replicas():
-            if isinstance(replica.replicas, LeaderState):
+            if replica.leads:
                 replica.resume(now)
                 self._tell_leading(replica)
 
     def _stop_all(self) -> None:
-        held = [replica for replica in self._replicas() if replica.replicas is not None]
+        held = [replica for replica in self._replicas() if replica.has_role]
         self._tell_stopping(held)
         for replica in held:
             replica.stop()
             self._tell_led(replica)
+
+    def _replica(self, topic: str, index: int) -> Replica | None:
+        found = self._partitions.get(topic, index)
+        assert found is None or isinstance(found, Replica), "a broker holds nothing else"
+        return found
 
     def _replicas(self) -> list[Replica]:
         return [partition for partition in self._partitions if isinstance(partition, Replica)]
@@ -221,7 +227,7 @@ class ReplicaManager:
 
     def _role_error(self, role: RoleTold) -> int:
         """What stands against a role, as an error code."""
-        replica = self._partitions.get(role.topic, role.index)
+        replica = self._replica(role.topic, role.index)
         if replica is None:
             if self._moved.knows_better(role):
                 return STALE_CONTROLLER_EPOCH
@@ -233,7 +239,7 @@ class ReplicaManager:
             log.error("%s: the controller means another topic of that name, with id %s", replica, role.topic_id.hex())
             return INCONSISTENT_TOPIC_ID
         epoch = role.assigned.leader_epoch
-        if epoch < replica.leader_epoch or (epoch == replica.leader_epoch and replica.replicas is not None):
+        if epoch < replica.leader_epoch or (epoch == replica.leader_epoch and replica.has_role):
             return STALE_CONTROLLER_EPOCH
         return NONE if self._ports.node_id in role.assigned.replicas else UNKNOWN_TOPIC_OR_PARTITION
 
@@ -242,7 +248,7 @@ class ReplicaManager:
         replica = self._held(role, now)
         if replica.offline is not None:
             return KAFKA_STORAGE_ERROR
-        if replica.replicas is not None:
+        if replica.has_role:
             self._tell_stopping([replica])
         if role.assigned.leader == self._ports.node_id:
             try:
@@ -284,6 +290,8 @@ class ReplicaManager:
             if failure is not None:
                 log.error("the deletion of replicas could not be synced: %s; the controller retries", failure)
                 errors |= {(stop.topic, stop.index): KAFKA_STORAGE_ERROR for stop in gone}
+        for tell in self.deleted:
+            tell()
         return errors
 
     def part_with(self, told: Iterable[ToldTopic]) -> Steps[None]:

@@ -85,6 +85,7 @@ class Replication:
         )
         manager.stopping.append(self.fetchers.stop)
         manager.following.append(self.fetchers.follow)
+        self.manager.deleted.append(come)
         self.manager.leading.append(moves.leads)
         self.manager.led.append(moves.leads_no_more)
         membership.entered.append(lambda now: manager.entered(membership.broker_epoch, now))

@@ -41,12 +41,8 @@ class Credentials:
         known = self._image.unknown_users or UnknownUsers(self._own_secret)
         return credential_of_nobody(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
 
-    def hide_unknown_users(self) -> None:
-        """Have the registry of a lone broker keep what `of_nobody` takes."""
-        self._commits.commit(self._hiding)
-
-    def hide_unknown_users_slowly(self) -> Steps[list[Decision]]:
-        """Have a shared registry keep what `of_nobody` takes: the first broker writes it."""
+    def hide_unknown_users(self) -> Steps[list[Decision]]:
+        """Have the registry keep what `of_nobody` takes: the first broker writes it."""
         return self._commits.commit_slowly(self._hiding)
 
     def _hiding(self) -> list[Decision]:
@@ -78,7 +74,7 @@ class Credentials:
             some = frozenset(users[begin : begin + USERS_AT_ONCE])
             chosen = [one for one in removals if one.user in some], [one for one in upsertions if one.user in some]
             decisions += yield from self._commits.commit_slowly(partial(self._decisions, *chosen))
-        yield from self.hide_unknown_users_slowly()
+        yield from self.hide_unknown_users()
         changed = [decision.name for decision in decisions if decision.is_made]
         if changed:
             log.info("the SCRAM credentials of %s have changed", ", ".join(map(printable, changed[:10])))

@@ -52,7 +52,6 @@ class PartitionDescriber:
             described.isr_nodes = [node for node in described.isr_nodes if node in living]
             described.replica_nodes = living
 
-    @staticmethod
-    def _epoch(image: PartitionImage, held: Partition) -> int:
-        """The epoch that a leader's requests are held against; in a cluster it goes with the leader that the controller told."""
-        return held.leader_epoch if held.replicas is None and held.leader_epoch >= 0 else image.leader_epoch
+    def _epoch(self, image: PartitionImage, held: Partition) -> int:
+        """Return the epoch that requests are held against: the controller's, or a later one of a log without other replicas."""
+        return max(image.leader_epoch, held.leader_epoch) if image.replicas == (self._node_id,) else image.leader_epoch

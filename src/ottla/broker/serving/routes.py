@@ -49,7 +49,7 @@ class Route:
     `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller. `parts` says how a request that
     names many things is divided. One that cannot be divided may name no more than `most` things, if that is not 0, and have no more
     than `most_bytes` bytes. Where the setting `switch` is on, all versions of its declaration are served, whatever a release
-    announces. A lone broker serves none that is `cluster_only`. Steps that change something run `to_the_end`,
+    announces. Only brokers ask what is `cluster_only`. Steps that change something run `to_the_end`,
     though the client may be gone.
     """
 
@@ -169,10 +169,10 @@ def _by_key(routes: Iterable[Route]) -> dict[int, Route]:
 
 
 @cache
-def all_routes(*, in_cluster: bool = False) -> tuple[Route, ...]:
-    """What the modules of `ottla.broker.handlers` register, for a lone broker or for one of a cluster."""
+def all_routes(*, for_brokers: bool = False) -> tuple[Route, ...]:
+    """Return what the modules of `ottla.broker.handlers` register, and `for_brokers` also what only brokers ask each other."""
     modules = (
         import_module(f"{ottla.broker.handlers.__name__}.{found.name}") for found in iter_modules(ottla.broker.handlers.__path__)
     )
     found = (thing for module in modules for thing in vars(module).values() if isinstance(thing, Route))
-    return tuple(route for route in found if in_cluster or not route.cluster_only)
+    return tuple(route for route in found if for_brokers or not route.cluster_only)

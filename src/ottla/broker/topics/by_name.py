@@ -1,68 +1,145 @@
-"""Topics that clients bring into being by naming them: made with the broker's defaults, and there when the steps are over.
+"""Topics that clients bring into being by naming them, and internal ones: the controller makes them with the broker's defaults.
 
-Knows the topics of a lone broker, which are its own to make.
+Knows how the controller is asked; decides nothing. A topic is there when the controller has told this broker who leads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+import logging
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from typing import Final
 
-from ottla.broker.serving.purgatory import Purgatory
-from ottla.broker.topics.reconciler import LogReconciler
-from ottla.broker.topics.topics import Topics
+from ottla.broker.interbroker.broker_requests import BrokerAsker
+from ottla.broker.releases.traits import UNSEEN_MS
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.settings import SettingsInForce
+from ottla.broker.topics.defaults import default_topic, topic_on
 from ottla.cluster.decision import Decision
+from ottla.cluster.image import NO_LEADER, ClusterImage
 from ottla.ports import Now, Steps
-from ottla.wire.api.metadata import MetadataResponse
-from ottla.wire.errors import NONE, TOPIC_ALREADY_EXISTS
+from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.wire.errors import LEADER_NOT_AVAILABLE, NONE, NOT_CONTROLLER, TOPIC_ALREADY_EXISTS, error_name
+
+log = logging.getLogger("ottla.broker")
+
+LANE: Final = "topics"
+MOST_WAIT_MS: Final = 5_000
+"""How long a client waits for the leaders of a topic that the controller has made."""
+MANY_BROKERS: Final = 1 << 15
+"""Any number of brokers may join a cluster: fewer than the settings want replicas may be up at first, and no topic is made then."""
+
+Topic = CreateTopicsRequest.CreatableTopic
+Config = CreateTopicsRequest.CreatableTopicConfig
+Placed = CreateTopicsRequest.CreatableReplicaAssignment
 
 
-class TopicsByName(Protocol):
-    """Makes topics by name alone: internal ones have their own settings, others the defaults."""
+class TopicsByName:
+    """Has topics made by name alone: internal ones have their own settings, others the defaults.
 
-    def begin(self, names: Sequence[str], now: Now, /) -> Sequence[Decision]:
-        """Make them, or have them made. Where that takes a while each has the error LEADER_NOT_AVAILABLE."""
-        ...
+    Internal topics have as many replicas as the settings say, but no more than there can be `brokers`. What is begun in the
+    context of `hurrying` comes to its end with it if nobody else has to be waited for.
+    """
 
-    def made(self, names: Sequence[str], now: Now, /) -> Steps[list[Decision]]:
-        """Make them; those without an error are there, and led, when the steps are over."""
-        ...
+    def __init__(
+        self,
+        image: ClusterImage,
+        settings: SettingsInForce,
+        asker: BrokerAsker,
+        scheduler: Scheduler,
+        news: FirstNews,
+        brokers: int,
+        hurrying: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self.made_lately: dict[str, int] = {}
+        """When each topic was made that a name alone created lately (ms, monotonic)."""
+        self._image = image
+        self._settings = settings
+        self._asker = asker
+        self._scheduler = scheduler
+        self._news = news
+        self._brokers = brokers
+        self._hurrying = hurrying
 
-    def made_on(self, name: str, node_id: int, now: Now, /) -> Steps[Decision]:
-        """The same for one topic, with all its partitions on this broker alone."""
-        ...
+    def begin(self, names: Sequence[str], now: Now) -> list[Decision]:
+        """Have these made, unless that is under way. One that is not there yet has the error LEADER_NOT_AVAILABLE."""
+        refused: list[Decision] = []
 
+        def told(decisions: list[Decision]) -> None:
+            refused.extend(self._told(decisions))
 
-class TopicsMadeHere:
-    """Those of a lone broker."""
-
-    def __init__(self, topics: Topics, logs: LogReconciler, purgatory: Purgatory) -> None:
-        self._topics = topics
-        self._logs = logs
-        self._purgatory = purgatory
-
-    def begin(self, names: Sequence[str], now: Now) -> Sequence[Decision]:
-        """Make them, with their logs, now."""
-        return self._topics.create_by_default(names, now)
+        with self._hurrying():
+            for name in names:
+                self._scheduler.begin(("create", name), self._asked([self._topic(name)]), told, urgent=True)
+        known = {one.name: one for one in refused}
+        return [Decision(name) if self._is_led(name) else known.get(name, Decision(name, LEADER_NOT_AVAILABLE)) for name in names]
 
     def made(self, names: Sequence[str], now: Now) -> Steps[list[Decision]]:
-        """Make them, with their logs. What another request has made meanwhile is there, or soon will be."""
-        yield from self._logs.free_slowly(names)
-        return (yield from self._there((yield from self._topics.create_named(names, now)), now))
+        """Have these made and wait for their leaders; one that has none in time has the error LEADER_NOT_AVAILABLE."""
+        return (yield from self._led((yield from self._asked(list(map(self._topic, names))))))
 
     def made_on(self, name: str, node_id: int, now: Now) -> Steps[Decision]:
-        """The same for one topic, with all its partitions on this broker."""
-        yield from self._logs.free_slowly([name])
-        (decision,) = yield from self._there((yield from self._topics.create_on(name, node_id, now)), now)
+        """The same for one topic, with all its partitions on this broker alone."""
+        spec = topic_on(name, self._settings.value, node_id)
+        placed = [Placed(partition_index=index, broker_ids=list(replicas)) for index, replicas in spec.assignments]
+        topic = Topic(name=name, num_partitions=-1, replication_factor=-1, assignments=placed)
+        (decision,) = yield from self._led((yield from self._asked([topic])))
         return decision
 
-    def _there(self, decisions: list[Decision], now: Now) -> Steps[list[Decision]]:
-        """The same decisions, once those that are made have their logs."""
-        there = [decision.name for decision in decisions if is_there(decision)]
-        yield from self._purgatory.awaited(self._logs.reply(MetadataResponse(), there, now))
+    def _led(self, decisions: list[Decision]) -> Steps[list[Decision]]:
+        """Wait until those that are made have their leaders."""
+        until_ms = self._scheduler.now().mono_ms + MOST_WAIT_MS
+        made = [each.name for each in decisions if is_there(each)]
+        yield from self._news.until(lambda: all(map(self._is_led, made)), until_ms)
+        return [
+            Decision(each.name, LEADER_NOT_AVAILABLE) if is_there(each) and not self._is_led(each.name) else each
+            for each in decisions
+        ]
+
+    def _asked(self, topics: list[Topic]) -> Steps[list[Decision]]:
+        """What the controller says; LEADER_NOT_AVAILABLE if there is none that answers."""
+        response: CreateTopicsResponse | None = None
+        if self._image.controller_id >= 0:
+            request = CreateTopicsRequest(topics=topics, timeout_ms=self._settings.value.request_timeout_ms)
+            response = yield from self._asker.answer(self._image.controller_id, request, lane=LANE)
+        told = {} if response is None else {topic.name: topic for topic in response.topics}
+        decisions = []
+        for asked in topics:
+            topic = told.get(asked.name)
+            error_code = LEADER_NOT_AVAILABLE if topic is None or topic.error_code == NOT_CONTROLLER else topic.error_code
+            decisions.append(Decision(asked.name, error_code, None if topic is None else topic.error_message))
+        self._note([each.name for each in decisions if not each.error_code])
         return decisions
+
+    def _note(self, made: Collection[str]) -> None:
+        now_ms = self._scheduler.now().mono_ms
+        lately = {name: at_ms for name, at_ms in self.made_lately.items() if now_ms - at_ms < UNSEEN_MS}
+        self.made_lately = lately | dict.fromkeys(made, now_ms)
+
+    def _topic(self, name: str) -> Topic:
+        spec = default_topic(name, self._settings.value, self._brokers)
+        return Topic(
+            name=name,
+            num_partitions=spec.partitions,
+            replication_factor=spec.replication_factor,
+            configs=[Config(name=config, value=text) for config, text in spec.configs.items()],
+        )
+
+    def _is_led(self, name: str) -> bool:
+        topic = self._image.topics.get(name)
+        return topic is not None and all(one.leader != NO_LEADER for one in topic.partitions)
+
+    def _told(self, decisions: list[Decision]) -> list[Decision]:
+        """Log which topics were refused, and return them."""
+        refused = [one for one in decisions if not is_there(one) and one.error_code != LEADER_NOT_AVAILABLE]
+        for decision in refused:
+            why = decision.message or error_name(decision.error_code)
+            sentence = "%s cannot be made, and has no coordinator before it is: %s"
+            log.warning(sentence, decision.name, why, extra={"cause": decision.name})
+        return refused
 
 
 def is_there(decision: Decision) -> bool:
-    """Whether a topic was made, by this decision or by another one."""
-    return decision.is_made or decision.error_code in (NONE, TOPIC_ALREADY_EXISTS)
+    """Return whether a topic was made, by this decision or by another one."""
+    return decision.error_code in (NONE, TOPIC_ALREADY_EXISTS)

@@ -1,140 +1,149 @@
-"""Decisions of `ottla.cluster` made durable in the registry, then true in this broker's image of it. Knows no logs."""
+"""Decisions of `ottla.cluster` committed in the registry, then true in this broker's image of it.
+
+Each commit is a compare-and-set on what was read a moment ago: what is decided rests on what other brokers have written. Knows no
+logs and no controller.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
+from ottla.broker.membership.empty_entries import without_empty_users
 from ottla.broker.serial_jobs import InTurn
+from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import ClusterImage
-from ottla.ports import Change, CommitSteps, Entry, Registry, Steps, StorageFailed
-from ottla.wire.errors import KAFKA_STORAGE_ERROR, UNKNOWN_SERVER_ERROR
+from ottla.ports import NEW, Change, CommitSteps, Entry, RegistryAway, RegistryRefused, SharedRegistry, Steps, StorageFailed
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS, UNKNOWN_SERVER_ERROR
 
 log = logging.getLogger("ottla.broker")
 
-T = TypeVar("T")
+AWAY = "The registry of the cluster is not reached: whether the change was made is unknown; look, and try again."
+THERE = "Topic '{}' already exists, or is still being deleted: choose another name, or wait."
+REFUSED = "The registry of the cluster refused the change: look at the broker's log, and try again."
+FULL = "The broker's disk refused the change: look at its log, and try again when there is room."
+RACES = "Other brokers change the same things all the time: try again."
+
 Decide = Callable[[], list[Decision]]
 DecideOn = Callable[[Mapping[str, Entry | None]], list[Decision]]
 """Decides on entries as they were read, by their paths; where one was not read, on the image."""
+
+Announce = Callable[[Sequence[Change]], Sequence[Change]]
+"""Returns what has to be written besides, so that other brokers are notified of these changes."""
 
 
 class Commits:
     """Commits decisions, all that are made together or none, and decides again where another broker was quicker.
 
-    What is committed slowly takes turns, and decides when it is its turn: on an image that holds all that was committed before.
+    Commits take turns, and each decides when it is its turn: on an image that holds all that was committed before.
     """
 
-    def __init__(self, registry: Registry, image: ClusterImage, changes: Changes) -> None:
+    def __init__(
+        self, registry: SharedRegistry, image: ClusterImage, changes: Changes, announce: Announce, known: set[str]
+    ) -> None:
+        """Add each entry that gets into the image to `known`."""
         self._registry = registry
         self._image = image
         self._changes = changes
+        self._announce = announce
+        self._known = known
         self._turns = InTurn()
 
     def commit_slowly(self, decide: Decide) -> Steps[list[Decision]]:
         """Commit what `decide` returns and apply it to the image; a registry that refuses turns it into errors.
 
-        These steps must be taken to their end.
+        These steps must be taken to their end. Where the registry is not reached, the change may have been made all the same.
         """
-        return self.in_turn(self._committed(decide, self._commit_beside))
+        return self.commit_read((), lambda entries: decide())
 
     def commit_read(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
-        """Commit what is decided on these entries of the registry. The image of a lone broker has the same content."""
-        return self.commit_slowly(lambda: decide({}))
+        """Commit what is decided on entries read from the registry: the image lacks some of their content, or is behind."""
+        return self._turns.steps(self._decided(reads, decide))
 
-    def commit(self, decide: Decide) -> list[Decision]:
-        """The same now, on this thread: for rare changes of what no slow commit is about, and of what must be new in the registry.
-
-        There, a conflict tells if a slow commit that is under way was quicker.
-        """
-        return _at_once(self._committed(decide, self._commit_at_once))
-
-    def in_turn(self, steps: Steps[T]) -> Steps[T]:
-        """Take these steps when all others before are over, and have others wait for them."""
-        return self._turns.steps(steps)
-
-    def lead(self, states: Sequence[Change]) -> None:
-        """Let new partitions have their leader, now. What the registry refuses is made good by the next start."""
-        _at_once(self._led(states, self._commit_at_once))
-
-    def lead_slowly(self, states: Callable[[], Sequence[Change]]) -> Steps[None]:
-        """The same in its turn, for those that are then to have one."""
-
-        def lead() -> Steps[None]:
-            yield from self._led(states(), self._commit_beside)
-
-        return self.in_turn(lead())
-
-    def _committed(self, decide: Decide, commit: Callable[[Sequence[Change]], CommitSteps]) -> Steps[list[Decision]]:
+    def _decided(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
+        decisions = decide({})
         for _ in range(MOST_RACES):
-            decisions = decide()
-            changes = [change for decision in decisions for change in decision.changes if not decision.error_code]
-            if not changes:
+            paths = list(dict.fromkeys((*reads, *(change.path for change in _changes(decisions)))))
+            if not paths:
                 return decisions
-            read = yield from self._image.read_slowly(changes)
             try:
-                yield from commit(changes)
+                entries = dict(zip(paths, (yield from self._registry.read(paths)), strict=True))
+                self._take_in(entries)
+                decisions = [_taken(decision, entries) for decision in decide(entries)]
+                changes = _changes(decisions)
+                if any(change.path not in entries for change in changes):
+                    continue
+                if changes:
+                    yield from self._commit(changes, entries)
+                return decisions
             except CONFLICTS as conflict:
                 log.info("another broker was quicker to change %s", conflict)
-                self._look_again(changes)
+            except RegistryAway as failure:
+                log.warning("a change of the registry was given up: %s", failure, extra={"cause": "a change given up"})
+                return refused(decisions, REQUEST_TIMED_OUT, AWAY)
+            except RegistryRefused as failure:
+                log.error("the registry refused a change: %s", failure, extra={"cause": "a refused change"})
+                return refused(decisions, UNKNOWN_SERVER_ERROR, REFUSED)
             except StorageFailed as failure:
-                return storage_refused(decisions, failure)
-            else:
-                self._image.apply_all(changes, read)
-                return decisions
-        return refused(decide(), UNKNOWN_SERVER_ERROR, "Other brokers change the same things all the time: try again.")
+                log.error("a change of topics was refused: %s", failure, extra={"cause": "a refused change"})
+                return refused(decisions, KAFKA_STORAGE_ERROR, FULL)
+        return refused(decisions, UNKNOWN_SERVER_ERROR, RACES)
 
-    def _led(self, states: Sequence[Change], commit: Callable[[Sequence[Change]], CommitSteps]) -> Steps[None]:
-        if not states:
-            return
-        try:
-            yield from commit(states)
-        except CONFLICTS as conflict:
-            log.info("another broker was faster to store the leaders of new partitions: %s", conflict)
-        except StorageFailed as failure:
-            log.error("the registry refused to store the leaders of new partitions: %s", failure, extra={"cause": "new leaders"})
-        self._image.apply_all(states)
+    def _commit(self, changes: Sequence[Change], entries: Mapping[str, Entry | None]) -> Steps[None]:
+        there = [change for change in changes if change.value is not None or entries[change.path] is not None]
+        expected = [change._replace(version=_version(entries[change.path])) for change in there]
+        guarded = yield from without_empty_users(self._registry, expected)
+        yield from self._changing(self._registry.commit([*guarded, *self._announce(changes)]))
+        self._apply((change.path, change.value) for change in changes)
 
-    def _commit_at_once(self, changes: Sequence[Change]) -> CommitSteps:
-        self._changes.made = True
-        self._registry.commit(changes)
-        yield from ()
-
-    def _commit_beside(self, changes: Sequence[Change]) -> CommitSteps:
-        steps = self._registry.commit_slowly(changes)
+    def _changing(self, steps: CommitSteps) -> CommitSteps:
+        """Note with each step that something changes: a mistake in any of them must not look as if nothing had happened."""
         resumed: StorageFailed | None = None
         try:
             while True:
-                self._changes.made = True  # with each step: a mistake in any of them must not look as if nothing had happened
+                self._changes.made = True
                 resumed = yield steps.send(resumed)
         except StopIteration:
             return
 
-    def _look_again(self, changes: Iterable[Change]) -> None:
-        """Bring the image up to date with all that these changes would have touched."""
-        for change in changes:
-            entry = self._registry.get(change.path)
-            self._image.apply(change.path, None if entry is None else entry.value)
+    def _take_in(self, entries: Mapping[str, Entry | None]) -> None:
+        """Let the image say what the registry says: notifications of it may be under way."""
+        self._apply((path, None if entry is None else entry.value) for path, entry in entries.items())
+
+    def _apply(self, values: Iterable[tuple[str, bytes | None]]) -> None:
+        for path, value in values:
+            if not _is_told(path):
+                self._image.apply(path, value)
+                if value is not None:
+                    self._known.add(path)
 
 
-def _at_once(steps: Generator[object, None, T]) -> T:
-    """What steps come to that wait for nothing."""
-    try:
-        while True:
-            next(steps)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+def alone(changes: Sequence[Change]) -> Sequence[Change]:
+    """Announce nothing: there is no other broker."""
+    return ()
 
 
-def storage_refused(decisions: Iterable[Decision], failure: StorageFailed) -> list[Decision]:
-    """These decisions as refused by the disk."""
-    log.error("a change of topics was refused: %s", failure, extra={"cause": "a change of topics"})
-    sentence = "The broker's disk refused the change: see the broker's log, and try again."
-    return refused(decisions, KAFKA_STORAGE_ERROR, sentence)
+def _is_told(path: str) -> bool:
+    """Return whether it is the controller that tells brokers of an entry: until then it is not in their image."""
+    return path.startswith(f"{layout.TOPICS}/")
+
+
+def _taken(decision: Decision, entries: Mapping[str, Entry | None]) -> Decision:
+    """Refuse a decision that makes what is there already: the controller has not told of it yet, or it is being deleted."""
+    if decision.error_code or all(change.version != NEW or entries.get(change.path) is None for change in decision.changes):
+        return decision
+    return replace(decision, error_code=TOPIC_ALREADY_EXISTS, message=THERE.format(decision.name))
+
+
+def _changes(decisions: Sequence[Decision]) -> list[Change]:
+    return [change for decision in decisions for change in decision.changes if not decision.error_code]
+
+
+def _version(entry: Entry | None) -> int:
+    return NEW if entry is None else entry.version
 
 
 def refused(decisions: Iterable[Decision], error_code: int, sentence: str) -> list[Decision]:

@@ -1,65 +1,79 @@
-"""How this broker joins its cluster at start-up: it reads the registry, checks that it is the right one, and registers."""
+"""Checks of a lone broker's registry against its data directory, at start-up: neither may lack what the other knows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable
 
-from ottla.broker.settings import SettingsInForce
-from ottla.broker.topics.deletions import NOTES
+from ottla.broker.partitions.checkpoints import Checkpoints
 from ottla.broker.topics.directories import PartitionDirectories, some
 from ottla.cluster import layout
-from ottla.cluster.brokers import BrokerSpec, register
-from ottla.cluster.image import ClusterImage
-from ottla.cluster.topics import lead_leaderless, leaderless
-from ottla.ports import Change, Now, Registry, RegistryDamaged
+from ottla.cluster.controller_rules.entries import DELETIONS
+from ottla.ports import Change, Registry, RegistryDamaged
+
+log = logging.getLogger("ottla.broker")
 
 META = "meta.properties"
+UNREADABLE = "its registry's entry {} cannot be read ({}): run `ottla registry check` for the details"
 
 
-class Registration:
-    """Fills the image of the cluster and makes this broker a member and the controller."""
+class RegistryCheck:
+    """The partitions that a registry knows (`held`), and the topics that are noted as deleted, as they are at the start."""
 
-    def __init__(self, registry: Registry, image: ClusterImage, settings: SettingsInForce, node_id: int, cluster_id: str) -> None:
+    def __init__(self, registry: Registry, cluster_id: str) -> None:
+        """Read them. Raises `RegistryDamaged`."""
         self._registry = registry
-        self._image = image
-        self._settings = settings
-        self._node_id = node_id
         self._cluster_id = cluster_id
+        self.deleted = frozenset(registry.children(DELETIONS))
+        self._topics = registry.children(layout.TOPICS)
+        self._held = {(name, int(index)): None for name in self._topics for index in self._indexes(layout.topic_path(name))}
 
-    def join(self, directories: PartitionDirectories, now: Now) -> set[str]:
-        """Read the registry and register; returns the names of partitions that were not made yet when the broker ended.
+    def identity(self, directories: PartitionDirectories) -> None:
+        """Refuse the registry of another cluster, and one that lacks topics: damage must not look as if they had been deleted.
 
-        Raises `StorageFailed`, and `RegistryDamaged` for a registry that can't be read, belongs to other data, or does not know all
-        partitions of which there are directories.
+        Raises `RegistryDamaged` and `StorageFailed`.
         """
-        self._image.load(self._registry)
-        self._check_identity(directories)
-        self._commit(register(self._described(), self._cluster_id, self._image.controller_epoch + 1, now.wall_ms))
-        new = {f"{topic.name}-{one.index}" for topic, one in leaderless(self._image)}
-        self._commit(lead_leaderless(self._image))
-        return new
-
-    def _check_identity(self, directories: PartitionDirectories) -> None:
-        """Refuse the registry of another cluster, and one that lacks topics: damage must not look as if they had been deleted."""
         entry = self._registry.get(layout.CLUSTER_ID)
         if entry is not None and (other := layout.read(entry.value)["id"]) != self._cluster_id:
             raise RegistryDamaged(
                 f"its registry belongs to the cluster {other}, but {META} to {self._cluster_id}: restore the wrong one"
             )
-        strangers = directories.strangers(self._image.partition_names(), self._registry.children(NOTES))
+        strangers = directories.strangers(self._names(), self.deleted)
         if strangers and entry is None:
             remedy = "`ottla registry restore` puts a copy back; if Apache Kafka wrote them, copy the records through a client"
             raise RegistryDamaged(f"it has partitions such as {strangers[0]}, and no registry with them: {remedy}")
         if strangers:
             remedy = "move them elsewhere, or adopt them or set them aside with `ottla registry restore`"
             raise RegistryDamaged(f"it has partitions without an entry in the registry, {some(strangers)}: {remedy}")
+        if entry is None:
+            self._registry.commit([Change(layout.CLUSTER_ID, layout.cluster_id_json(self._cluster_id))])
 
-    def _described(self) -> BrokerSpec:
-        settings = self._settings.value
-        listeners = settings.advertised_listeners or ()
-        _, host, port = listeners[0] if listeners else ("", "", -1)
-        return BrokerSpec(self._node_id, host, port, [str(listener) for listener in listeners], settings.broker_rack)
+    def clear(self, directories: PartitionDirectories, checkpoints: Checkpoints, *, clean: bool) -> None:
+        """Delete what is left of topics that are gone. Raises `StorageFailed`.
 
-    def _commit(self, changes: Sequence[Change]) -> None:
-        self._registry.commit(changes)
-        self._image.apply_all(changes)
+        Topics that are noted as deleted and still have an entry are left to the controller.
+        """
+        gone = self.deleted.difference(self._topics)
+        going = {f"{name}-{index}" for name, index in self._held if name in self.deleted}
+        directories.clear(self._names(), gone, self._never_led() | going)
+        forgotten = checkpoints.keep_only(set(self._held))
+        lost = [f"{name}-{index}" for name, index in forgotten if name not in self.deleted]
+        if lost and clean:  # after a crash, these files may name what was deleted since they were written
+            log.warning("partitions that held records have neither a topic nor a directory any more: %s", some(lost))
+        checkpoints.settle()
+
+    def _names(self) -> list[str]:
+        return [f"{name}-{index}" for name, index in self._held]
+
+    def _never_led(self) -> set[str]:
+        """Return the partitions that never had a leader, whose directory may not be made yet."""
+        led = {(name, index) for name in self._topics for index in self._registry.children(layout.partitions_path(name))}
+        return {f"{name}-{index}" for name, index in self._held if (name, str(index)) not in led}
+
+    def _indexes(self, path: str) -> Iterable[str]:
+        entry = self._registry.get(path)
+        assert entry is not None, "it is one of the children"
+        try:
+            return list(layout.read(entry.value)["partitions"])
+        except layout.NOT_UNDERSTOOD as error:
+            raise RegistryDamaged(UNREADABLE.format(path, layout.why(error))) from error

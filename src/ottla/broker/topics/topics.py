@@ -1,4 +1,8 @@
-"""The cluster's topics: decisions of `ottla.cluster`, committed, and made real as logs. Knows no wire formats and no files."""
+"""The cluster's topics: decided here, committed in the registry, and made real by the controller, which watches their entries.
+
+Nothing is in the image before the controller has told this broker of it, so replies wait for that, as long as the client says.
+Knows no logs and no wire formats.
+"""
 
 from __future__ import annotations
 
@@ -6,136 +10,109 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from ottla.broker.releases.traits import UNSEEN_MS
-from ottla.broker.serving.purgatory import Reply
+from ottla.broker.releases.interbroker_versions import Switch
+from ottla.broker.serving.first_news import FirstNews
+from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.settings import SettingsInForce, topic_config_error
-from ottla.broker.topics.commits import Commits, storage_refused
-from ottla.broker.topics.defaults import default_topic, topic_on
-from ottla.broker.topics.deletions import Deletions, note
-from ottla.broker.topics.reconciler import LogReconciler
+from ottla.broker.topics.commits import Commits
 from ottla.cluster import layout
 from ottla.cluster import topics as cluster_topics
+from ottla.cluster.controller_rules.entries import DELETIONS
 from ottla.cluster.decision import Decision
-from ottla.cluster.image import ClusterImage
-from ottla.cluster.topics import TopicSpec
-from ottla.ports import Entry, Now, Steps, StorageFailed
-from ottla.wire.errors import UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
+from ottla.cluster.image import NO_LEADER, NO_TOPIC_ID, ClusterImage
+from ottla.cluster.topics import MOST_PARTITIONS, TopicSpec
+from ottla.ports import Change, Entry, Now, Steps
+from ottla.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 from ottla.wire.schema import Message
 
 Late = Callable[[str], None]
 """Called with a topic that is not as it was to be when time is up."""
 
+LOOK_AGAIN_MS = 10
+"""The pause before a name is tried again that may still be on its way out."""
+
+GOING_MS = 2_000
+"""How long a topic is waited for that is on its way out, so that its name can be given again."""
+
+MOST_WAIT_MS = 60_000
+"""How long a broker that is alone works on a request whose client asked for less: it waits for itself."""
+
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
 
 class Topics:
-    """Creates, grows and deletes topics. What is decided is in the registry and in the image when the steps are over, which must be
-    taken to their end.
-
-    The logs are not yet as the image says: thousands of them take long, so callers have `LogReconciler` see to them. `changed`
-    hears of topics that came, grew or went, and `deleted` of those whose offsets have to be forgotten.
+    """Creates, grows and deletes topics. What is decided is in the registry when the steps are over, which must be taken to
+    their end. The controller and the brokers it tells make and delete the logs.
     """
 
     def __init__(
         self,
         image: ClusterImage,
         commits: Commits,
-        logs: LogReconciler,
-        deletions: Deletions,
         settings: SettingsInForce,
         random_bytes: Callable[[int], bytes],
-        changed: Callable[[list[str]], None],
-        deleted: Callable[[list[str], Now], None],
+        purgatory: Purgatory,
+        news: FirstNews,
+        holds: Callable[[str], bool],
+        *,
+        is_alone: bool,
     ) -> None:
+        """`holds` returns whether this broker holds replicas of a topic. One that `is_alone` has nobody to wait for but itself."""
         self._image = image
-        self._logs = logs
-        self._deletions = deletions
-        self.made_by_default: dict[str, int] = {}
-        """When each topic that a name alone created lately was created (ms, monotonic)."""
         self._commits = commits
         self._settings = settings
-        self._new_id: Callable[[], bytes] = partial(new_topic_id, random_bytes)
-        self._changed = changed
-        self._deleted = deleted
+        self._random_id: Callable[[], bytes] = partial(new_topic_id, random_bytes)
+        self._purgatory = purgatory
+        self._news = news
+        self._holds = holds
+        self._is_alone = is_alone
 
     def create(
-        self, wanted: Sequence[TopicSpec], now: Now, *, validate_only: bool = False, room: int = cluster_topics.MOST_PARTITIONS
+        self, wanted: Sequence[TopicSpec], now: Now, *, validate_only: bool = False, room: int = MOST_PARTITIONS
     ) -> Steps[list[Decision]]:
         """Create these topics; each has a decision of its own. With `validate_only` all is decided and nothing created.
 
-        All of them together have at most `room` partitions.
+        All of them together have at most `room` partitions. A name that is in no image may still be on its way out: it is waited
+        for, not long.
         """
+        decisions = yield from self._create(wanted, room, validate_only=validate_only)
+        until_ms = self._purgatory.now().mono_ms + GOING_MS
+        while (going := [one.name for one in decisions if self._is_going(one)]) and self._purgatory.now().mono_ms < until_ms:
+            yield self._purgatory.rest(LOOK_AGAIN_MS)
+            again = yield from self._create([one for one in wanted if one.name in going], room)
+            found = {one.name: one for one in again}
+            decisions = [found.get(one.name, one) for one in decisions]
+        return decisions
 
-        decide = partial(self._creation, wanted, room)
+    def _create(self, wanted: Sequence[TopicSpec], room: int, *, validate_only: bool = False) -> Steps[list[Decision]]:
+        def decide() -> list[Decision]:
+            return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error, room)
+
         if validate_only:
             return decide()
-        return self._committed((yield from self._commits.commit_slowly(partial(self._freed, decide, now))))
+        return (yield from self._commits.commit_slowly(decide))
 
-    def create_by_default(self, names: Iterable[str], now: Now) -> list[Decision]:
-        """Create topics by name alone, and their logs, now."""
-        decide = partial(self._freed, partial(self._creation, self._by_default(names)), now)
-        decisions = self._noted(self._committed(self._commits.commit(decide)), now)
-        self._logs.follow_at_once([decision.name for decision in decisions if decision.is_made], now)
-        return decisions
+    def _new_id(self) -> bytes:
+        """Return a new topic's id: none before 2.8, so that a broker of that time can share the cluster."""
+        has_ids = self._settings.value.inter_broker_protocol_version.has(Switch.TOPIC_IDS)
+        return self._random_id() if has_ids else NO_TOPIC_ID
 
-    def create_named(self, names: Iterable[str], now: Now) -> Steps[list[Decision]]:
-        """Create topics by name alone: internal ones have their own settings, others the defaults."""
-        return self._noted((yield from self.create(self._by_default(names), now)), now)
+    def _is_going(self, decision: Decision) -> bool:
+        return decision.error_code == TOPIC_ALREADY_EXISTS and decision.name not in self._image.topics
 
-    def create_on(self, name: str, node_id: int, now: Now) -> Steps[list[Decision]]:
-        """Create a topic by name alone, with all its partitions on one broker."""
-        return self._noted((yield from self.create([topic_on(name, self._settings.value, node_id)], now)), now)
+    def delete(self, names: Iterable[str]) -> Steps[list[Decision]]:
+        """Note topics that are to be deleted, with all their records and the offsets that groups committed for them.
 
-    def _by_default(self, names: Iterable[str]) -> list[TopicSpec]:
-        return [default_topic(name, self._settings.value, len(self._image.brokers)) for name in names]
-
-    def _creation(self, wanted: Sequence[TopicSpec], room: int = cluster_topics.MOST_PARTITIONS) -> list[Decision]:
-        return cluster_topics.create(self._image, wanted, self._new_id, topic_config_error, room)
-
-    def _freed(self, decide: Callable[[], list[Decision]], now: Now) -> list[Decision]:
-        """What is decided, once nothing is left of former topics of these names."""
-        decisions = decide()
-        try:
-            self._logs.free([decision.name for decision in decisions if decision.is_made], now)
-        except StorageFailed as failure:
-            return storage_refused(decisions, failure)
-        return decisions
-
-    def _noted(self, decisions: list[Decision], now: Now) -> list[Decision]:
-        made = [decision.name for decision in decisions if decision.is_made]
-        lately = {name: at_ms for name, at_ms in self.made_by_default.items() if now.mono_ms - at_ms < UNSEEN_MS}
-        self.made_by_default = lately | dict.fromkeys(made, now.mono_ms)
-        return decisions
-
-    def delete(self, names: Iterable[str], now: Now) -> Steps[list[Decision]]:
-        """Delete topics with all their records and the offsets that groups committed for them."""
-        wanted = list(names)
-        decisions = yield from self._commits.commit_slowly(lambda: [self._deletion(name) for name in wanted])
-        gone = [decision.name for decision in decisions if decision.is_made]
-        if gone:
-            self._forget(gone, now)
-        return decisions
-
-    def _forget(self, gone: list[str], now: Now) -> None:
-        """These topics are out of the registry."""
-        self._deletions.begin(gone)
-        self._changed(gone)
-        self._deleted(gone, now)
-
-    def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
-        """The response, once these topics have so many partitions, or with 0 are gone; with -1 nothing is expected.
-
-        A lone broker sees to it however long that takes. In a cluster, `late` hears of those that are not so after `timeout_ms`.
+        The controller removes the entries of a topic when every broker has deleted its replicas.
         """
-        yield from ()
-        return self._logs.reply(response, list(expected), now)
+        wanted = list(names)
+        return self._commits.commit_slowly(lambda: [self._deletion(name) for name in wanted])
 
     def _deletion(self, name: str) -> Decision:
         topic = self._image.topics.get(name)
         if topic is None:
             return Decision(name, UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} no longer exists: it was deleted.")
-        decision = cluster_topics.delete(topic)
-        return replace(decision, changes=(*decision.changes, note(name)))
+        return Decision(name, changes=(Change(f"{DELETIONS}/{name}", b""),), topic_id=topic.topic_id)
 
     def add_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool = False
@@ -151,23 +128,33 @@ class Topics:
                 sentence = f"The registry's entry {path} cannot be parsed ({error}): repair it with ZooKeeper's own tools."
                 return [Decision(name, UNKNOWN_SERVER_ERROR, sentence)]
             decision = cluster_topics.add_partitions(self._image, name, topic, count, assignments)
-            return [replace(decision, changes=(), states=()) if validate_only else decision]
+            return [replace(decision, changes=()) if validate_only else decision]
 
-        (decision,) = self._committed((yield from self._commits.commit_read((path,), decide)))
+        (decision,) = yield from self._commits.commit_read((path,), decide)
         return decision
 
-    def _committed(self, decisions: list[Decision]) -> list[Decision]:
-        """Note who leads the new partitions, once they have their logs, and publish what changed."""
-        made = [decision for decision in decisions if decision.is_made]
-        for decision in made:
-            self._logs.lead_later(decision.topic_id, decision.states)
-        if made:
-            self._changed([decision.name for decision in made])
-        return decisions
+    def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
+        """Return the response, once these topics have so many partitions, or with 0 are gone here; with -1 nothing is expected.
+
+        `late` is called with those that are not so after `timeout_ms`; the controller goes on with them all the same. A broker
+        that is alone takes its time.
+        """
+        until_ms = now.mono_ms + (max(timeout_ms, MOST_WAIT_MS) if self._is_alone else timeout_ms)
+        yield from self._news.until(lambda: all(self._is_so(*one) for one in expected.items()), until_ms)
+        for name, count in expected.items():
+            if not self._is_so(name, count):
+                late(name)
+        return response
+
+    def _is_so(self, name: str, count: int) -> bool:
+        topic = self._image.topics.get(name)
+        if topic is None or count <= 0:
+            return count < 0 or (topic is None and not count and not self._holds(name))
+        return len(topic.partitions) >= count and all(one.leader != NO_LEADER for one in topic.partitions)
 
 
 def new_topic_id(random_bytes: Callable[[int], bytes]) -> bytes:
-    """16 random bytes as a version 4 UUID, none of those that Kafka reserves."""
+    """Return 16 random bytes as a version 4 UUID, none of those that Kafka reserves."""
     while True:
         raw = bytearray(random_bytes(16))
         raw[6] = raw[6] & 0x0F | 0x40

@@ -64,7 +64,8 @@ class TopicDeletions:
     def begin(self, topic: str) -> Pauses[dict[TopicPartition, list[int]]]:
         """Return, with pauses, the replicas of a topic to delete now, none if its deletion waits. They count as asked.
 
-        A topic with an offline replica is halted, but its other replicas are deleted. Nothing is deleted while partitions are
+        A topic with a replica on a broker that is away is halted, but its other replicas are deleted. A replica that its broker
+        cannot use can be deleted all the same. Nothing is deleted while partitions are
         reassigned, because replicas that are being added would be created again.
         """
         beginning: dict[TopicPartition, list[int]] = {}
@@ -74,7 +75,7 @@ class TopicDeletions:
         for number, (index, node) in enumerate(self._left(topic, deletion), 1):
             if number % AT_ONCE == 0:
                 yield
-            if self._context.is_online(node, (topic, index), is_stopping_counted=True):
+            if node in self._context.brokers:
                 deletion.asked.add((index, node))
                 beginning.setdefault((topic, index), []).append(node)
             else:

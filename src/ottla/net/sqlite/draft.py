@@ -6,7 +6,7 @@ import sqlite3
 from typing import Final, NamedTuple
 
 from ottla.net.sqlite.tables import checksum
-from ottla.ports import NEW, Change, Condition, EntryExists, NoEntry, StorageFailed, VersionConflict
+from ottla.ports import NEW, Change, Condition, EntryExists, NoEntry, RegistryRefused, VersionConflict
 
 DATA: Final = "data"
 CHILDREN: Final = "children"
@@ -41,7 +41,7 @@ class CommitDraft:
         self._touched: dict[tuple[str, str], None] = {}
 
     def take(self, each: Change | Condition) -> None:
-        """Make one change. Raises `EntryExists`, `NoEntry`, `VersionConflict` or `StorageFailed`."""
+        """Make one change. Raises `EntryExists`, `NoEntry`, `VersionConflict` or `RegistryRefused`."""
         if isinstance(each, Change) and each.sequential:
             self._make_next(each)
             return
@@ -95,7 +95,7 @@ class CommitDraft:
             self._make(parent, b"", is_ephemeral=False)
             return StoredNode(0, self._number, None, 0)
         if node.owner is not None:
-            raise StorageFailed(child, "its parent is an ephemeral entry, which cannot have children")
+            raise RegistryRefused(child, "its parent is an ephemeral entry, which cannot have children")
         return node
 
     def _make(self, path: str, value: bytes, *, is_ephemeral: bool) -> None:

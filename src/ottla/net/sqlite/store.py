@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from ottla.net.sqlite.draft import CommitDraft
 from ottla.net.sqlite.tables import FILE, entry_of, failed, opened
-from ottla.ports import Change, Condition, Entry, RegistryAway, RegistryDamaged, StorageFailed
+from ottla.ports import Change, Condition, Entry, RegistryAway, RegistryDamaged, RegistryRefused, StorageFailed
 
 T = TypeVar("T")
 Entries = list[Entry | None]
@@ -92,7 +92,7 @@ class RegistryStore:
         """
         size = sum(len(each.path) + len(each.value or b"") for each in changes if isinstance(each, Change))
         if size > MOST_BYTES:
-            raise StorageFailed(changes[0].path, f"a change of {size} bytes exceeds the registry's maximum of {MOST_BYTES}")
+            raise RegistryRefused(changes[0].path, f"a change of {size} bytes exceeds the registry's maximum of {MOST_BYTES}")
         with self._transaction("BEGIN IMMEDIATE"):
             if self._database.execute("SELECT 1 FROM session WHERE id = ?", (session,)).fetchone() is None:
                 raise SessionOver("the registry", "the session has expired")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kazoo import exceptions as zookeeper
 
-from ottla.ports import EntryExists, NoEntry, RegistryAway, StorageFailed, VersionConflict
+from ottla.ports import EntryExists, NoEntry, RegistryAway, RegistryRefused, VersionConflict
 
 AWAY = (
     zookeeper.ConnectionLoss,
@@ -38,4 +38,4 @@ def meaning(path: str, error: Exception) -> Exception:
     kind = type(error)
     if kind in MEANINGS:
         return MEANINGS[kind](path)
-    return StorageFailed(path, REASONS.get(kind) or f"ZooKeeper refused it ({kind.__name__})")
+    return RegistryRefused(path, REASONS.get(kind) or f"ZooKeeper refused it ({kind.__name__})")

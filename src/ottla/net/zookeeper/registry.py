@@ -24,7 +24,16 @@ from ottla.net.zookeeper.handler import ZooKeeperAnswer
 from ottla.net.zookeeper.many import PATHS_AT_ONCE
 from ottla.net.zookeeper.operations import Operated, There, above, operations, parents
 from ottla.net.zookeeper.session import Changed, ZooKeeperSession
-from ottla.ports import Change, CommitSteps, Condition, Entry, RegistryAway, SessionEvent, Steps, StorageFailed
+from ottla.ports import (
+    Change,
+    CommitSteps,
+    Condition,
+    Entry,
+    RegistryAway,
+    RegistryRefused,
+    SessionEvent,
+    Steps,
+)
 
 Entries = list[Entry | None]
 Names = list[list[str] | None]
@@ -106,7 +115,7 @@ class ZooKeeperRegistry:
                 yield from self._make_parents(changes)
             elif not _is_race(operation, error):
                 raise meaning(operation.of.path, error)
-        raise StorageFailed(changes[0].path, "it is changed concurrently: try again")
+        raise RegistryRefused(changes[0].path, "it is changed concurrently: try again")
 
     def _at_once(self, ask: Callable[[Sequence[str]], ZooKeeperAnswer], paths: Sequence[str]) -> Steps[Reads]:
         """Return the results for these paths, read without watches, many in each request."""
@@ -155,7 +164,7 @@ class ZooKeeperRegistry:
         below = [one for one in wanted if one.kind == "delete" and one.path != one.of.path]
         rest = [one for one in wanted if one.kind != "delete" or one.path == one.of.path]
         if sum(operation.size for operation in rest) > MOST_BYTES:
-            raise StorageFailed(rest[0].path, "the change is larger than ZooKeeper's 1 MB: split it")
+            raise RegistryRefused(rest[0].path, "the change is larger than ZooKeeper's 1 MB: split it")
         answers = yield from self._session.asked([partial(self._session.transact, [one]) for one in below])
         for one, answer in zip(below, answers, strict=True):
             error = answer.error or answer.value[0]

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 from ottla.broker.failures import Changes
-from ottla.broker.membership.commits import SharedCommits
-from ottla.broker.membership.no_registry import NoRegistry
 from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.first_news import FirstNews
 from ottla.broker.serving.purgatory import Purgatory
 from ottla.broker.settings import BrokerSettings, SettingsInForce
-from ottla.broker.topics.deletions import NOTES
-from ottla.broker.topics.shared_topics import SharedTopics
+from ottla.broker.topics.commits import Commits
+from ottla.broker.topics.topics import Topics
 from ottla.cluster import layout
 from ottla.cluster.controller_rules.context import ReplicaAssignment
-from ottla.cluster.controller_rules.entries import topic_value
+from ottla.cluster.controller_rules.entries import DELETIONS, topic_value
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import BrokerImage, ClusterImage
 from ottla.cluster.topics import TopicSpec
@@ -50,13 +49,14 @@ class Room:
         self.image = ClusterImage()
         self.image.brokers = {node: BrokerImage(node) for node in (1, 2, 3)}
         self.announced: list[Change] = []
-        self.commits = SharedCommits(self.registry, self.image, Changes(), self._announce, set())
+        self.commits = Commits(self.registry, self.image, Changes(), self._announce, set())
         scheduler = Scheduler(self.world.clock)
         self.world.timed.append(scheduler)
         purgatory = Purgatory(scheduler, Changes())
         settings: Any = SettingsInForce(BrokerSettings.parse({"inter.broker.protocol.version": protocol_version}))
-        unused: Any = NoRegistry()
-        self.topics = SharedTopics(self.image, self.commits, unused, unused, settings, self.world.random.randbytes, purgatory)
+        self.news = FirstNews(purgatory, scheduler)
+        rooms = (self.image, self.commits, settings, self.world.random.randbytes, purgatory, self.news)
+        self.topics = Topics(*rooms, holds=lambda name: False, is_alone=False)
         self.world.run(100)
 
     def _announce(self, changes: Any) -> list[Change]:
@@ -77,6 +77,7 @@ class Room:
         self.image.apply(layout.topic_path(name), layout.topic_json(topic_id, replicas))
         for index, leader in enumerate(leaders):
             self.image.apply(layout.state_path(name, index), layout.state_json(1, leader, 0, (1, 2, 3)))
+        self.news.come()
 
 
 @pytest.fixture
@@ -125,10 +126,10 @@ def test_a_topic_that_is_made_in_the_same_moment_exists_already(room: Room) -> N
 
 def test_a_deletion_is_a_note_for_the_controller(room: Room) -> None:
     room.told("t", bytes(range(16)), 1)
-    one, two = room.do(room.topics.delete(["t", "u"], room.world.clock.now()))
+    one, two = room.do(room.topics.delete(["t", "u"]))
     assert (one.error_code, two.error_code) == (NONE, UNKNOWN_TOPIC_OR_PARTITION)
-    assert room.ensemble.children(NOTES) == ["t"]
-    (again,) = room.do(room.topics.delete(["t"], room.world.clock.now()))
+    assert room.ensemble.children(DELETIONS) == ["t"]
+    (again,) = room.do(room.topics.delete(["t"]))
     assert again.error_code == NONE
 
 

@@ -1,0 +1,157 @@
+"""A broker's own registry as the port through which brokers share one: a single session, which lives as long as the process.
+
+Reads and commits are those of the store; the watches are kept here. The meaning of entries is unknown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Final
+
+from ottla.ports import (
+    NEW,
+    Change,
+    CommitSteps,
+    Condition,
+    Entry,
+    EntryExists,
+    NoEntry,
+    Registry,
+    SessionEvent,
+    Steps,
+    StorageFailed,
+    VersionConflict,
+)
+
+Changed = Callable[[str], None]
+
+DATA: Final = "data"
+CHILDREN: Final = "children"
+"""The kinds of watches."""
+
+DIGITS: Final = 10
+FOREVER_MS: Final = 1 << 62
+TIMEOUT_MS: Final = 6_000
+
+
+class EmbeddedRegistry:
+    """Implements `ottla.ports.SharedRegistry` on a `Registry` that belongs to this process.
+
+    Reads never pause. A commit is made beside other work, or on the caller's thread while it is `blocking`, as at start-up.
+    """
+
+    timeout_ms = TIMEOUT_MS
+
+    def __init__(self, store: Registry, later: Callable[[Callable[[], None]], None]) -> None:
+        """Create the registry; `later` has its argument called when the work at hand is over."""
+        self._store = store
+        self._later = later
+        self._watches: dict[tuple[str, str], dict[Changed, None]] = {}
+        self._created: dict[str, int] = {}
+        self.failure: StorageFailed | None = None
+        """Why the last commit was refused that was made on the caller's thread."""
+        self._is_blocking = False
+
+    @contextmanager
+    def blocking(self) -> Iterator[None]:
+        """Make commits on the caller's thread meanwhile."""
+        was_blocking, self._is_blocking = self._is_blocking, True
+        try:
+            yield
+        finally:
+            self._is_blocking = was_blocking
+
+    def lives_until_ms(self) -> int:
+        return FOREVER_MS
+
+    def on_session(self, told: Callable[[SessionEvent], None]) -> None: ...
+
+    def close(self) -> None:
+        self._watches.clear()
+
+    def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[list[Entry | None]]:
+        yield from ()
+        if changed is not None:
+            self._watch(DATA, paths, changed)
+        return [self._entry(path) for path in paths]
+
+    def list(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[list[list[str] | None]]:
+        yield from ()
+        if changed is not None:
+            self._watch(CHILDREN, paths, changed)
+        return [self._store.children(path) or (None if self._store.get(path) is None else []) for path in paths]
+
+    def commit(self, changes: Sequence[Change | Condition]) -> CommitSteps:
+        for each in changes:
+            if isinstance(each, Condition):
+                self._check(each)
+        made = [self._numbered(each) for each in changes if isinstance(each, Change)]
+        if not made:
+            return
+        known = {each.path: self._store.get(each.path) is not None for each in made}
+        if self._is_blocking:
+            self._commit_at_once(made)
+        else:
+            yield from self._store.commit_slowly(made)
+        for each in made:
+            self._note(each, is_known=known[each.path])
+
+    def _commit_at_once(self, changes: Sequence[Change]) -> None:
+        try:
+            self._store.commit(changes)
+        except StorageFailed as failure:
+            self.failure = failure
+            raise
+
+    def _entry(self, path: str) -> Entry | None:
+        entry = self._store.get(path)
+        created = self._created.get(path)
+        return entry if entry is None or created is None else entry._replace(created=created)
+
+    def _check(self, condition: Condition) -> None:
+        entry = self._store.get(condition.path)
+        if condition.version == NEW:
+            if entry is not None:
+                raise EntryExists(condition.path)
+        elif entry is None:
+            raise NoEntry(condition.path)
+        elif entry.version != condition.version:
+            raise VersionConflict(f"{condition.path} has version {entry.version}, not {condition.version}")
+
+    def _numbered(self, change: Change) -> Change:
+        if not change.sequential:
+            return change
+        parent, _, _ = change.path.rpartition("/")
+        taken = [int(name[-DIGITS:]) for name in self._store.children(parent) if name[-DIGITS:].isdecimal()]
+        return change._replace(path=f"{change.path}{max(taken, default=-1) + 1:0{DIGITS}}", sequential=False)
+
+    def _watch(self, kind: str, paths: Sequence[str], changed: Changed) -> None:
+        for path in paths:
+            self._watches.setdefault((kind, path), {})[changed] = None
+
+    def _note(self, change: Change, *, is_known: bool) -> None:
+        path, value, *_ = change
+        if value is None:
+            self._created.pop(path, None)
+            for kind, watched in [each for each in self._watches if each[1].startswith(f"{path}/")]:
+                self._fire(kind, watched)
+        if value is not None and change.ephemeral:
+            self._created[path] = self._store.commits
+        self._fire(DATA, path)
+        if value is None or not is_known:
+            self._fire(CHILDREN, path)
+            for parent in _above(path):
+                self._fire(CHILDREN, parent)
+                if value is None:
+                    break
+
+    def _fire(self, kind: str, path: str) -> None:
+        for changed in self._watches.pop((kind, path), ()):
+            self._later(partial(changed, path))
+
+
+def _above(path: str) -> Iterator[str]:
+    while path := path.rpartition("/")[0]:
+        yield path
