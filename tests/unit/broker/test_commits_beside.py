@@ -191,6 +191,7 @@ def test_an_orderly_stop_between_a_topics_creation_and_that_of_its_logs_is_nothi
     assert produce(machine, b"v").error_code == NONE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_a_power_cut_leaves_a_change_made_or_not(seed: int) -> None:
     machine = JournalMachine()

@@ -79,6 +79,7 @@ def fill(machine: Machine, topic: str, rounds: int = 60) -> None:
         produce(machine, topic=topic, batch=build(keys, [b"value"] * 20, machine.clock.now().wall_ms))
 
 
+@pytest.mark.slow
 @pytest.mark.expects_errors("Input/output error")
 @pytest.mark.parametrize("refused", range(0, 120, 3))
 def test_housekeeping_goes_on_whatever_the_disk_refuses_once(refused: int) -> None:

@@ -72,6 +72,7 @@ def check_that_none_is_left(request: Callable[[], object]) -> None:
         gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_leaves_no_cycles(name: str) -> None:
     machine = Machine()
@@ -80,6 +81,7 @@ def test_a_request_leaves_no_cycles(name: str) -> None:
     check_that_none_is_left(lambda: REQUESTS[name](machine))
 
 
+@pytest.mark.slow
 def test_records_that_other_replicas_have_leave_no_cycles() -> None:
     machine = leader()
 

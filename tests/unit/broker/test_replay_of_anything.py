@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from struct import pack
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,6 +117,7 @@ def after(records: Iterator[Replayed]) -> object:
     return state(machine)
 
 
+@pytest.mark.slow
 @given(BATCHES, st.integers(0, 5))
 def test_a_replay_comes_to_the_same_as_a_slow_one(batches: list[Batch], from_offset: int) -> None:
     replay, words = Heard(), list[tuple[str, int, str]]()
@@ -124,6 +126,7 @@ def test_a_replay_comes_to_the_same_as_a_slow_one(batches: list[Batch], from_off
     assert replay.words == words
 
 
+@pytest.mark.slow
 @given(BATCHES.filter(bool), st.data())
 def test_a_batch_that_cannot_be_opened_costs_only_its_own_records(batches: list[Batch], data: st.DataObject) -> None:
     bad = data.draw(st.integers(0, len(batches) - 1))

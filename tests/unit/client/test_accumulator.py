@@ -122,6 +122,7 @@ record = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(record, min_size=1, max_size=30), st.integers(100, 2_000))
 def test_every_record_ends_up_in_a_batch_once_in_order_and_within_the_size_counted(
     records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]], batch_size: int

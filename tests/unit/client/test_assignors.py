@@ -83,6 +83,7 @@ def test_static_members_come_before_others_in_the_order_of_their_names() -> None
     assert [next(iter(assign_range(members, {"a": 3})[member])).partition for member in ("z", "b", "a")] == [0, 1, 2]
 
 
+@pytest.mark.slow
 @given(subscriptions, counts_of)
 def test_sticky_changes_nothing_when_nothing_changed(members: dict[str, list[str]], counts: dict[str, int]) -> None:
     first = assign_sticky(fresh(members), counts)

@@ -41,6 +41,7 @@ def handed_out(cursor: Cursor) -> list[list[int]]:
     return found
 
 
+@pytest.mark.slow
 def test_more_than_may_be_opened_at_once_comes_in_parts() -> None:
     one = bytearray(batch(0, 16))
     batches = []

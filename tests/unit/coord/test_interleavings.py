@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -166,6 +167,7 @@ VERBS = ("settle",) * 2 + ("join",) * 3 + ("sync",) * 2 + ("beat", "commit", "le
 STEPS = steps(VERBS, len(CLIENTS))
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(STEPS, st.sampled_from((2, 1_000)), st.sampled_from((0, 3_000)))
 def test_groups_keep_their_invariants(taken: list[Step], max_size: int, delay_ms: int) -> None:
@@ -176,6 +178,7 @@ def test_groups_keep_their_invariants(taken: list[Step], max_size: int, delay_ms
     world.check_nobody_waits()
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 @example([])

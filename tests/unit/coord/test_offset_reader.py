@@ -195,6 +195,7 @@ def bytes_taken(read: Callable[[list[Pair]], Iterable[Said]], pairs: list[Pair])
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [1, 3, 6])
 def test_offsets_read_quickly_take_no_more_memory(together: int) -> None:
     first_partitions = range(0, 6, together)

@@ -210,6 +210,7 @@ def test_after_a_refused_cut_a_log_goes_on_as_what_it_says_it_is(name: str) -> N
     assert after > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["kill", "power cut"])
 @pytest.mark.parametrize("name", CUTS)
 def test_a_process_that_dies_at_any_operation_of_a_cut_leaves_a_log_that_opens(name: str, end: str) -> None:
@@ -298,6 +299,7 @@ def test_a_compaction_that_began_before_a_cut_brings_nothing_back(offset: int, k
         assert expected[-1].value == b"%d in epoch 5" % (leader.end - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["clean", "kill"])
 def test_a_log_that_is_cut_within_a_segment_that_it_had_compacted_can_be_read(stop: str) -> None:
     for offset in range(41):

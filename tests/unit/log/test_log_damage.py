@@ -67,6 +67,7 @@ def read_on(log: Log, offset: int, max_bytes: int = 350) -> tuple[list[int], lis
 EVERY = list(range(0, END, RECORDS))
 
 
+@pytest.mark.slow
 @pytest.mark.expects_errors("cannot be read")
 @pytest.mark.parametrize("at", range(BATCH_BYTES))
 def test_a_flipped_bit_takes_its_batch_out_and_nothing_else(at: int) -> None:
@@ -79,6 +80,7 @@ def test_a_flipped_bit_takes_its_batch_out_and_nothing_else(at: int) -> None:
         assert got == [offset for offset in EVERY if offset >= first and offset != 6]
 
 
+@pytest.mark.slow
 @pytest.mark.expects_errors("cannot be read")
 @pytest.mark.parametrize("bit", range(32))
 def test_no_bit_of_a_base_offset_can_change_unseen(bit: int) -> None:
@@ -227,6 +229,7 @@ def cut_out(disk: SimDisk, path: str, position: int, size: int = BATCH_BYTES) ->
     disk.write_file(path, data[:position] + data[position + size :])
 
 
+@pytest.mark.slow
 @pytest.mark.expects_errors("are missing")
 @pytest.mark.parametrize("interval", [0, 150, 4096])
 @pytest.mark.parametrize("policy", ["delete", "compact"])

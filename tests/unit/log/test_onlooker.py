@@ -229,6 +229,7 @@ class Life:
             self.compaction = None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_nothing_committed_is_missed_and_nothing_aborted_is_seen_while_compaction_replaces_files(seed: int) -> None:
     life = Life(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ SPANS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(SPANS, st.integers(1, 400))
 def test_every_offset_is_in_one_part_and_those_of_a_partition_in_order(spans: list[Span], rows_per_part: int) -> None:
     parts = parts_of(spans, rows_per_part)

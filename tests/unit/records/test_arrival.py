@@ -142,12 +142,14 @@ def test_many_records_are_taken() -> None:
     assert verdict(simple(20_000))[1] is None
 
 
+@pytest.mark.slow
 @given(rows=ROWS, codec=st.sampled_from(CODECS))
 def test_whatever_is_built_is_taken(rows: Rows, codec: int) -> None:
     header, refusal = verdict(build_rows(rows, codec=codec), Demands(append_time=True))
     assert (refusal, header.record_count) == (None, len(rows))
 
 
+@pytest.mark.slow
 @given(rows=ROWS, where=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 20))
 @example(rows=[(0, b"k", b"v", [("h", b"v")])], where=0, byte=0xFF, cut=0)
 def test_what_is_taken_can_be_opened(rows: Rows, where: int, byte: int, cut: int) -> None:
@@ -179,6 +181,7 @@ def test_both_runs_judge_alike(
             assert told != kernel.BROKEN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [63, 64, 8191, 8192, 8193])
 def test_offset_deltas_of_any_width_are_counted(count: int) -> None:
     records = [record(n) for n in range(count + 1)]

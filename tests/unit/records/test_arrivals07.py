@@ -199,6 +199,7 @@ def test_sets_within_sets_have_an_end() -> None:
     assert "sets are nested more than" in refused(one(gzip.compress(view), codecs.GZIP)).sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nested", [0, 2])
 def test_a_bomb_counts_as_too_large_and_takes_little_memory(nested: int) -> None:
     bomb = one(gzip.compress(message_set([bytes(32 << 20)])), codecs.GZIP)
@@ -258,6 +259,7 @@ def expected(rows: Rows, magic: int) -> bytes:
     return message_set([value or b"" for _, _, value, _ in rows], magic=magic)
 
 
+@pytest.mark.slow
 @given(rows=ROWS, codec=st.sampled_from(range(5)), magic=st.sampled_from([0, 1]))
 def test_any_batch_is_seen_as_its_values_alone(rows: Rows, codec: int, magic: int) -> None:
     """Keys, headers and times are lost, null is empty, and compression makes no difference."""
@@ -271,6 +273,7 @@ def test_any_batch_is_seen_as_its_values_alone(rows: Rows, codec: int, magic: in
 READS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 60) | st.sampled_from([8192, 1 << 16])), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(rows=ROWS, magic=st.sampled_from([0, 1]), reads=READS, onwards=st.booleans())
 def test_a_batch_is_rendered_from_any_byte_to_any(rows: Rows, magic: int, reads: list[tuple[float, int]], onwards: bool) -> None:
     batch = build_rows(rows)
@@ -292,6 +295,7 @@ def opened(batch: bytearray, magic: int, limit_bytes: int = 1 << 20) -> Renderin
     return finish(open_batch(memoryview(batch), read_header(batch), magic, limit_bytes))
 
 
+@pytest.mark.slow
 @given(rows=ROWS, magic=st.sampled_from([0, 1]), data=st.data())
 def test_records_and_positions_are_found_by_each_other(rows: Rows, magic: int, data: st.DataObject) -> None:
     rendering = opened(build_rows(rows), magic)

@@ -23,6 +23,7 @@ EVERY = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp
 ROWS = st.lists(st.tuples(st.integers(0, 2**40), ITEMS, ITEMS, HEADER_LISTS), min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @given(rows=ROWS, cut=st.integers(1, 11), start=st.integers(0, 12), length=st.integers(0, 12))
 def test_columns_become_arrow_whole_and_in_slices(rows: Rows, cut: int, start: int, length: int) -> None:
     first, second = rows[:cut], rows[cut:]

@@ -54,6 +54,7 @@ def refusals() -> Iterator[Any]:
                 yield pytest.param(bomb, lambda data: accept(data, TERMS), id=f"{name} taken")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bomb", "refuse"), list(refusals()))
 def test_it_is_refused_in_little_memory(bomb: Callable[[], bytes], refuse: Callable[[bytes], Any]) -> None:
     data = bomb()

@@ -50,6 +50,7 @@ def test_a_bomb_takes_no_more_memory_than_the_limit(codec: int) -> None:
     assert peak < 4 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("codec", REAL)
 @given(data=st.binary(max_size=200), cut=st.integers(0, 200), flipped=st.integers(0, 200), bits=st.integers(0, 255))
 def test_hostile_bytes_fail_in_one_way(codec: int, data: bytes, cut: int, flipped: int, bits: int) -> None:

@@ -19,6 +19,7 @@ from tests.unit.records.making import ROWS, Rows, build_rows, edited, records_of
 pytestmark = pytest.mark.usefixtures("kernels")
 
 
+@pytest.mark.slow
 @given(rows=ROWS, codec=st.integers(0, 4))
 def test_what_is_built_opens_again(rows: Rows, codec: int) -> None:
     batch = build_rows(rows, codec=codec)

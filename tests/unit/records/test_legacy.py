@@ -344,6 +344,7 @@ def test_large_records_among_small_ones_are_written_as_all_are(magic: int, codec
     assert open_message_set(in_parts).records() == expected(magic, rows, 3)
 
 
+@pytest.mark.slow
 def test_a_batch_of_many_records_goes_down_in_several_pieces_that_follow_one_another() -> None:
     count = 3 * PIECE_ROWS
     batch = build_rows([(n, None, b"", []) for n in range(count)], codec=LZ4, base_offset=9)

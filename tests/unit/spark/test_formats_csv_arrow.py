@@ -39,6 +39,7 @@ def test_fields_of_csv_are_in_the_schemas_order_and_empty_ones_null() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_times_of_csv_without_a_zone_are_in_utc_beside_those_with_one() -> None:
     values = [b"UA,1,2013-01-01 10:00:00", b"UA,2,2013-01-01T10:00:00Z"] * 300
     decoded = from_csv(list(values))

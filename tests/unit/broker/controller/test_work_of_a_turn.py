@@ -60,6 +60,7 @@ def test_a_controller_dies_and_comes_back(cluster: ControlledCluster, work: Work
     cluster.settle(LONG_MS)
 
 
+@pytest.mark.slow
 def test_all_partitions_move_and_the_moves_are_taken_back(cluster: ControlledCluster, work: Work) -> None:
     controller = cluster.controller.controller
     targets = {(name, index): (1 + (index + 1) % 3, 1 + (index + 2) % 3) for name, index in PARTITIONS}
@@ -74,6 +75,7 @@ def test_a_broker_stops_in_good_order(cluster: ControlledCluster, work: Work) ->
     assert cluster.ask(cluster.controller.controller.stop(asked)) == (0, [])
 
 
+@pytest.mark.slow
 def test_a_log_directory_with_all_replicas_fails(cluster: ControlledCluster, work: Work) -> None:
     cluster.nodes[2].failed = set(PARTITIONS)
     cluster.ensemble.put(Change(f"{LOG_DIR_EVENTS}/log_dir_event_0000000000", b'{"version":1,"broker":2,"event":1}', NEW))

@@ -36,6 +36,7 @@ def members(count: int, *topic_ids: bytes) -> Subscribers:
     return {f"m-{number}": Subscriber(frozenset(topic_ids)) for number in range(count)}
 
 
+@pytest.mark.slow
 @BOTH
 @given(group=groups(), seed=SEEDS)
 def test_every_partition_has_one_owner_and_that_is_a_subscriber(
@@ -46,6 +47,7 @@ def test_every_partition_has_one_owner_and_that_is_a_subscriber(
     check_whole(*after, assignor.assign(*after))
 
 
+@pytest.mark.slow
 @BOTH
 @given(group=groups(), seed=SEEDS)
 def test_the_same_question_has_the_same_answer_in_whatever_order_it_is_put(

@@ -117,6 +117,7 @@ def _calls(work: Iterable[object]) -> list[int]:
     return calls
 
 
+@pytest.mark.slow
 def test_the_hash_of_thousands_of_topics_pauses_and_is_remembered_while_somebody_subscribes_to_them() -> None:
     names = [f"topic-{number}" for number in range(5_000)]
     topics = KnownTopics(KnownTopic(name, name.encode().ljust(16), TopicShape(1)) for name in names)
