@@ -129,11 +129,11 @@ def _check(disk: RealDisk, say: Say, is_json: bool) -> int:
 
 def _tell_gone(disk: RealDisk, entries: Entries, say: Say) -> bool:
     """Report partitions that held records and have no directory; return whether any of them was not deleted."""
-    from ottla.broker.topics.deletions import NOTES
     from ottla.broker.topics.directories import gone
+    from ottla.cluster.controller_rules.entries import DELETIONS
     from ottla.log.checkpoints import CLEAN_SHUTDOWN
 
-    held, deleted = _image(entries).partition_names(), entries.children(NOTES)
+    held, deleted = _image(entries).partition_names(), entries.children(DELETIONS)
     was_clean = disk.exists(CLEAN_SHUTDOWN)
     missing = gone(disk, deleted)
     for name, offset in missing.items():
@@ -273,10 +273,10 @@ def _image(entries: Entries) -> ClusterImage:
 
 
 def _strangers(disk: RealDisk, entries: Entries) -> list[str]:
-    from ottla.broker.topics.deletions import NOTES
     from ottla.broker.topics.directories import PartitionDirectories
+    from ottla.cluster.controller_rules.entries import DELETIONS
 
-    return PartitionDirectories(disk, os.urandom).strangers(_image(entries).partition_names(), entries.children(NOTES))
+    return PartitionDirectories(disk, os.urandom).strangers(_image(entries).partition_names(), entries.children(DELETIONS))
 
 
 def _set_aside(disk: RealDisk, directories: list[str]) -> None:
