@@ -9,9 +9,11 @@ from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Close, Request
 from ottla.broker.serving.routes import Served, all_routes, serves
 from ottla.cluster.image import ClusterImage
+from ottla.ports import Steps, StorageFailed
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.wire.errors import KAFKA_STORAGE_ERROR
 from tests.support.machine import Machine, OpenMachine
 from tests.support.producing import create
 
@@ -60,6 +62,17 @@ def test_a_room_that_there_is_not_is_named_at_the_start() -> None:
 
     with pytest.raises(TypeError, match="takes a room that this broker has not: attic"):
         OpenMachine(routes=[lost])
+
+
+@pytest.mark.expects_errors("disk refused it")
+def test_a_failure_of_the_disk_in_a_later_step_is_answered_as_one_at_once() -> None:
+    @serves(ListTransactionsRequest)
+    def failing(request: Request[ListTransactionsRequest]) -> Steps[Reply]:
+        yield None
+        raise StorageFailed("t-0", "No space left on device")
+
+    machine = OpenMachine(routes=[failing])
+    assert machine.ask(LIST_TRANSACTIONS, 1, ListTransactionsRequest()).error_code == KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("path", ["group", "group_id.name", "member.id"])
