@@ -65,7 +65,7 @@ def test_a_client_with_misplaced_settings_is_refused_before_it_begins(
         (lambda c: c.subscribe(None), TypeError, "not None"),
         (lambda c: c.subscribe(), ottla.SettingError, "a topic or a pattern"),
         (lambda c: c.subscribe("t", pattern="t"), ottla.SettingError, "not both"),
-        (lambda c: c.subscribe(pattern="("), ottla.SettingError, "no regular expression"),
+        (lambda c: c.subscribe(pattern="("), ottla.SettingError, "not a regular expression"),
         (lambda c: c.subscribe(pattern=5), TypeError, "pattern is a string"),
         (lambda c: c.subscribe("t"), ottla.SettingError, r"unsubscribe\(\) first"),
         (lambda c: c.poll("5"), TypeError, "timeout_ms is a whole number, not '5'"),

@@ -55,7 +55,7 @@ def test_the_status_counts_what_is_there(run: Run, topic: str) -> None:
     assert code == 0
     assert (row["brokers"], row["offline_partitions"], row["moving_partitions"]) == (1, 0, 0)
     assert row["partitions"] == row["replicas"] >= 3
-    assert "under-replicated partitions     0" in run("status")[1]
+    assert "under-replicated partitions         0" in run("status")[1]
 
 
 def test_brokers_tell_what_they_lead_and_hold(run: Run, topic: str, broker: Peer) -> None:

@@ -83,7 +83,7 @@ def test_users_of_the_file_log_in_over_tls(serving: OfAFile, certificates: Certi
         assert reaches(f"localhost:{ports['clients']}", **given) == {ports["clients"]}
     with pytest.raises(ottla.AuthenticationFailed, match="refused the login by PLAIN"):
         reaches(f"localhost:{ports['clients']}", **trust, sasl_username="alice", sasl_password="bob-secret")
-    with pytest.raises(ottla.AuthenticationFailed, match=r"choose one of  .*SCRAM-SHA-256"):
+    with pytest.raises(ottla.AuthenticationFailed, match=r"choose one of .*SCRAM-SHA-256"):
         reaches(
             f"localhost:{ports['clients']}",
             **{**trust, "sasl_mechanism": "SCRAM-SHA-512", "sasl_username": "alice", "sasl_password": "alice-secret"},

@@ -96,7 +96,7 @@ def test_damage_of_both_is_restored_up_to_it_and_lost_topics_are_adopted(
     assert code == 1
     assert "the damaged files are kept as registry.damaged.1 and registry.copy.damaged.1." in out
     assert "u-1 belongs to no topic of the registry: call `ottla registry restore` with --adopt or --set-aside" in out
-    with pytest.raises(DataDirectoryError, match="does not know, u-0, u-1"):
+    with pytest.raises(DataDirectoryError, match="without an entry in the registry, u-0, u-1"):
         ottla.Broker(str(data_dir)).start()
     code, out, _ = run(capsys, "restore", data_dir, "--adopt")
     assert code == 0

@@ -90,7 +90,7 @@ def test_a_setting_has_no_value(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:65536", "127.0.0.1:"])
 def test_the_address_is_no_address(tmp_path: Path, address: str) -> None:
-    assert f"'{address}' is no address" in refusal(BrokerProcess(tmp_path / "data", arguments=["--listen", address]))
+    assert f"'{address}' is not a listener's address" in refusal(BrokerProcess(tmp_path / "data", arguments=["--listen", address]))
 
 
 def test_the_address_is_not_of_this_machine(tmp_path: Path) -> None:

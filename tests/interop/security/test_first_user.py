@@ -58,7 +58,7 @@ def names(said: str) -> list[str]:
 
 
 def test_the_first_user_of_a_broker_where_all_log_in_is_added_before_its_start(ask: Terminal) -> None:
-    assert ask("user", "add", "dora", stdin="doras word\n") == (0, "dora can log in.\n")
+    assert ask("user", "add", "dora", stdin="doras word\n") == (0, "The password of dora is set.\n")
     assert ask("acl", "add", "User:dora", "all", "topic", "flights")[0] == 0
     with BrokerProcess(ask.directory, LOGINS_ONLY) as broker:
         with ottla.Admin(

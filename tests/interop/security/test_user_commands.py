@@ -32,7 +32,7 @@ def logs_in(users: Users, name: str, password: str, mechanism: Any = "SCRAM-SHA-
 
 def test_a_user_is_added_listed_and_removed(users: Users) -> None:
     assert command(users, "list") == (0, ["There are no SCRAM users: `ottla user add NAME` adds one."])
-    assert command(users, "add", "dora", stdin="doras word\n") == (0, ["dora can log in."])
+    assert command(users, "add", "dora", stdin="doras word\n") == (0, ["The password of dora is set."])
     assert logs_in(users, "dora", "doras word")
     assert command(users, "list", "--json") == (0, ['{"name": "dora", "mechanism": "SCRAM-SHA-256", "iterations": 4096}'])
     assert command(users, "remove", "dora") == (0, ["User dora is removed."])
