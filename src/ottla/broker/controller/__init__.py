@@ -1,1 +1,1 @@
-"""The controller of a cluster at work: it is elected, reads and watches the registry, decides, writes, and tells brokers."""
+"""The cluster's controller: its election, its watches on the registry, its decisions, and its requests to brokers."""

@@ -1,4 +1,4 @@
-"""Brokers that come, go, stop or lose a log directory, as the controller sees to them. Knows one term of it."""
+"""The controller's reactions to brokers that register, disappear, shut down or lose a log directory, within one controller term."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ottla.wire.errors import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE, S
 log = logging.getLogger("ottla.broker")
 
 UNKNOWN_EPOCH = -1
-"""The broker epoch of who does not know it: of brokers before 2.2."""
+"""The broker epoch of a request without one: brokers before 2.2 send none."""
 
 
 class BrokerChanges:
-    """What it sees to of one term."""
+    """Broker changes of one controller term."""
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges) -> None:
         self._term = term
@@ -33,7 +33,7 @@ class BrokerChanges:
         self._leaders = leaders
 
     def changed(self, there: Mapping[int, LiveBroker]) -> Steps[set[int]]:
-        """These brokers are registered; returns those that have come, or have come back with another epoch."""
+        """Apply the set of registered brokers, and return the ids of brokers that are new or have another broker epoch."""
         known = self._context.brokers
         lost = {node for node, broker in known.items() if node not in there or there[node].epoch != broker.epoch}
         joined = {node for node in there if node in lost or node not in known}
@@ -55,7 +55,7 @@ class BrokerChanges:
         return joined
 
     def begun_anew(self) -> Steps[set[int]]:
-        """Return the brokers that registered anew since a controller saw to them last: in between they may have lost records."""
+        """Return the ids of brokers that registered again while no controller was active: they may have lost records."""
         value = yield from self._term.reader.value(layout.SEEN_BROKERS)
         try:
             seen = {} if value is None else entries.broker_epochs(value)
@@ -69,7 +69,7 @@ class BrokerChanges:
         return found
 
     def note_seen(self) -> Steps[None]:
-        """Note the registrations that are seen to, for the next controller."""
+        """Write the epochs of the current registrations to the registry, for the next controller."""
         yield from self._term.commit([Change(layout.SEEN_BROKERS, entries.broker_epochs_value(self._context.brokers.values()))])
 
     def _lose(self, lost: set[int]) -> Steps[None]:
@@ -87,7 +87,10 @@ class BrokerChanges:
         yield from self.lose_replicas(partitions)
 
     def _look_who_let_in(self, lost: set[int], partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Read again what nothing would change in: leaders of before 2.7 write in-sync sets, and tell of it seconds later."""
+        """Read states again whose ISR does not contain a lost broker.
+
+        Leaders before 2.7 write the ISR to the registry themselves and notify the controller seconds later.
+        """
         leaders = self._context.leaders
         sure = yield from chosen(
             partitions, lambda one: one in leaders and lost.isdisjoint((leaders[one].leader, *leaders[one].isr))
@@ -96,21 +99,22 @@ class BrokerChanges:
             yield from self._term.states.read_again(some)
 
     def lose_replicas(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Replicas of these partitions are offline: others lead, and all brokers hear of it, even if nothing is left to change."""
+        """Elect leaders for partitions with offline replicas, and send metadata to all brokers even if no state changes."""
         yield from self._leaders.settle(partitions)
         self._term.requests.tell_all()
         yield from self._term.send()
 
     def _welcome(self, joined: set[int]) -> Steps[None]:
-        """Tell the others of new brokers, and these everything; then all that they hold in one request: it says what is theirs.
+        """Send metadata to other brokers and to the new ones, elect leaders, then send the new brokers their replicas.
 
-        The first that they hear of the cluster has all its topics: clients are told by them from then on.
+        The first metadata for a new broker contains all topics, because the broker serves clients from it. One LeaderAndIsr
+        request names all replicas of the new broker: the broker treats it as complete.
         """
         log.info("brokers %s have joined", sorted(joined))
         context, requests = self._context, self._term.requests
         requests.tell(context.brokers.keys() - joined)
         yield from self._term.send()
-        requests.tell(joined, context.leaders)  # who coordinates something takes what it does not know for deleted
+        requests.tell(joined, context.leaders)  # a coordinator treats topics that are missing from its first metadata as deleted
         yield from self._term.send()
         yield from self._leaders.settle((yield from self._leaders.without_leader()))
         for node in joined:
@@ -125,7 +129,10 @@ class BrokerChanges:
             self._term.open_way(broker.node_id)
 
     def stop(self, node_id: int, epoch: int) -> Steps[tuple[int, list[TopicPartition]]]:
-        """A broker is about to stop: others lead in its place. Returns an error code, and what it leads all the same."""
+        """Prepare the controlled shutdown of a broker: move leadership away and stop its followers.
+
+        Return an error code, and the partitions that the broker still leads.
+        """
         context, broker = self._context, self._context.brokers.get(node_id)
         if broker is None:
             return BROKER_NOT_AVAILABLE, []
@@ -147,7 +154,7 @@ class BrokerChanges:
         return len(self._context.assignment(partition).replicas) > 1 and self._leaders.is_there(partition)
 
     def log_dirs_failed(self, names: list[str]) -> Steps[None]:
-        """Brokers have told that a log directory of theirs failed: their answers to LeaderAndIsr tell which replicas are lost."""
+        """Send LeaderAndIsr to brokers that reported a failed log directory: their responses name the lost replicas."""
         nodes = set((yield from self._term.reader.notifications(LOG_DIR_EVENTS, names, failed_broker)))
         for node in nodes:
             held = yield from chosen(self._context.held_by([node]), self._context.leaders.__contains__)
@@ -156,7 +163,7 @@ class BrokerChanges:
         yield from self._term.states.remove(f"{LOG_DIR_EVENTS}/{name}" for name in names)
 
     def roles_answered(self, node_id: int, response: LeaderAndIsrResponse) -> Steps[None]:
-        """A broker has taken on its roles, except for replicas that it can't use."""
+        """Record the failed and usable replicas of a LeaderAndIsr response, and elect leaders for both."""
         if node_id not in self._context.brokers:
             return
         failed = self._context.failed.setdefault(node_id, set())

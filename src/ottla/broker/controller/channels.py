@@ -1,7 +1,7 @@
-"""The controller's way to one broker: requests in order, one under way, each sent until the broker has answered or is gone.
+"""The controller's connection to one broker: one request in flight, in order, retried until the broker responds or is gone.
 
-Metadata that waits is told together, unless that is much; what names many partitions is encoded in slices. Knows the ways between
-brokers, and not what the requests mean.
+Waiting UpdateMetadata requests are merged while they are small. A request that names many partitions is encoded in slices. Depends
+on the inter-broker channels, and not on the meaning of requests.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ log = logging.getLogger("ottla.broker")
 
 LANE = "controller"
 RETRY_MS, MOST_RETRY_MS = 100, 1_000
-"""So long a broker is left alone that is not reached, first and at most."""
+"""First and longest pause before a request to an unreachable broker is retried, in ms."""
 MANY: dict[type[Message], tuple[Path, ...]] = {
     LeaderAndIsrRequest: (("topic_states", "partition_states"), ("ungrouped_partition_states",)),
     UpdateMetadataRequest: (("topic_states", "partition_states"), ("ungrouped_partition_states",)),
     StopReplicaRequest: (("topic_states", "partition_states"), ("topics",), ("ungrouped_partitions",)),
 }
-"""By which arrays requests name partitions: the first that a version has."""
+"""Arrays that name the partitions of a request, by request type: the first one that the version has is used."""
 
 Topic = UpdateMetadataRequest.UpdateMetadataTopicState
 Answered = Callable[[ControlRequest, Any], None]
-"""Called with a request and its response."""
+"""Callback that receives a request and its response."""
 
 
 class ControllerChannel:
-    """The way to one life of a broker, at its address."""
+    """The connection to one registration of a broker, at one address."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class ControllerChannel:
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def send(self, request: ControlRequest) -> None:
-        """Send it after all others."""
+        """Queue a request behind all others, or merge it into the last one if both are small UpdateMetadata requests."""
         last = self._waiting[-1] if self._waiting else None
         before, then = None if last is None else last.message, request.message
         partitions = request.partitions + (0 if last is None else last.partitions)
@@ -77,7 +77,7 @@ class ControllerChannel:
         self._go_on()
 
     def close(self) -> None:
-        """Send nothing more: the broker is gone, or this one is not the controller any more."""
+        """Drop all waiting requests and stop sending: the broker is gone, or this broker is no longer the controller."""
         self._is_closed = True
         self._waiting.clear()
         self._scheduler.cancel(self)
@@ -140,7 +140,10 @@ class _Key(NamedTuple):
 
 
 def merged(first: UpdateMetadataRequest, then: UpdateMetadataRequest) -> UpdateMetadataRequest:
-    """One request that says what both say. Neither is changed: others may be sent the same partitions."""
+    """Return one request with the partition states of both; states of `then` win.
+
+    Neither argument is changed, because other brokers may be sent the same partition objects.
+    """
     states = {(one.topic_name, one.partition_index): one for one in first.ungrouped_partition_states}
     states |= {(one.topic_name, one.partition_index): one for one in then.ungrouped_partition_states}
     topics: dict[_Key, dict[int, UpdateMetadataRequest.UpdateMetadataPartitionState]] = {}

@@ -1,6 +1,6 @@
-"""What the registry holds of brokers, topics and states, read into a context in pieces: others have their turn between two of them.
+"""Reads of brokers, topics and partition states from the registry, in pieces that leave time for other jobs.
 
-An entry that can't be understood is named in the log, left as it is, and treated as if it were not there.
+An entry that can't be decoded is logged, left unchanged, and treated as missing.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 AT_ONCE = 2000
-"""Entries that are asked for in one go: states are some hundred bytes each."""
+"""Registry entries read in one request: a state is a few hundred bytes."""
 UNDERSTOOD_AT_ONCE = 50
-"""Entries that are understood between two pauses: less than a millisecond's work, unless topics are large."""
+"""Entries decoded between two pauses: less than a millisecond of work, unless topics are large."""
 
 Changed = Callable[[str], None]
 
 
 class ControllerReader:
-    """Reads what the controller has to know. `changed` of its methods are watches on what is read."""
+    """Reader of the controller's registry entries. `changed` arguments are watches on the entries read."""
 
     def __init__(self, registry: SharedRegistry, patience: RegistryPatience) -> None:
         self._registry = registry
         self._patience = patience
 
     def value(self, path: str, changed: Changed | None = None) -> Steps[bytes | None]:
-        """What an entry says; None if it is not there."""
+        """Return the value of an entry; None if it does not exist."""
         (entry,) = yield from self._patience.read(lambda: self._registry.read([path], changed=changed))
         return None if entry is None else entry.value
 
     def finalized(self) -> Steps[dict[str, int]]:
-        """The finalized levels of features; none where the entry can't be understood, which is logged."""
+        """Return the finalized feature levels; an entry that can't be decoded is logged and gives an empty dict."""
         found = dict[str, int]()
         yield from self._each([layout.FEATURES], [None], None, lambda _, entry: found.update(features.levels_in(entry.value)))
         return found
 
     def names(self, path: str, changed: Changed | None = None) -> Steps[list[str]]:
-        """The children of an entry; none if it is not there."""
+        """Return the names of an entry's children; an empty list if the entry does not exist."""
         (names,) = yield from self._patience.read(lambda: self._registry.list([path], changed=changed))
         return names or []
 
     def brokers(self, changed: Changed | None = None, *, each: Changed | None = None) -> Steps[dict[int, LiveBroker]]:
-        """The brokers that are registered. `changed` watches who they are, and `each` what they say of themselves."""
+        """Return the registered brokers by id. `changed` watches the list of brokers, and `each` watches each broker's entry."""
         numbers = [int(name) for name in (yield from self.names(layout.BROKERS, changed)) if name.isdecimal()]
         found = dict[int, LiveBroker]()
         paths = [layout.broker_path(number) for number in numbers]
@@ -61,28 +61,28 @@ class ControllerReader:
         return found
 
     def topics(self, names: Sequence[str], changed: Changed | None = None) -> Steps[dict[str, entries.TopicEntry]]:
-        """The entries of these topics, those that are there."""
+        """Return the entries of the topics that exist, by name."""
         found = dict[str, entries.TopicEntry]()
         paths = [layout.topic_path(name) for name in names]
         yield from self._each(paths, names, changed, lambda name, entry: _put(found, name, entries.topic(entry)))
         return found
 
     def states(self, partitions: Sequence[TopicPartition]) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
-        """Who leads these partitions, of those that ever had a leader."""
+        """Return the leader and ISR of each partition that ever had a leader."""
         found = dict[TopicPartition, LeaderAndIsr]()
         paths = [layout.state_path(*partition) for partition in partitions]
         yield from self._each(paths, partitions, None, lambda partition, entry: _put(found, partition, entries.state(entry)))
         return found
 
     def notifications(self, path: str, names: Sequence[str], understand: Callable[[bytes], T]) -> Steps[list[T]]:
-        """What the notifications of these names below an entry say."""
+        """Return the decoded notifications with these names below `path`."""
         found = list[T]()
         paths = [f"{path}/{name}" for name in names]
         yield from self._each(paths, names, None, lambda _, entry: found.append(understand(entry.value)))
         return found
 
     def configs(self, names: Iterable[str]) -> Steps[dict[str, dict[str, str]]]:
-        """What is set for these topics."""
+        """Return the configs set for each of these topics; topics without an entry are missing."""
         found = dict[str, dict[str, str]]()
         wanted = list(names)
         paths = [layout.topic_config_path(name) for name in wanted]

@@ -1,6 +1,6 @@
-"""A broker that is about to stop asks the controller to have others lead in its place, again and again as the settings say.
+"""A broker's controlled shutdown: it asks the controller to move leadership away, and retries as configured.
 
-Knows the way to the controller and what is asked, and decides nothing of partitions.
+Depends on the channel to the controller, and decides nothing about partitions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LANE = "leaving"
 
 
 class HandOver:
-    """This broker's leave of the controller. `broker_epoch` tells the number of its registration."""
+    """The client side of this broker's controlled shutdown. `broker_epoch` returns the epoch of its registration."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class HandOver:
         self._scheduler = scheduler
 
     def begin(self, over: Callable[[], None]) -> None:
-        """Ask, and call `over` when nothing is left to hand over, or nobody takes it."""
+        """Send ControlledShutdown requests, and call `over` when nothing is left to move or all retries are used."""
         self._scheduler.begin(self, self._asked(), lambda _: over(), lambda failure: over(), urgent=True)
 
     def _asked(self) -> Steps[None]:
@@ -54,7 +54,7 @@ class HandOver:
             if asked:
                 log.info("the controlled shutdown is retried: %s", why)
                 yield self._scheduler.rest(settings.controlled_shutdown_retry_backoff_ms)
-            if not self._image.brokers.keys() - {self._node_id}:  # nobody is left who could lead
+            if not self._image.brokers.keys() - {self._node_id}:  # no other broker could lead
                 return
             response = yield from self._ask(self._image.controller_id)
             if response is None:

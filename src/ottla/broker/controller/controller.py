@@ -1,6 +1,6 @@
-"""The controller of a cluster, on each of its brokers: candidate as long as it is registered, at work once it is elected.
+"""The controller state machine of one broker: a candidate while the broker is registered, active once it is elected.
 
-Watches become events; each event is seen to by the rooms of the term at hand, and by nobody where there is none.
+Watches on the registry become events. Each event is processed by the current `Reign`, and dropped if there is none.
 
 | state | event | next state |
 |---|---|---|
@@ -50,23 +50,23 @@ T = TypeVar("T")
 
 PROTOCOL: Final = "inter.broker.protocol.version"
 FEATURES_IN_2_FROM: Final = "3.3-IV0"
-"""Since this release the entry of features has version 2."""
+"""The first inter-broker protocol version that writes the features entry with version 2."""
 UNSUITABLE: Final = (
     "broker %d is passed over: it does not serve what the cluster has finalized (%s); start a newer release there, or lower these "
     "with `ottla features downgrade`"
 )
 BALANCE: Final = "balance of leaders"
 BALANCED_FIRST_MS: Final = 5_000
-"""So long after an election the controller looks for the first time whether leaders are in balance."""
+"""Delay between an election and the first check of the leader imbalance, in ms."""
 DELETIONS_AGAIN: Final = "deletions again"
 STALE: Final = frozenset((STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH))
-"""What brokers answer that have registered anew or know a later controller: what is true now they hear or have heard already."""
+"""Error codes of brokers that registered again or follow a later controller: current requests reach them anyway."""
 RETRY_MS, MOST_RETRY_MS = 500, 2_000
-"""After so long the registry is asked again who is the controller, first and at most, where it was not reached."""
+"""First and longest pause before the controller entry is read again from an unreachable registry, in ms."""
 
 
 class Watches(NamedTuple):
-    """Whom rooms tell that something has changed, so that it becomes an event: by the path of an entry, or by partitions."""
+    """Callbacks that turn a change into an event, with the path of the changed entry or with the altered partitions."""
 
     topic: Callable[[str], None]
     reassignments: Callable[[str], None]
@@ -75,7 +75,7 @@ class Watches(NamedTuple):
 
 
 class Reign:
-    """A term, and the rooms that see to what happens in it."""
+    """One controller term, and the objects that process its events."""
 
     def __init__(self, term: ControllerTerm, new_id: Callable[[], bytes], watches: Watches) -> None:
         self.term = term
@@ -88,7 +88,7 @@ class Reign:
 
 
 class Controller:
-    """One broker's. It stands for election with `stand`, and is nothing after `leave`."""
+    """The controller of one broker. It is a candidate after `stand`, and absent after `leave`."""
 
     def __init__(
         self,
@@ -112,34 +112,34 @@ class Controller:
         self._reign: Reign | None = None
         self._is_candidate = False
         self._unsuitable: set[tuple[int, int]] = set()
-        """Numbers and epochs of brokers that are passed over, which is said once of each."""
+        """(broker id, epoch) of registered brokers that are skipped, so that each is logged once."""
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
         self._events = ControllerEvents(scheduler, self._resign, self._look_again, self._repeats)
         self._election = ControllerElection(registry, node_id, scheduler, self._may_have_moved)
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller, as far as it knows."""
+        """Return whether this broker considers itself the controller."""
         return self._reign is not None
 
     @property
     def epoch(self) -> int | None:
-        """The epoch of its term; None if this broker is not the controller, as far as it knows."""
+        """Return the controller epoch of the current term; None if this broker is not the controller."""
         return None if self._reign is None else self._reign.term.context.epoch
 
     def stand(self, now: Now) -> None:
-        """This broker is registered: it may be elected."""
+        """Become a candidate: this broker is registered."""
         self._is_candidate = True
         self._events.soon("election", self._elect)
 
     def leave(self, now: Now) -> None:
-        """Its registration is over, and with it whatever it was."""
+        """Resign and end the candidature: this broker's registration is over."""
         self._is_candidate = False
         self._election.session_over()
         self._resign()
 
     def asked(self, work: Callable[[Reign], Steps[T]], instead: T) -> Steps[T]:
-        """What the controller makes of a request, in its turn; `instead` if this broker is not the controller."""
+        """Process a request as an event, and return its result; return `instead` if this broker is not the controller."""
 
         def see_to_it() -> Steps[T]:
             reign = self._reign
@@ -148,15 +148,18 @@ class Controller:
         return self._events.asked(see_to_it, instead)
 
     def stop(self, body: ControlledShutdownRequest) -> Steps[tuple[int, list[TopicPartition]]]:
-        """A broker is about to stop: an error code, and the partitions that it leads all the same."""
+        """Return an error code and the partitions that a broker in controlled shutdown still leads."""
         return self.asked(lambda reign: reign.brokers.stop(body.broker_id, body.broker_epoch), (NOT_CONTROLLER, []))
 
     def alter_partition(self, body: AlterPartitionRequest, version: int) -> Steps[AlterPartitionResponse]:
-        """A leader asks for other in-sync replicas."""
+        """Process a leader's request to change in-sync replicas."""
         return self.asked(lambda reign: reign.isrs.alter(body, version), AlterPartitionResponse(error_code=NOT_CONTROLLER))
 
     def served_by_all(self, offered: Mapping[str, Feature]) -> Steps[dict[str, Feature] | None]:
-        """These features, as far as all brokers that are registered can serve them; None if this broker is not the controller."""
+        """Return the features, narrowed to the levels that all registered brokers support.
+
+        None if this broker is not the controller.
+        """
 
         def narrowed(reign: Reign) -> Steps[dict[str, Feature] | None]:
             yield None
@@ -165,19 +168,19 @@ class Controller:
         return self.asked(narrowed, None)
 
     def alter_reassignments(self, targets: Targets, *, may_resize: bool) -> Steps[Faults | None]:
-        """Somebody wants partitions moved, or moves taken back: what came of each; None if this broker is not the controller."""
+        """Start or cancel reassignments, and return a fault per partition; None if this broker is not the controller."""
         return self.asked(lambda reign: reign.reassignments.alter(targets, may_resize=may_resize), None)
 
     def reassignments(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment] | None]:
-        """What of these partitions, or (None) of all, is on the move; None if this broker is not the controller."""
+        """Return the ongoing reassignments of these partitions, or of all if None; None if this broker is not the controller."""
         return self.asked(lambda reign: reign.reassignments.listed(partitions), None)
 
     def elect(self, partitions: Iterable[TopicPartition] | None, *, is_unclean: bool) -> Steps[Faults | None]:
-        """Somebody wants leaders elected: what came of each partition; None if this broker is not the controller."""
+        """Elect leaders on request, and return a fault per partition; None if this broker is not the controller."""
         return self.asked(lambda reign: reign.elections.elect(partitions, is_unclean=is_unclean), None)
 
     def settings_changed(self) -> None:
-        """Topics or brokers have other settings: some may from now on rather lose records than have no leader."""
+        """Elect leaders again after a change of settings: `unclean.leader.election.enable` may now be true."""
         self._soon("unclean elections", self._see_to_leaderless)
 
     def _see_to_leaderless(self, reign: Reign) -> Steps[None]:
@@ -190,7 +193,7 @@ class Controller:
         self._events.soon("election", self._elect)
 
     def _look_again(self) -> None:
-        """What the registry took is uncertain: once it is reached, all is read anew."""
+        """Resign because the outcome of a commit is uncertain; all entries are read again once the registry is reachable."""
         self._resign()
         if self._is_candidate:
             self._scheduler.at(self, self._scheduler.now().mono_ms + self._repeats.pause_ms(), lambda now: self._may_have_moved(""))
@@ -217,7 +220,7 @@ class Controller:
             reign.term.close()
 
     def _take_office(self, elected: Elected) -> Steps[None]:
-        """Read everything, watch it, elect who is to lead, and tell all brokers."""
+        """Load and watch all entries, elect missing leaders, and send all brokers their state."""
         node_id, registry, settings = self._node_id, self._registry, self._settings
         term = ControllerTerm(elected, node_id, registry, self._channels, settings, self._scheduler, self._answered)
         watches = Watches(self._topic_changed, self._reassignments_wanted, self._elections_wanted, self._isrs_altered)
@@ -235,7 +238,7 @@ class Controller:
         deleted = yield from term.reader.names(DELETIONS, self._deletions_changed)
         if settings.value.delete_topic_enable:
             term.deletions.queue(name for name in deleted if name in term.context.topics)
-        # Brokers must know each other before they hear whom they follow, and all partitions before they coordinate anything.
+        # Brokers need each other's addresses before they follow, and all partitions before they coordinate groups or transactions.
         term.requests.tell_all(term.context.leaders)
         yield from term.send()
         if not self._is_alone:
@@ -253,7 +256,10 @@ class Controller:
         self._scheduler.at(BALANCE, self._scheduler.now().mono_ms + BALANCED_FIRST_MS, self._balance)
 
     def _note_features(self, term: ControllerTerm, brokers: Iterable[LiveBroker]) -> Steps[None]:
-        """Note the levels of a new cluster: the newest that all serve, or none where inter.broker.protocol.version is given."""
+        """Write the features entry of a new cluster: the newest levels that all brokers support.
+
+        The levels are empty if `inter.broker.protocol.version` is set.
+        """
         if not term.protocol.has(Switch.FEATURES) or (yield from term.reader.value(layout.FEATURES)) is not None:
             return
         offered = {} if PROTOCOL in term.settings.given and not self._is_alone else features.OFFERED
@@ -266,7 +272,7 @@ class Controller:
             log.info("another broker has noted the levels of features")
 
     def _suitable(self, term: ControllerTerm, brokers: Mapping[int, LiveBroker]) -> Steps[dict[int, LiveBroker]]:
-        """Those of the registered brokers that serve what is finalized; the others are told nothing, as if they were not there."""
+        """Return the registered brokers that support the finalized features; other brokers are treated as unregistered."""
         found, unsuitable, levels = dict[int, LiveBroker](), set[tuple[int, int]](), dict[str, int]()
         offered = {node_id: features.served(broker.features) for node_id, broker in brokers.items()}
         if term.protocol.has(Switch.FEATURES) and any(features.unserved(features.NEWEST, each) for each in offered.values()):
@@ -283,11 +289,11 @@ class Controller:
         return found
 
     def _forget(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
-        """Remove notifications that were meant for a former controller: all is about to be read."""
+        """Remove notifications for a former controller: all states are about to be read."""
         names = yield from reign.term.reader.names(path, changed)
         yield from reign.term.states.remove(f"{path}/{name}" for name in names)
 
-    # What has changed in the registry
+    # Changes in the registry
 
     def _soon(self, name: str | None, work: Callable[[Reign], Steps[None]]) -> None:
         def see_to_it() -> Steps[None]:
@@ -319,7 +325,7 @@ class Controller:
         self._soon("deletions", self._see_to_deletions)
 
     def _see_to_deletions(self, reign: Reign) -> Steps[None]:
-        yield from self._see_to_topics(reign)  # a topic may be noted before it is known that it was made
+        yield from self._see_to_topics(reign)  # a deletion may be requested before the new topic was read
         yield from reign.topics.to_be_deleted((yield from reign.term.reader.names(DELETIONS, self._deletions_changed)))
 
     def _isr_changed(self, path: str) -> None:
@@ -343,7 +349,7 @@ class Controller:
         self._soon("elections of first replicas", lambda reign: reign.elections.written())
 
     def _balance(self, now: Now) -> None:
-        """Look now and again whether brokers lead what is theirs (`auto.leader.rebalance.enable`)."""
+        """Check the leader imbalance now and schedule the next check (`auto.leader.rebalance.enable`)."""
         settings = self._settings.value
         if settings.auto_leader_rebalance_enable:
             self._soon("balance of leaders", lambda reign: reign.elections.balance())
@@ -357,7 +363,7 @@ class Controller:
         if names:
             yield from reign.brokers.log_dirs_failed(names)
 
-    # What brokers have answered
+    # Responses of brokers
 
     def _answered(self, request: ControlRequest, response: Any) -> None:
         if response.error_code:

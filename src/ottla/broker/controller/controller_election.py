@@ -1,7 +1,7 @@
-"""Which broker is the controller: the one whose ephemeral entry is there. Each of its terms has an epoch of its own.
+"""The controller election: the broker that owns the ephemeral controller entry wins, and each of its terms has its own epoch.
 
-So also one that begins because nobody knows what became of the last one's writes: what the last one told brokers may arrive late,
-on a connection that is given up, and is refused by its epoch. Knows the registry only.
+A term that begins because the outcome of a commit is uncertain has a new epoch too. Requests of the previous term may arrive late,
+on an abandoned connection, and their epoch fences them. Depends on the registry only.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ FIRST_EPOCH = b"0"
 
 
 class Elected(NamedTuple):
-    """This broker is the controller, in this epoch; `epoch_version` is the version of the epoch's entry."""
+    """A won election: this broker is the controller in `epoch`; `epoch_version` is the version of the epoch's entry."""
 
     epoch: int
     epoch_version: int
 
 
 class ControllerElection:
-    """This broker's candidature, in one session at a time. `changed` is called when the controller may be another one."""
+    """This broker's candidature, in one session at a time. `changed` is called when the controller entry changes."""
 
     def __init__(self, registry: SharedRegistry, node_id: int, scheduler: Scheduler, changed: Callable[[str], None]) -> None:
         self._registry = registry
@@ -39,27 +39,29 @@ class ControllerElection:
         self._claim = b""
 
     def session_over(self) -> None:
-        """An entry that is there is not of this session any more."""
+        """Forget the claim of the ended session: an existing controller entry no longer belongs to this broker."""
         self._claim = b""
 
     def held(self, at_work: Elected | None) -> Steps[Elected | None]:
-        """Be elected if there is no controller; returns whether this broker is it, in an epoch that is new unless it is `at_work`.
+        """Take part in the election if there is no controller, and return this broker's term.
 
-        Whatever comes of it, the entry is watched.
+        None if another broker is the controller.
+
+        The epoch is new unless it equals `at_work`. The controller entry is watched in any case.
         """
         while True:
-            # The epoch first: if the entry is of this session afterwards, nobody was elected since it was read.
+            # Read the epoch first: if the entry then belongs to this session, no other broker was elected since that read.
             (epoch,) = yield from self._registry.read([layout.CONTROLLER_EPOCH])
             (entry,) = yield from self._registry.read([layout.CONTROLLER], changed=self._changed)
             if entry is not None and (entry.value != self._claim or epoch is None):
                 return None
             if entry is not None and epoch is not None and at_work == Elected(_number(epoch), epoch.version):
                 return at_work
-            with suppress(*CONFLICTS):  # another one is quicker
+            with suppress(*CONFLICTS):  # another broker was quicker
                 at_work = yield from self._begin(epoch, is_elected=entry is not None)
 
     def _begin(self, epoch: Entry | None, *, is_elected: bool) -> Steps[Elected | None]:
-        """Make the next epoch, and in the same commit the entry, unless it is there."""
+        """Write the next epoch, and in the same commit the controller entry unless it exists."""
         if epoch is None:
             yield from self._registry.commit([Change(layout.CONTROLLER_EPOCH, FIRST_EPOCH, NEW)])
             return None

@@ -1,6 +1,6 @@
-"""What the controller has to see to, one event at a time and in order: nobody else changes its context meanwhile.
+"""The controller's event queue: events run one at a time and in order, and only events change the controller's context.
 
-Knows the scheduler, and nothing of what events do.
+Depends on the scheduler, and not on the work of events.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ T = TypeVar("T")
 
 
 class ControllerMoved(Exception):
-    """Another broker was elected: what this one was about to do is not its business any more."""
+    """Raised when another broker was elected: the current event of this controller is abandoned."""
 
 
 class ControllerEvent(NamedTuple):
-    """Something to see to. Two of one `name` that wait are one; `over` is called when it is over, whatever came of it."""
+    """A unit of work. Waiting events of one `name` are merged; `over` is called at the end, even after a failure."""
 
     name: str | None
     work: Callable[[], Steps[None]]
@@ -34,14 +34,17 @@ class ControllerEvent(NamedTuple):
 
 
 def _nobody() -> None:
-    """Nobody waits for it."""
+    """Do nothing: no job waits for the event."""
 
 
 class ControllerEvents:
-    """A queue of events. `moved` is called when one finds another controller, `uncertain` where the registry failed it."""
+    """A queue of events.
+
+    `moved` is called when an event detects another controller, and `uncertain` when the registry fails.
+    """
 
     def __init__(self, scheduler: Scheduler, moved: Callable[[], None], uncertain: Callable[[], None], repeats: Repeats) -> None:
-        """Begin with no event. `repeats` has the pauses before the controller returns to work after a failure of the registry."""
+        """Create an empty queue. `repeats` has the pauses before the controller resumes after a failure of the registry."""
         self._repeats = repeats
         self._scheduler = scheduler
         self._moved = moved
@@ -50,7 +53,7 @@ class ControllerEvents:
         self._waiting: set[str] = set()
 
     def soon(self, name: str | None, work: Callable[[], Steps[None]], over: Callable[[], None] = _nobody) -> None:
-        """See to it when all before are over. One of the same name that has not begun yet sees to both; None is no name."""
+        """Queue an event, unless an event of the same name is waiting; events without a name (None) are never merged."""
         if name is not None:
             if name in self._waiting:
                 return
@@ -59,7 +62,7 @@ class ControllerEvents:
         self._scheduler.begin(self, self._run(), urgent=True)
 
     def asked(self, work: Callable[[], Steps[T]], instead: T) -> Steps[T]:
-        """What an event comes to, for a job that waits; `instead` if it is dropped, or fails."""
+        """Queue an event and return its result; return `instead` if it is dropped or fails."""
         found = [instead]
 
         def see_to_it() -> Steps[None]:

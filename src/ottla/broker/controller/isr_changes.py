@@ -1,6 +1,6 @@
-"""In-sync replicas that leaders change: asked of the controller (AlterPartition, KIP-497), or written by leaders of before 2.7.
+"""Changes of in-sync replicas by leaders: by AlterPartition (KIP-497), or in the registry by leaders before 2.7.
 
-Knows one term of the controller.
+Works within one controller term.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BY_ID_FROM = 2
 
 
 class IsrChanges:
-    """Both ways of one term. `altered` is told of what leaders have asked about, whatever came of it."""
+    """Both kinds of ISR changes in one term. `altered` is called with the partitions of each request, also of refused changes."""
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges, altered: Callable[[Iterable[TopicPartition]], None]) -> None:
         self._tell = altered
@@ -32,18 +32,18 @@ class IsrChanges:
         self._leaders = leaders
 
     def notified(self, names: list[str]) -> Steps[list[TopicPartition]]:
-        """Leaders have written states, and left these notifications: all brokers hear of it. Returns the partitions."""
+        """Send states that leaders have written to all brokers, remove the notifications, and return the partitions."""
         found = yield from self._term.reader.notifications(ISR_CHANGES, names, changed_isrs)
         partitions = list({one: None for some in found for one in some if self._context.assignment(one).replicas})
         yield from self._term.states.read_again(partitions)
-        yield from self._leaders.settle(partitions)  # a replica may have been let in while its broker was lost
+        yield from self._leaders.settle(partitions)  # a leader may have added a replica to the ISR while its broker was lost
         self._term.requests.tell_all(partitions)
         yield from self._term.send()
         yield from self._term.states.remove(f"{ISR_CHANGES}/{name}" for name in names)
         return partitions
 
     def alter(self, request: AlterPartitionRequest, version: int) -> Steps[AlterPartitionResponse]:
-        """A leader asks for other in-sync replicas. All brokers hear of what was asked about, whatever came of it."""
+        """Process AlterPartition. All brokers receive metadata of its partitions, even if a change is refused."""
         broker = self._context.brokers.get(request.broker_id)
         if broker is None or broker.epoch != request.broker_epoch:
             return AlterPartitionResponse(error_code=STALE_BROKER_EPOCH)
@@ -62,7 +62,7 @@ class IsrChanges:
     def _altered(
         self, wanted: dict[TopicPartition, LeaderAndIsr], epochs: dict[TopicPartition, dict[int, int]], version: int
     ) -> Steps[dict[TopicPartition, int]]:
-        """Write what may be written; returns the error code of each, NONE also where a partition is as it was asked to be."""
+        """Write the permitted states, and return an error code per partition; NONE also for a state that is already in force."""
         codes = {one: fault(self._context, one, state, epochs[one], version) for one, state in wanted.items()}
         admitted = [one for one, code in codes.items() if code is None]
 

@@ -1,4 +1,4 @@
-"""Leaders that somebody asks for: by ElectLeaders, by what tools of before 2.2 write, and by the timer. Knows one term."""
+"""Leader elections on request: by ElectLeaders, by tools before 2.2 through the registry, and by the timer, within one term."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_NEEDED = "Leader election not needed for topic partition."
 
 
 class AskedElections:
-    """Elections of one term. `changed` is the watch on what tools write."""
+    """Requested elections of one term. `changed` is the watch on the entry that tools write."""
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges, changed: Callable[[str], None]) -> None:
         self._term = term
@@ -38,9 +38,9 @@ class AskedElections:
         self._changed = changed
 
     def elect(self, partitions: Iterable[TopicPartition] | None, *, is_unclean: bool) -> Steps[dict[TopicPartition, Fault]]:
-        """Have these partitions, or (None) all, led by their first replicas; or with `is_unclean` by any, where nobody leads.
+        """Elect preferred leaders for these partitions, or for all if None; with `is_unclean`, elect any replica where none leads.
 
-        What came of each: an error code, NONE where another replica leads now, and a sentence.
+        Return an error code and a sentence per partition; NONE where the leader changed.
         """
         asked = self._context.partitions() if partitions is None else partitions
         found = dict[TopicPartition, Fault | None]()
@@ -73,7 +73,7 @@ class AskedElections:
         return ELECTION_NOT_NEEDED, NOT_NEEDED
 
     def balance(self) -> Steps[None]:
-        """Give brokers back what is theirs to lead, where they miss too much of it (`leader.imbalance.per.broker.percentage`)."""
+        """Elect preferred leaders for brokers above `leader.imbalance.per.broker.percentage`."""
         percentage = self._term.settings.leader_imbalance_per_broker_percentage
         moving, deletions = self._context.reassigning, self._term.deletions
         there = yield from chosen(self._context.partitions(), lambda one: one not in moving and one[0] not in deletions)
@@ -81,7 +81,7 @@ class AskedElections:
         yield from self._give_back(missed, "leaders were out of balance")
 
     def written(self) -> Steps[None]:
-        """A tool may have written whose first replicas are to lead: see to it, and watch for more."""
+        """Run the preferred elections that a tool wrote to the registry, remove the entry, and watch it again."""
         value = yield from self._term.reader.value(PREFERRED_ELECTIONS, self._changed)
         if value is None:
             return

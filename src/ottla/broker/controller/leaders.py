@@ -1,4 +1,7 @@
-"""Partitions without a leader, or with replicas that are gone: elections, written, then told. Knows one term of the controller."""
+"""Leader elections for partitions without a leader or with offline replicas: written to the registry, then sent to brokers.
+
+Works within one controller term.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,16 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 class LeaderChanges:
-    """Changes leaders and in-sync replicas of one term. What has to be told is in the term's requests, and not yet sent."""
+    """Leader and ISR changes of one term. Requests to brokers are queued in the term's requests, and not sent yet."""
 
     def __init__(self, term: ControllerTerm) -> None:
         self._term = term
         self._context = term.context
 
     def settle(self, partitions: Iterable[TopicPartition], *, is_unclean: bool = False) -> Steps[list[TopicPartition]]:
-        """Elect a leader where there is none, and let replicas that are offline leave the in-sync ones; returns what changed.
+        """Elect leaders where there is none, remove offline replicas from the ISR, and return the changed partitions.
 
-        What is to be deleted is left alone. `is_unclean` lets any replica lead, whatever the topics say.
+        Partitions of topics under deletion are skipped. `is_unclean` permits any replica, regardless of the topic's setting.
         """
         leaders = self._context.leaders
         wanted = yield from chosen(partitions, self._is_to_stay)
@@ -52,31 +55,31 @@ class LeaderChanges:
         return changed
 
     def tell(self, changed: Iterable[TopicPartition], new: Container[TopicPartition] = ()) -> Steps[None]:
-        """Have the replicas of these partitions hear who leads, and all brokers of it."""
+        """Queue LeaderAndIsr requests for the replicas of these partitions, and metadata for all brokers."""
         requests, context = self._term.requests, self._context
         return each(changed, lambda one: requests.lead(context.assignment(one).replicas, one, is_new=one in new))
 
     def tell_again(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Have replicas hear who leads, where all brokers know it: partitions that have a leader and are to stay."""
+        """Queue LeaderAndIsr requests for partitions that are not being deleted; all brokers already have their metadata."""
         requests, context = self._term.requests, self._context
         there = yield from chosen(partitions, self.is_there)
         yield from each(there, lambda one: requests.lead(context.assignment(one).replicas, one, is_known=True))
 
     def is_there(self, partition: TopicPartition) -> bool:
-        """Whether a partition has, or had, a leader, and is to stay."""
+        """Return whether a partition has, or had, a leader and is not being deleted."""
         return partition in self._context.leaders and self._is_to_stay(partition)
 
     def _is_to_stay(self, partition: TopicPartition) -> bool:
-        """What is on the move stays until it has arrived, which takes a leader: its topic is not deleted before."""
+        """Return whether a partition is not being deleted; a reassignment ends first, because it needs a leader."""
         return partition[0] not in self._term.deletions or partition in self._context.reassigning
 
     def without_leader(self) -> Steps[list[TopicPartition]]:
-        """The partitions that nobody leads, topics that are to be deleted left out."""
+        """Return the partitions without a leader, except those of topics under deletion."""
         context = self._context
         return chosen(context.partitions(), lambda one: self._is_to_stay(one) and context.needs_leader(one))
 
     def _unclean_topics(self, partitions: Iterable[TopicPartition]) -> Steps[set[str]]:
-        """The topics, of those where nobody in sync is online, that rather lose records than wait."""
+        """Return the topics that have a partition without online in-sync replicas and permit unclean leader election."""
         context = self._context
         stuck = yield from chosen(partitions, lambda one: one in context.leaders and self._is_stuck(one))
         asked = {name for name, _ in stuck}

@@ -1,4 +1,4 @@
-"""Walks over all partitions, a piece at a time: others have their turn between two. Knows nothing of what is walked over."""
+"""Iterations over all partitions in pieces, with a pause after each piece for other jobs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ T = TypeVar("T")
 
 
 def in_pieces(items: Iterable[T], size: int = AT_ONCE) -> Iterator[list[T]]:
-    """The next `size` of the items, until none is left."""
+    """Yield lists of at most `size` items."""
     left = iter(items)
     while some := list(islice(left, size)):
         yield some
 
 
 def chosen(items: Iterable[T], is_wanted: Callable[[T], bool]) -> Steps[list[T]]:
-    """Those of which `is_wanted` says so, in their order."""
+    """Return the items for which `is_wanted` is true, in order."""
     found: list[T] = []
     for some in in_pieces(items):
         found += filter(is_wanted, some)
@@ -29,7 +29,7 @@ def chosen(items: Iterable[T], is_wanted: Callable[[T], bool]) -> Steps[list[T]]
 
 
 def each(items: Iterable[T], do: Callable[[T], object]) -> Steps[None]:
-    """Do something with each."""
+    """Call `do` with each item."""
     for some in in_pieces(items):
         for one in some:
             do(one)

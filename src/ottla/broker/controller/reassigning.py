@@ -1,6 +1,6 @@
-"""Partitions on the move to other replicas, as the controller sees to them (KIP-455). Knows one term of it.
+"""Partition reassignments, within one controller term (KIP-455).
 
-Tools of before 2.6 write what they want into the registry (`REASSIGNMENTS`); what is asked for by request replaces that.
+Tools before 2.6 write their reassignments to the registry (`REASSIGNMENTS`); a request for the same partition replaces them.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ JUDGED_AT_ONCE = 80
 """Moves that are judged between two pauses, each by its replicas and by their number."""
 
 Targets = Mapping[TopicPartition, Sequence[int] | None]
-"""The replicas that partitions are to have; None for those of before."""
+"""The target replicas of each partition; None cancels its reassignment."""
 Moves = dict[TopicPartition, ReplicaAssignment]
 Faults = dict[TopicPartition, Fault]
-"""What came of each partition: an error code, NONE if its move is under way or over, and a sentence."""
+"""An error code and a sentence per partition; NONE if its reassignment is ongoing or complete."""
 
 BEING_DELETED = "The partition does not exist: its topic is being deleted."
 ALTERED = "The topic was changed concurrently: try again."
 
 
 class Reassignments:
-    """The moves of one term. `changed` is the watch on what tools write."""
+    """The reassignments of one term. `changed` is the watch on the entry that tools write."""
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges, topics: TopicChanges, changed: Callable[[str], None]) -> None:
         self._term = term
@@ -48,13 +48,13 @@ class Reassignments:
         self._changed = changed
 
     def alter(self, targets: Targets, *, may_resize: bool) -> Steps[Faults]:
-        """A request wants partitions moved, or moves taken back; `may_resize`: to more or fewer replicas too."""
+        """Start or cancel reassignments on request. `may_resize` permits another replication factor."""
         faults, moves = yield from self._judged(targets, may_resize=may_resize)
         yield from self._forget_written(lambda partition, replicas: partition in moves)
         return faults | (yield from self._begin(moves))
 
     def listed(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
-        """Those of these partitions, or (None) of all, that are on the move."""
+        """Return the ongoing reassignments of these partitions, or of all if None."""
         context = self._context
         asked = context.reassigning if partitions is None else partitions
         found: Moves = {}
@@ -65,26 +65,26 @@ class Reassignments:
         return found
 
     def resume(self) -> Steps[None]:
-        """A term begins: go on with the moves of the one before."""
+        """Resume the reassignments of the previous term."""
         yield from self.written()
         yield from self._go_on(list(self._context.reassigning))
 
     def joined(self, nodes: Iterable[int]) -> Steps[None]:
-        """Brokers have come, which may be waited for."""
+        """Resume the reassignments that wait for a replica on one of these new brokers."""
         joined = set(nodes)
         reassigning = self._context.reassigning
         moving = yield from chosen(reassigning, lambda one: not joined.isdisjoint(self._context.assignment(one).replicas))
         yield from self._go_on(moving)
 
     def in_sync(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """The replicas in sync of these partitions have changed: some moves may be over."""
+        """Complete the reassignments whose target replicas are now in sync."""
         moving = yield from chosen(partitions, self._context.reassigning.__contains__)
         complete = yield from chosen(moving, partial(reassignments.is_complete, self._context))
         if complete:
             yield from self._complete(complete)
 
     def written(self) -> Steps[None]:
-        """A tool may have written what it wants moved: see to it, and watch for more."""
+        """Start the reassignments that a tool wrote to the registry, and watch the entry."""
         moves = yield from self._written()
         if not moves:
             return
@@ -120,7 +120,7 @@ class Reassignments:
         return judged
 
     def _begin(self, moves: Moves) -> Steps[Faults]:
-        """Write where partitions move before anybody hears of it, so that another controller can go on."""
+        """Write target replicas to the registry before any broker is notified, so that another controller can resume."""
         faults: Faults = {}
         for some in (yield from _by_topic(moves)):
             before = {one: self._context.assignment(one) for one in some}
@@ -134,14 +134,14 @@ class Reassignments:
         return faults
 
     def _stop_unneeded(self, moved: tuple[TopicPartition, ReplicaAssignment]) -> None:
-        """A replica of before, that is neither there nor wanted any more, goes."""
+        """Delete the replicas of a former target that is neither the origin nor the new target."""
         partition, before = moved
         assignment = self._context.assignment(partition)
         unneeded = [node for node in before.replicas if node not in assignment.replicas]
         self._term.requests.stop(unneeded, partition, is_deleted=True)
 
     def _go_on(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Have all replicas, of before and wanted ones, hear who leads; what is in sync already is over."""
+        """Send the leader to all origin and target replicas; complete reassignments whose targets are in sync."""
         complete = set((yield from chosen(partitions, partial(reassignments.is_complete, self._context))))
         left = [one for one in partitions if one not in complete]
         yield from each((yield from self._term.states.change(left, reassignments.told_anew)), self._tell_move)
@@ -155,7 +155,7 @@ class Reassignments:
         self._term.requests.lead(assignment.adding, partition, is_new=True)
 
     def _complete(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Let only the replicas that were wanted count, have the others deleted, and note that it is over."""
+        """Reduce replicas to the target, delete the other replicas, and write that the reassignment is complete."""
         settled = yield from self._term.states.change(partitions, reassignments.settled)
         over: Moves = {}
 
@@ -179,7 +179,10 @@ class Reassignments:
             log.info("%d partitions have moved", len(over))
 
     def _note(self, assignments: Mapping[TopicPartition, ReplicaAssignment]) -> Steps[bool]:
-        """Write the replicas of some partitions of one topic, and leave the others as they are written; whether it could be."""
+        """Write the replicas of some partitions of one topic, and return whether that succeeded.
+
+        The other partitions of the topic keep their replicas.
+        """
         name = next(iter(assignments))[0]
         for _ in range(MOST_RACES):
             entry = (yield from self._term.reader.topics([name])).get(name)
@@ -196,7 +199,7 @@ class Reassignments:
         return False
 
     def _written(self) -> Steps[dict[TopicPartition, tuple[int, ...]]]:
-        """What tools want moved, and what of it is not over."""
+        """Return the reassignments that tools wrote to the registry and that are not removed yet."""
         value = yield from self._term.reader.value(REASSIGNMENTS, self._changed)
         if value is None:
             return {}
@@ -207,7 +210,7 @@ class Reassignments:
             return {}
 
     def _forget_written(self, is_over: Callable[[TopicPartition, Sequence[int]], bool]) -> Steps[None]:
-        """Take what is over out of what tools have written; the entry goes with the last of it."""
+        """Remove completed reassignments from the tools' entry, and the entry itself when it is empty."""
         moves = yield from self._written()
         left = {partition: replicas for partition, replicas in moves.items() if not is_over(partition, replicas)}
         if left != moves:

@@ -1,6 +1,6 @@
-"""A controller's registry that is not reached for a moment: its entries are read again while the session certainly lives.
+"""Retries of the controller's reads while the registry is unreachable and the session certainly lives.
 
-Kafka's controller goes on until its session ends as well. Knows the registry's time, and no question.
+Kafka's controller also continues until its session ends. Depends on the registry's session deadline, and not on the reads.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ MOST_MS: Final = 500
 
 
 class RegistryPatience:
-    """The patience of one term."""
+    """The read retries of one term."""
 
     def __init__(self, registry: SharedRegistry, scheduler: Scheduler) -> None:
         self._registry = registry
         self._scheduler = scheduler
         self._repeats = Repeats(FIRST_MS, MOST_MS)
         self.is_over = False
-        """Whether the term is over: nobody waits any more."""
+        """Whether the term is over: retries end."""
 
     def read(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
-        """Take steps that only read, again where the registry was away. Raises `RegistryAway` if the session may have ended."""
+        """Run steps that only read, and retry them while the registry is away.
+
+        Raise `RegistryAway` if the session may have ended.
+        """
         while True:
             try:
                 found = yield from steps()
@@ -43,7 +46,7 @@ class RegistryPatience:
                 return found
 
     def rest(self, failure: RegistryAway) -> Steps[None]:
-        """Wait a little for the registry. Raises the failure if the session may have ended, or the term is over."""
+        """Pause before a retry. Raise the failure if the session may have ended or the term is over."""
         if self.is_over or self._scheduler.now().mono_ms >= self._registry.lives_until_ms():
             raise failure
         self._repeats.tell(log, logging.INFO, "the controller waits for the registry: %s", failure)

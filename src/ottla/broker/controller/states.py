@@ -1,7 +1,7 @@
-"""Who leads partitions, written into the registry: many in one commit, each only if nobody else wrote it meanwhile.
+"""Writes of partition states to the registry: many in one commit, each conditional on the version last read.
 
-Nothing is written once another broker was elected. Where a leader has written a state meanwhile, it is read again and asked about
-again. Where the registry goes before it answers, the states say whether it had taken them. Knows no requests.
+Nothing is written once another broker is elected. After a conflict with a leader's write, the state is read and decided again. If
+the registry disconnects before it responds, the states are read to find out whether the commit succeeded.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ WRITTEN_AT_ONCE = 200
 """States in one commit: some ten kilobytes."""
 
 Choose = Callable[[ControllerContext, TopicPartition], LeaderAndIsr | None]
-"""The state that a partition is to have, or None to leave it as it is."""
+"""Returns the new state of a partition, or None to leave it unchanged."""
 
 
 class PartitionStates:
-    """Writes for one election. What the registry took is in the context when the steps are over."""
+    """The writes of one term. Committed states are in the context when the steps end."""
 
     def __init__(
         self, registry: SharedRegistry, reader: ControllerReader, context: ControllerContext, patience: RegistryPatience
@@ -41,7 +41,7 @@ class PartitionStates:
         self._context = context
 
     def commit(self, changes: Sequence[Change]) -> Steps[None]:
-        """Commit as the controller. Raises `ControllerMoved`, and what a registry raises."""
+        """Commit changes with the controller epoch as a fence. Raise `ControllerMoved`, or the registry's exceptions."""
         fence = Condition(layout.CONTROLLER_EPOCH, self._context.epoch_version)
         try:
             yield from self._registry.commit([fence, *changes])
@@ -52,12 +52,12 @@ class PartitionStates:
             raise
 
     def remove(self, paths: Iterable[str]) -> Steps[None]:
-        """Remove entries as the controller, some at a time: a registry takes only so much in one commit."""
+        """Remove entries in several commits: a registry limits the size of one commit."""
         for some in in_pieces(paths, WRITTEN_AT_ONCE):
             yield from self.commit([Change(path, None) for path in some])
 
     def change(self, partitions: Iterable[TopicPartition], choose: Choose) -> Steps[list[TopicPartition]]:
-        """Let partitions have the states that `choose` says; returns those that have another one now."""
+        """Write the states that `choose` returns, and return the partitions whose state changed."""
         changed = list[TopicPartition]()
         left = deque((some, 0) for some in _pieces(list(partitions)))
         while left:
@@ -75,7 +75,7 @@ class PartitionStates:
         return changed
 
     def _missed(self, wanted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[list[TopicPartition]]:
-        """Write these states; returns the partitions that have others all the same, which are read again then."""
+        """Write states, and return the partitions that ended up with another state; their states are read again."""
         written = {one: self._written(one, state) for one, state in wanted.items()}
         try:
             yield from self.commit([self._change(one, state) for one, state in wanted.items()])
@@ -89,7 +89,7 @@ class PartitionStates:
         return [one for one, state in written.items() if self._context.leaders.get(one) != state]
 
     def read_again(self, partitions: Sequence[TopicPartition]) -> Steps[None]:
-        """Let the context say what the registry says of these. Raises `ControllerMoved` where a later controller wrote one."""
+        """Load states from the registry into the context. Raise `ControllerMoved` if a later controller wrote one."""
         states = yield from self._reader.states(partitions)
         if any(state.controller_epoch > self._context.epoch for state in states.values()):
             raise ControllerMoved
@@ -105,7 +105,7 @@ class PartitionStates:
         return Change(layout.state_path(*partition), entries.state_value(written), expected)
 
     def _written(self, partition: TopicPartition, state: LeaderAndIsr) -> LeaderAndIsr:
-        """Return a state as the registry has it once it is written."""
+        """Return the state as it is in the registry after the commit."""
         epoch = 0 if partition not in self._context.leaders else state.partition_epoch + 1
         return state._replace(controller_epoch=self._context.epoch, partition_epoch=epoch)
 

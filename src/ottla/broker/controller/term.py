@@ -1,6 +1,6 @@
-"""What one election gave this broker: all that it knows and uses as the controller, until another one is elected.
+"""One controller term: the context and the tools of the controller between two elections.
 
-Knows the registry, the ways to brokers, and no event by name.
+Depends on the registry and on the channels to brokers, and not on particular events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ottla.wire.api.update_metadata import UpdateMetadataRequest
 
 
 class ControllerTerm:
-    """The context of one election, and the ways to read, write and tell. Only events of the controller may use it.
+    """The context of one term, with its reader, writer and requests. Only controller events may use it.
 
     `answered` is called with each request and its response.
     """
@@ -65,11 +65,11 @@ class ControllerTerm:
         return self._settings.value.inter_broker_protocol_version
 
     def commit(self, changes: Sequence[Change]) -> Steps[None]:
-        """Commit as the controller. Raises `ControllerMoved`, and what a registry raises."""
+        """Commit as the controller. Raise `ControllerMoved`, or the registry's exceptions."""
         return self.states.commit(changes)
 
     def open_way(self, node_id: int) -> None:
-        """A broker is there, or at another address: what is sent from now on reaches it."""
+        """Open the connection to a new broker, or to a broker with another address."""
         self.close_way(node_id)
         endpoint = self.context.brokers[node_id].endpoint(self.settings.inter_broker_listener)
         address = None if endpoint is None else (endpoint.host, endpoint.port)
@@ -77,20 +77,20 @@ class ControllerTerm:
         self._ways[node_id] = ControllerChannel(node_id, address, channels, scheduler, settings, self._answered)
 
     def close_way(self, node_id: int) -> None:
-        """A broker is gone."""
+        """Close the connection to a broker that is gone."""
         way = self._ways.pop(node_id, None)
         if way is not None:
             way.close()
 
     def send(self) -> Steps[None]:
-        """Have brokers told what has been gathered in `requests`."""
+        """Send the queued `requests` to their brokers."""
         for request in self.requests.take(self.deletions.forgotten):
             if request is not None and request.node_id in self._ways:
                 self._ways[request.node_id].send(request)
             yield None
 
     def close(self) -> None:
-        """Another broker may be the controller: nothing more is sent."""
+        """Close all connections: another broker may be the controller."""
         self.patience.is_over = True
         for node_id in list(self._ways):
             self.close_way(node_id)

@@ -1,7 +1,7 @@
-"""Topics that come, grow and go, as the controller sees to them. Knows one term of it.
+"""Topic creation, growth and deletion, within one controller term.
 
-A topic is made by whoever writes its entry, a tool too; the controller gives its partitions their leaders. A topic is deleted by a
-note; its entry goes when every broker has deleted its replicas.
+A broker or a tool creates a topic by writing its entry; the controller then elects leaders. A topic is deleted on request of an
+entry under `DELETIONS`; its own entry is removed when every broker has deleted its replicas.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ REMOVED_AT_ONCE = 200
 """Partitions whose states are removed in one commit."""
 
 DELETED_AGAIN_MS, MOST_DELETED_AGAIN_MS = 10_000, 300_000
-"""The pause before a broker that could not delete a replica is asked again, first and at most."""
+"""First and longest pause before a failed deletion of replicas is retried, in ms."""
 
 
 class TopicChanges:
-    """Creations and deletions of one term. `new_id` makes the id of a topic that has none."""
+    """Topic creations and deletions of one term. `new_id` generates the id of a topic that has none."""
 
     def __init__(
         self, term: ControllerTerm, leaders: LeaderChanges, new_id: Callable[[], bytes], changed: Callable[[str], None]
@@ -44,14 +44,14 @@ class TopicChanges:
         self._new_id = new_id
         self._changed = changed
         self._refused: set[str] = set()
-        """Topics of which a broker could not delete a replica, since brokers were asked last."""
+        """Topics with replicas that a broker failed to delete since the last retry."""
         self._is_pausing = False
         self._left: set[str] = set()
-        """Topics that were ever refused, and are not deleted yet."""
+        """Topics with a failed deletion that are not deleted yet."""
         self._repeats = Repeats(DELETED_AGAIN_MS, MOST_DELETED_AGAIN_MS)
 
     def there(self, names: Collection[str]) -> Steps[None]:
-        """These are all topics that have an entry: new ones get leaders, and those that are gone are forgotten."""
+        """Apply the names of all topics with an entry: elect leaders for new topics, and forget missing ones."""
         for name in self._context.topics.keys() - names:
             yield from self._forget(name)
         new = [name for name in names if name not in self._context.topics]
@@ -60,7 +60,7 @@ class TopicChanges:
             yield from self._term.send()
 
     def read(self, names: list[str]) -> Steps[list[TopicPartition]]:
-        """Take in what the entries of these topics say, and watch them; returns the partitions that are new."""
+        """Load the entries of these topics into the context, watch them, and return the new partitions."""
         topics = yield from self._term.reader.topics(names, self._changed)
         if self._term.protocol.has(Switch.TOPIC_IDS):
             yield from self._give_ids({name: topic for name, topic in topics.items() if topic.topic_id is None})
@@ -72,7 +72,7 @@ class TopicChanges:
     def _taken_in(
         self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]
     ) -> Steps[list[TopicPartition]]:
-        """Those of these partitions that are new."""
+        """Add partitions to the context, and return the new ones."""
         new = self._context.set_topic(name, topic_id, {})
         for some in in_pieces(assignments.items()):
             new += self._context.set_topic(name, topic_id, dict(some))
@@ -80,7 +80,7 @@ class TopicChanges:
         return new
 
     def _forget(self, name: str) -> Steps[None]:
-        """A topic is gone."""
+        """Remove a deleted topic from the context."""
         yield from each(self._context.partitions([name]), self._context.remove_partition)
         self._context.remove_topic(name)
         self._term.deletions.forget(name)
@@ -89,20 +89,20 @@ class TopicChanges:
             self._repeats.over()
 
     def _give_ids(self, topics: Mapping[str, TopicEntry]) -> Steps[None]:
-        """Topics of before 2.8, and those that older tools make, get their ids (KIP-516)."""
+        """Write ids for topics without one: topics created before 2.8 or by older tools (KIP-516)."""
         for name, topic in topics.items():
             topic_id = self._new_id()
             try:
                 value = topic_value(topic_id, topic.assignments)
                 yield from self._term.commit([Change(layout.topic_path(name), value, topic.version)])
-            except CONFLICTS:  # its entry was changed: the watch tells, and it is read again
+            except CONFLICTS:  # the watch on the changed entry leads to another read
                 log.info("topic %s was changed while it was to get an id", name)
             else:
                 self._context.topic_ids[name] = topic_id
                 self._context.names[topic_id] = name
 
     def grown(self, name: str) -> Steps[None]:
-        """The entry of a topic has changed. What changes in known partitions is the business of reassignments."""
+        """Elect leaders for the partitions added to a topic. Changes to existing partitions are left to reassignments."""
         if name not in self._context.topics:
             return
         topics = yield from self._term.reader.topics([name], self._changed)
@@ -115,7 +115,10 @@ class TopicChanges:
             yield from self._term.send()
 
     def to_be_deleted(self, names: Iterable[str]) -> Steps[None]:
-        """Notes ask for the deletion of these topics. Where nothing is deleted, or there is no such topic, the note goes."""
+        """Start the requested topic deletions.
+
+        A request is removed if the topic does not exist or `delete.topic.enable` is false.
+        """
         noted = list(names)
         may = self._term.settings.delete_topic_enable
         void = [name for name in noted if not may or name not in self._context.topics]
@@ -128,20 +131,20 @@ class TopicChanges:
         yield from self.go_on()
 
     def _tell_deleted(self, names: Iterable[str]) -> None:
-        """All brokers forget these topics, also those that hold nothing of them."""
+        """Queue metadata that removes these topics for all brokers, also for brokers without replicas of them."""
         partitions = list(self._context.partitions(names))
         if partitions:
             self._term.requests.tell_all(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Something that held deletions up is over for these: a broker is back, or a reassignment is done."""
+        """Resume deletions of these topics: a broker is back, or a reassignment is complete."""
         names = {name for name, _ in partitions if name in self._term.deletions}
         self._term.deletions.resume(names)
         self._tell_deleted(names)
         yield from self.go_on()
 
     def go_on(self) -> Steps[None]:
-        """Have replicas deleted that can be, and end what is over."""
+        """Request the deletion of all eligible replicas, and finish deletions that have no replica left."""
         deletions, requests = self._term.deletions, self._term.requests
         over, waiting = split(sorted(deletions.topics), deletions.is_over)
         yield from self._remove_all(over)
@@ -152,7 +155,7 @@ class TopicChanges:
         yield from self._term.send()
 
     def stopped(self, request: ControlRequest, response: StopReplicaResponse) -> Steps[None]:
-        """A broker has answered which of its replicas it could not delete."""
+        """Record a broker's StopReplica response: which replicas it deleted, and which it failed to delete."""
         codes = {(one.topic_name, one.partition_index): one.error_code for one in response.partition_errors}
         yield None
         failures = 0
@@ -170,13 +173,13 @@ class TopicChanges:
         yield from self.go_on()
 
     def ask_again(self) -> Steps[None]:
-        """Have brokers delete what they could not delete before: a disk that refuses once may do it later."""
+        """Retry failed deletions: a disk error may be transient."""
         refused, self._refused, self._is_pausing = self._refused, set(), False
         self._term.deletions.resume(refused)
         yield from self.go_on()
 
     def begin_pause(self) -> int | None:
-        """Return the pause before `ask_again`, in ms; None if nothing was refused, or the pause is under way already."""
+        """Return the pause before `ask_again`, in ms; None if nothing failed or the pause has already begun."""
         if not self._refused or self._is_pausing:
             return None
         self._is_pausing = True
