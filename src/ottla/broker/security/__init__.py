@@ -1,1 +1,1 @@
-"""Who may come in and do what: authentication of connections, principals, authorization. Knows no sockets and no TLS."""
+"""Authentication of connections, principals and authorization. Contains no sockets and no TLS."""

@@ -1,7 +1,7 @@
-"""The authorizer that decides by rules of access, as Kafka's StandardAuthorizer does (KIP-11, KIP-290, KIP-679).
+"""The authorizer based on ACLs, like Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-679).
 
-Who is a super user may do everything. Else a rule that denies goes before all that allow; where no rule is about a resource at all,
-`allow.everyone.if.no.acl.found` decides. Knows rules and peers; knows no request.
+Super users may do everything. Otherwise a DENY ACL takes precedence over all ALLOW ACLs; if no ACL matches a resource at all,
+`allow.everyone.if.no.acl.found` decides. Depends on ACLs and peers, and not on requests.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from ottla.broker.serving.request import Peer
 from ottla.cluster.acls import EVERYBODY, WILDCARD, Acl, Acls, Operation, Pattern, Permission, Resource
 
 MOST_KEPT: Final = 50_000
-"""Answers that are kept: of so many (client, operation, name)."""
+"""Cached answers, one per client, operation and name."""
 LONGEST_KEPT: Final = 249
-"""Longer names no topic has; whoever asks for them is answered anew each time."""
+"""The longest topic name, in characters; answers for longer names are not cached."""
 
 IMPLIED_BY: Final = {
     Operation.DESCRIBE: frozenset({Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}),
     Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
 }
-"""What is allowed to whom another operation is allowed. What is denied implies nothing."""
+"""The allowed operations that imply another one. Denied operations imply nothing."""
 
 Kind = tuple[str, str, Operation, Resource]
-"""(principal, host, operation, resource): what an answer depends on, but for the name."""
+"""(principal, host, operation, resource type): the key of an answer, apart from the resource name."""
 
 
 class AclAuthorizer:
-    """Answers by `acls`, and keeps its answers until they change. `super_users` are principals, each as "User:name"."""
+    """An authorizer that decides by `acls` and caches answers until ACLs change. `super_users` are principals like "User:name"."""
 
     def __init__(self, acls: Acls, super_users: Collection[str] = (), *, allow_if_none: bool = False) -> None:
         self._acls = acls
@@ -54,8 +54,8 @@ class AclAuthorizer:
         return found
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
-        """Whether there is a name that rules allow, and that none denies."""
-        if self.answers(peer, operation, resource)["hardcode"]:  # a name like any other, as Kafka asks for it
+        """Return whether some resource name is allowed by an ACL and denied by none."""
+        if self.answers(peer, operation, resource)["hardcode"]:  # an arbitrary name, the same as in Kafka
             return True
         rules = [
             acl
@@ -71,7 +71,7 @@ class AclAuthorizer:
         return any(acl.permission is Permission.ALLOW and not _is_within(acl, denied) for acl in rules)
 
     def decide(self, kind: Kind, name: str) -> bool:
-        """What the rules say."""
+        """Return whether the ACLs allow an operation on the resource of this name."""
         principal, host, operation, resource = kind
         implied = IMPLIED_BY.get(operation, frozenset({operation}))
         allowed, rules = False, 0
@@ -87,7 +87,7 @@ class AclAuthorizer:
         return allowed if rules else self._allow_if_none
 
     def keeps(self, name: str) -> bool:
-        """Whether an answer about this name may be kept."""
+        """Return whether the answer for this name may be cached."""
         if len(name) > LONGEST_KEPT:
             return False
         self._take_room()
@@ -107,7 +107,7 @@ class AclAuthorizer:
 
 
 class _Answers(dict[str, bool]):
-    """Answers about one operation of one client, by name."""
+    """Answers for one operation of one client, by resource name."""
 
     def __init__(self, authorizer: AclAuthorizer, kind: Kind) -> None:
         self._authorizer = authorizer
@@ -121,7 +121,7 @@ class _Answers(dict[str, bool]):
 
 
 def _is_within(acl: Acl, denied: Collection[tuple[Pattern, str]]) -> bool:
-    """Whether all that a rule allows is denied by others."""
+    """Return whether DENY ACLs cover every name that an ALLOW ACL matches."""
     if acl.name == WILDCARD and acl.pattern is Pattern.LITERAL:
         return False
     if acl.pattern is Pattern.LITERAL and (Pattern.LITERAL, acl.name) in denied:

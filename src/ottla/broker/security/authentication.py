@@ -1,7 +1,7 @@
-"""Whether one connection on a listener with SASL may be served: the machine of its login, and of each login after that (KIP-368).
+"""The state machine of one connection's SASL authentication, and of its reauthentications (KIP-368).
 
-Handshake, then the mechanism's steps; before them one ApiVersions. Anything else at these times ends the connection, as in Kafka.
-Tokens come as SaslAuthenticate requests (KIP-152), or, after a handshake of version 0, as bare frames.
+A handshake is followed by the mechanism's steps; one ApiVersions may precede it. Any other request closes the connection, as in
+Kafka. Tokens arrive in SaslAuthenticate requests (KIP-152), or as bare frames after a handshake of version 0.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ HANDSHAKE: Final = SaslHandshakeRequest.WIRE.key
 AUTHENTICATE: Final = SaslAuthenticateRequest.WIRE.key
 GSSAPI: Final = "GSSAPI"
 MOST_BYTES: Final = 64 * 1024
-"""No frame before a login is longer."""
+"""Upper limit of a frame before authentication, in bytes."""
 LONGEST_LOGIN_MS: Final = 60_000
-"""Who has not logged in after so long is not waited for any longer."""
+"""Time a client has to authenticate before its connection is closed, in ms."""
 LEAST_APART_MS: Final = 1000
-"""Nobody logs in again sooner, as in Kafka."""
+"""Shortest time between two handshakes of a connection, in ms, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One mechanism as a listener offers it: its machine for each login, and how long a login counts (0: for ever)."""
+    """One mechanism of a listener: `begin` creates its state machine, `max_reauth_ms` limits a session (0: no limit)."""
 
     begin: Callable[[], ServerMechanism]
     max_reauth_ms: int = 0
@@ -39,7 +39,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """What all connections of a listener with SASL have in common."""
+    """Settings shared by all connections of a listener with SASL."""
 
     offers: Mapping[str, Offer]
     most_bytes: int = MOST_BYTES
@@ -47,7 +47,7 @@ class SaslListener:
 
 
 class LoginPhase(Enum):
-    """How far a connection has come."""
+    """The phases of a connection's authentication."""
 
     BEGINNING = auto()
     HANDSHAKE = auto()
@@ -57,9 +57,10 @@ class LoginPhase(Enum):
 
 
 class Authentication:
-    """The login of one connection.
+    """The authentication of one connection.
 
-    `user` is who has logged in, `by_token` whether with a delegation token. `is_bare`: tokens are frames of their own.
+    `user` is the authenticated user, and `by_token` tells whether a delegation token was used. `is_bare`: tokens are frames
+    without a request header.
     """
 
     __slots__ = ("_again_ms", "_began_ms", "_ends_ms", "_mechanism", "_name", "_phase", "_sasl", "by_token", "is_bare", "user")
@@ -85,30 +86,30 @@ class Authentication:
         return self._sasl.offers
 
     def is_late(self, mono_ms: int) -> bool:
-        """Whether nobody has logged in for too long."""
+        """Return whether the client has failed to authenticate in time."""
         return self.user is None and mono_ms - self._began_ms > LONGEST_LOGIN_MS
 
     @property
     def most_bytes(self) -> int | None:
-        """The longest frame that is read now; None: as long as any."""
+        """The limit of the next frame, in bytes; None if the ordinary limit applies."""
         return None if self._phase is LoginPhase.OPEN else self._sasl.most_bytes
 
     @property
     def takes_bare_tokens(self) -> bool:
-        """Whether the next frame is a token, and no request."""
+        """Return whether the next frame is a token instead of a request."""
         return self.is_bare and self.is_under_way
 
     @property
     def takes_first_tokens(self) -> bool:
-        """Whether the next frame may be a token though there was no handshake, as clients of 0.9 send it."""
+        """Return whether the next frame may be a token without a handshake, as clients of 0.9 send it."""
         return self._phase is LoginPhase.BEGINNING and GSSAPI in self._sasl.offers
 
     def is_open(self, mono_ms: int) -> bool:
-        """Whether any request may be served."""
+        """Return whether the client is authenticated and its session has not expired."""
         return self._phase is LoginPhase.OPEN and (self._ends_ms is None or mono_ms < self._ends_ms)
 
     def objection(self, key: int, now: Now) -> str | None:
-        """Why a request of this API ends a connection that is not open; None: it may be served."""
+        """Return why a request of this API closes a connection that is not open; None if the request may be served."""
         phase = self._phase
         if (key == HANDSHAKE and self.may_begin(now)) or (key == API_VERSIONS and phase is LoginPhase.BEGINNING):
             return None
@@ -119,23 +120,23 @@ class Authentication:
         return f"API {key} was sent before authentication" if self.user is None else f"API {key} was sent during reauthentication"
 
     def may_begin(self, now: Now) -> bool:
-        """Whether a handshake begins a login now: the first, or another one where sessions end."""
+        """Return whether a handshake is allowed now: the first one, or a reauthentication of a session that expires."""
         if self._phase is LoginPhase.OPEN:
             return self._ends_ms is not None and now.mono_ms >= self._again_ms
         return self._phase in (LoginPhase.BEGINNING, LoginPhase.HANDSHAKE)
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a token is awaited."""
+        """Return whether a token is expected."""
         return self._phase is LoginPhase.STEPS
 
     def versions_told(self) -> None:
-        """ApiVersions was answered: a handshake must follow."""
+        """Record that ApiVersions was answered: a handshake must follow."""
         if self._phase is LoginPhase.BEGINNING:
             self._phase = LoginPhase.HANDSHAKE
 
     def handshake(self, name: str, now: Now, *, is_bare: bool) -> Rejected | None:
-        """Begin a login with a mechanism. Why it can't, if so; then the connection ends."""
+        """Begin an authentication with a mechanism; return the reason if it is rejected, and the connection is then closed."""
         if name not in self._sasl.offers:
             return self._over(Rejected(f"{name[:40]!r} is none of its listener's mechanisms"))
         if self.user is not None and name != self._name:
@@ -146,7 +147,7 @@ class Authentication:
         return None
 
     def step(self, data: bytes, now: Now) -> Step:
-        """Take a token. What is computed elsewhere is handed to `settle` when it is there."""
+        """Process a token. The outcome of a `Computed` step is passed to `settle` later."""
         mechanism, self._mechanism = self._mechanism, None
         assert mechanism is not None, "there was a handshake, and no step has failed"
         step = mechanism.step(data, now.wall_ms)
@@ -154,7 +155,7 @@ class Authentication:
         return step
 
     def settle(self, step: Challenge | Authenticated | Rejected, now: Now) -> tuple[Challenge | Authenticated | Rejected, int]:
-        """Take what came of a token. Returns what to say, and for how many milliseconds the login counts (0: for ever)."""
+        """Apply the outcome of a token, and return the response and the lifetime of the session, in ms (0: unlimited)."""
         if isinstance(step, Challenge):
             return step, 0
         self._mechanism = None
@@ -171,7 +172,7 @@ class Authentication:
         return step, lifetime_ms or 0
 
     def sentence(self, rejected: Rejected) -> str:
-        """What a client is told that is not let in."""
+        """Return the error message for a rejected client."""
         return rejected.sentence or f"{self._name} authentication failed: check name and password."
 
     def _over(self, rejected: Rejected) -> Rejected:

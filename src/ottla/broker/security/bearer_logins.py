@@ -1,4 +1,4 @@
-"""OAUTHBEARER on a listener: from its settings, what a token has to say and whose keys count (KIP-768). Knows no signatures."""
+"""OAUTHBEARER on a listener: required claims and trusted keys, from its settings (KIP-768). Verifies no signatures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OPTION = "unsecuredValidator"
 
 
 def oauthbearer(at: OfferedAt, means: Means) -> Begin:
-    """Signed tokens, or unsigned ones where somebody asked for those. Raises `SettingError`."""
+    """Return the mechanism for signed tokens, or for unsigned ones if configured. Raise `SettingError`."""
     settings = at.settings
     handler = settings.sasl_server_callback_handler_class
     if handler == UNSECURED:
@@ -51,7 +51,7 @@ def oauthbearer(at: OfferedAt, means: Means) -> Begin:
 
 
 def _unsecured_rules(at: OfferedAt) -> BearerRules:
-    """From the options of the login module, by Kafka's names. Raises `SettingError`."""
+    """Return rules from the options of the login module, under Kafka's names. Raise `SettingError`."""
     options = at.options()
     skew_ms = options.get(f"{OPTION}AllowableClockSkewMs", "0")
     if not skew_ms.isdecimal():

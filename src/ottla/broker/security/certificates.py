@@ -1,6 +1,6 @@
-"""What a certificate says of its owner, out of its bytes (X.509, DER): the name, as Java writes it, and how long it is valid.
+"""A parser of X.509 certificates in DER: the subject as Java writes it, and the validity period.
 
-Whoever calls has had the certificate verified, or only wants to tell people about it. Knows no TLS and no settings.
+Callers verify the certificate, or only display it. Depends on neither TLS nor settings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 SEQUENCE, VERSION = 0x30, 0xA0
 UTC_TIME = 0x17
 ENCODINGS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
-"""Types of text with what they are written in."""
+"""The encoding of each DER string type."""
 
 KEYWORDS = {
     "2.5.4.3": "CN",
@@ -25,13 +25,13 @@ KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
     "0.9.2342.19200300.100.1.25": "DC",
 }
-"""Attributes that have a short name in RFC 2253; others are written as numbers."""
+"""Attribute types with a short name in RFC 2253; other types are written as object identifiers."""
 
 ESCAPED = ',=+<>#;"\\'
 
 
 class Certificate(NamedTuple):
-    """`subject` in the form of RFC 2253: CN=client,O=Example."""
+    """A certificate; `subject` has the form of RFC 2253: CN=client,O=Example."""
 
     subject: str
     not_before: datetime
@@ -39,7 +39,7 @@ class Certificate(NamedTuple):
 
 
 class Value(NamedTuple):
-    """One value of DER: its tag, what is in it, and all of its bytes."""
+    """One DER value: its tag, its content, and all of its bytes."""
 
     tag: int
     content: bytes
@@ -47,7 +47,7 @@ class Value(NamedTuple):
 
 
 def read_certificate(der: bytes) -> Certificate:
-    """Raises ValueError where it is no certificate."""
+    """Parse a certificate. Raise ValueError if the bytes are not a certificate."""
     try:
         (certificate,) = _values(der)
         fields = [field for field in _values(next(_values(certificate.content)).content) if field.tag != VERSION]
@@ -59,7 +59,7 @@ def read_certificate(der: bytes) -> Certificate:
 
 
 def _values(data: bytes) -> Iterator[Value]:
-    """The values that `data` is made of. Raises ValueError or IndexError."""
+    """Yield the DER values in `data`. Raise ValueError or IndexError."""
     position = 0
     while position < len(data):
         start, tag, size = position, data[position], data[position + 1]
@@ -83,7 +83,7 @@ def _time(value: Value) -> datetime:
 
 
 def _name(data: bytes) -> str:
-    """The last part first, as RFC 2253 has it."""
+    """Return a name in the form of RFC 2253, last part first."""
     parts = ["+".join(_attribute(each.content) for each in _values(part.content)) for part in _values(data)]
     return ",".join(reversed(parts))
 

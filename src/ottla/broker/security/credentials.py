@@ -1,4 +1,4 @@
-"""The SCRAM credentials of this cluster: kept in the registry, in force at once. Knows no requests, and what no login is."""
+"""The SCRAM credentials of the cluster, stored in the registry and effective at once. Depends on neither requests nor logins."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ottla.sasl.scram_server import USUAL, credential_of_nobody
 log = logging.getLogger("ottla.broker")
 
 USERS_AT_ONCE: Final = 200
-"""Users whose credentials are changed between two pauses, in one commit."""
+"""Users whose credentials are changed in one commit, between two pauses."""
 
 
 class Credentials:
-    """Finds credentials and changes them."""
+    """Lookup and changes of SCRAM credentials."""
 
     def __init__(self, image: ClusterImage, commits: Commits, random_bytes: Callable[[int], bytes]) -> None:
         self._image = image
@@ -34,9 +34,9 @@ class Credentials:
         self._own_secret = random_bytes(SECRET_BYTES)
 
     def of_nobody(self, user: str, algorithm: Algorithm) -> Credential:
-        """Return the credential of a user that has none: on all brokers the same, whatever becomes of others.
+        """Return the fake credential of an unknown user: the same on all brokers, independent of other users' changes.
 
-        While the registry does not take the cluster's secret, this broker's own one serves.
+        Until the registry has the cluster's secret, this broker's own secret is used.
         """
         known = self._image.unknown_users or UnknownUsers(self._own_secret)
         return credential_of_nobody(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
@@ -53,20 +53,20 @@ class Credentials:
         return scram.credential_in(self._image.user_configs.get(user, {}), algorithm)
 
     def _first(self, algorithm: Algorithm) -> Credential | None:
-        """Return the credential of the first user by name that has one of this kind which can be read."""
+        """Return the credential of the first user, by name, with a readable credential for this algorithm."""
         users = sorted(user for user, configs in self._image.user_configs.items() if algorithm.name in configs)
         return next(filter(None, (self.find(user, algorithm) for user in users)), None)
 
     def of(self, user: str) -> dict[Algorithm, Credential]:
-        """All that a user has."""
+        """Return all credentials of a user."""
         return scram.credentials_in(self._image.user_configs.get(user, {}))
 
     def users(self) -> list[str]:
-        """All users that may have any."""
+        """Return all users that may have credentials."""
         return list(self._image.user_configs)
 
     def alter(self, removals: Sequence[ScramRemoval], upsertions: Sequence[ScramUpsertion]) -> Steps[list[Decision]]:
-        """Change what each user has, with a decision for each. The steps must be taken to their end."""
+        """Apply removals and upsertions, and return one decision per user. The steps must run to their end."""
         wanted: list[ScramRemoval | ScramUpsertion] = [*removals, *upsertions]
         users = list(dict.fromkeys(one.user for one in wanted))
         decisions: list[Decision] = []

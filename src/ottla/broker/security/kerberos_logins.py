@@ -1,4 +1,4 @@
-"""GSSAPI on a listener: from its settings, the keys of the broker and the rules that make users of principals (KIP-12)."""
+"""GSSAPI on a listener: the broker's keytab and the rules from principals to users, from its settings (KIP-12)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULES = "sasl.kerberos.principal.to.local.rules"
 
 
 def gssapi(at: OfferedAt, means: Means) -> Begin:
-    """The keytab is an option of the login module, as in Kafka. Raises `SettingError`."""
+    """Return the mechanism with the keytab of the login module's options, as in Kafka. Raise `SettingError`."""
     name, options = at.named("sasl.jaas.config"), at.options()
     keytab, principal = options.get("keyTab"), options.get("principal")
     if not keytab or not principal or "@" not in principal:

@@ -1,4 +1,4 @@
-"""What user a Kerberos principal is: the rules of `sasl.kerberos.principal.to.local.rules` (KIP-12). Knows text only."""
+"""The rules of `sasl.kerberos.principal.to.local.rules`, from Kerberos principals to users (KIP-12). Depends on text only."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _RULE: Final = re.compile(r"RULE:\[(\d+):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/
 _PRINCIPAL: Final = re.compile("([^/@]+)(?:/([^/@]*))?@([^/@]*)")
 
 Parts = tuple[str, ...]
-"""The realm of a principal, then the components of its name."""
+"""The realm of a principal, followed by the components of its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class KerberosRule:
-    """RULE:[count:form](fits)s/pattern/replacement/g/case: for names of so many components.
+    """RULE:[count:form](fits)s/pattern/replacement/g/case: a rule for names of `count` components.
 
-    `form` has $0 for the realm and $1, $2 for the components; what it makes has to fit wholly, then `pattern` in it is replaced.
+    `form` contains $0 for the realm, and $1 and $2 for the components; `fits` must match the result entirely, and `pattern` is
+    then replaced in it.
     """
 
     count: int
@@ -32,7 +33,7 @@ class KerberosRule:
     case: str = ""
 
     def applied(self, parts: Parts) -> str | None:
-        """The user's name; None where this rule is not for such principals."""
+        """Return the user; None if this rule does not apply to the principal."""
         if len(parts) - 1 != self.count:
             return None
         base = re.sub(r"\$(\d+)", lambda number: parts[int(number[1])], self.form)
@@ -47,8 +48,8 @@ ShortName = Callable[[Parts], str | None]
 
 
 def short_name(rules: Iterable[ShortName], principal: str) -> str | None:
-    """The user that a principal (name/host@REALM) is by the first rule that is for it; None if no rule makes a plain name of it."""
-    if "\\" in principal:  # what it escapes would be taken for a part of another name
+    """Return the user of a principal (name/host@REALM) by the first rule that applies; None if no rule results in a plain name."""
+    if "\\" in principal:  # an escaped separator would be parsed as part of another name
         return None
     if "@" not in principal:
         return principal if principal and "/" not in principal else None
@@ -65,7 +66,7 @@ def short_name(rules: Iterable[ShortName], principal: str) -> str | None:
 
 
 def parse_rules(texts: Iterable[str], default_realm: str) -> list[ShortName]:
-    """Raises `ValueError` with a sentence that quotes the rule that can't be read."""
+    """Parse rules. Raise `ValueError` with a sentence that quotes the invalid rule."""
     return [_parse(text.strip(), default_realm) for text in texts]
 
 

@@ -1,6 +1,6 @@
-"""Runs the logins of all connections: tokens in, answers out, with work of the processor elsewhere and failures told late.
+"""The authentication of all connections: tokens in, responses out, CPU work in workers, delayed rejections.
 
-Knows frames, promises and workers; knows no mechanism.
+Depends on frames, delayed replies and workers, and not on mechanisms.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ log = logging.getLogger("ottla.broker")
 KEY = Struct(">h")
 SIZE = Struct(">i")
 MOST_API_KEY = 1000
-"""No API has a greater number, and no first token of GSSAPI a smaller one: it begins with 0x60."""
+"""Above every API key, and below the first two bytes of a GSSAPI token, which starts with 0x60."""
 
 Outcome = Challenge | Authenticated | Rejected
 Telling = Callable[[Outcome, int], Ready]
-"""What is answered to a token: from what came of it, and for how many milliseconds it counts."""
+"""Returns the response to a token from its outcome and the session lifetime in ms."""
 
 
 class Logins:
-    """`offer` makes of a listener's name and the settings in force what is offered there; it raises `SettingError`."""
+    """Authentication on all listeners. `offer(settings, listener)` returns a listener's mechanisms, or raises `SettingError`."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Logins:
         settings.checks.append(self._check)
 
     def open(self, listener: str) -> None:
-        """Have a listener ask for logins. Raises `SettingError`: what is wrong with what is offered there."""
+        """Require authentication on a listener. Raise `SettingError` if its mechanisms are misconfigured."""
         settings = self._settings.value
         self._listeners[listener] = settings, self._offer(settings, listener)
 
     def begin(self, listener: str) -> Authentication | None:
-        """The login of a new connection, by the settings in force; None on listeners that ask for none."""
+        """Return the authentication of a new connection under the current settings; None for listeners without SASL."""
         found = self._listeners.get(listener)
         if found is None:
             return None
@@ -63,12 +63,12 @@ class Logins:
         return Authentication(self._listeners[listener][1], self._purgatory.now())
 
     def _check(self, wanted: BrokerSettings) -> None:
-        """Refuse settings by which a listener could let nobody in. Raises `SettingError`."""
+        """Reject settings that misconfigure a listener's mechanisms. Raise `SettingError`."""
         for listener in self._listeners:
             self._offer(wanted, listener)
 
     def _renew(self, listener: str) -> None:
-        """Take what is offered from changed settings; what they have wrong leaves things as they are."""
+        """Apply changed settings to a listener's mechanisms; keep the former ones if the settings are invalid."""
         try:
             self.open(listener)
         except SettingError as error:
@@ -76,7 +76,7 @@ class Logins:
             self._listeners[listener] = self._settings.value, self._listeners[listener][1]
 
     def hold(self, authentication: Authentication, frame: Buffer, peer: Peer, now: Now) -> Answer | DelayedReply:
-        """Answer a frame that is no request, or comes at a wrong time; None: it may be served."""
+        """Respond to a frame that is a token or that is not allowed now; return None if the frame may be served as a request."""
         if authentication.is_open(now.mono_ms):
             return None
         if authentication.takes_bare_tokens:
@@ -91,11 +91,11 @@ class Logins:
         return None
 
     def token(self, request: Request[Message], data: bytes, tell: Telling) -> Reply:
-        """Answer the token of a request."""
+        """Respond to the token of a SaslAuthenticate request."""
         return self._take(request.peer, data, request.now, tell)
 
     def refused(self, peer: Peer, rejected: Rejected, now: Now, last: Message | None = None) -> Begun:
-        """The end of a connection, some time after now, so that guessing takes long. `last` is what it hears before."""
+        """Close a connection after a delay, so that guessing takes long. `last` is sent before the close."""
         assert peer.authentication is not None, "others are not refused"
         close = Close(f"it did not authenticate: {rejected.cause}", last=last)
         delay_ms = peer.authentication.sasl.failed_delay_ms
@@ -126,7 +126,7 @@ class Logins:
         return answer
 
     def _bare(self, authentication: Authentication, data: bytes, peer: Peer, now: Now) -> Answer | DelayedReply:
-        """Answer a token that is a frame of its own."""
+        """Respond to a token in a frame of its own."""
         return self._kept(self._take(peer, data, now, _bare_answer))
 
     def _kept(self, reply: Begun) -> Answer | DelayedReply:
@@ -137,7 +137,7 @@ class Logins:
 
 
 def _alone(step: Computed) -> Generator[int, None, Outcome]:
-    """The work as one piece that needs no memory to speak of."""
+    """Run the computation as a single step that reserves no memory."""
     yield 0
     return step.work()
 

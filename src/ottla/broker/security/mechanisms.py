@@ -1,4 +1,4 @@
-"""Which SASL mechanisms there are, and how a listener's settings make each. A new mechanism is one entry of `MECHANISMS`."""
+"""The SASL mechanisms, and how each is created from a listener's settings. A new mechanism is one entry of `MECHANISMS`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ USER: Final = "user_"
 
 
 def _plain(at: OfferedAt, means: Means) -> Begin:
-    """Users and passwords are options of the login module, as in Kafka."""
+    """Return PLAIN with the users and passwords of the login module's options, as in Kafka. Raise `SettingError`."""
     name = at.named("sasl.jaas.config")
     text = at.settings.sasl_jaas_config
     example = f'{PLAIN_MODULE} required user_alice="PASSWORD";'
@@ -59,11 +59,11 @@ MECHANISMS: Final[dict[str, Callable[[OfferedAt, Means], Begin]]] = {
     bearer.NAME: oauthbearer,
     kerberos.NAME: gssapi,
 }
-"""How each mechanism is made where it is offered. Raises `SettingError`."""
+"""Factories of the mechanisms, by name. They raise `SettingError`."""
 
 
 def offered(means: Means, settings: BrokerSettings, listener: str) -> SaslListener:
-    """What a listener with SASL offers. Raises `SettingError`."""
+    """Return the mechanisms of a listener with SASL. Raise `SettingError`."""
     own = settings.of_listener(listener)
     if not own.sasl_enabled_mechanisms:
         raise SettingError(f"Listener {listener} has SASL and no mechanism: set sasl.enabled.mechanisms.")

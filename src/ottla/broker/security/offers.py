@@ -1,4 +1,4 @@
-"""Where a SASL mechanism is offered, and what it takes from the broker to be made there."""
+"""The place where a SASL mechanism is offered, and the broker services that mechanisms use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Begin = Callable[[], ServerMechanism]
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What mechanisms take from the broker."""
+    """The broker services that mechanisms use."""
 
     random_bytes: Callable[[int], bytes]
     credentials: Credentials
@@ -28,7 +28,7 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class OfferedAt:
-    """Where a mechanism is offered: the settings in force for it there, and its name in them, for sentences."""
+    """A mechanism on a listener: the settings effective there, and the listener's and mechanism's names for error messages."""
 
     settings: BrokerSettings
     listener: str
@@ -38,7 +38,7 @@ class OfferedAt:
         return f"listener.name.{self.listener.lower()}.{self.mechanism.lower()}.{setting}"
 
     def module(self) -> LoginModule:
-        """The login module of `sasl.jaas.config`, without options where it is not set. Raises `SettingError`."""
+        """Return the login module of `sasl.jaas.config`, without options if it is not set. Raise `SettingError`."""
         text = self.settings.sasl_jaas_config
         try:
             return jaas.parse(text) if text else LoginModule("", {})
@@ -46,5 +46,5 @@ class OfferedAt:
             raise SettingError(f"{self.named('sasl.jaas.config')} {error}") from None
 
     def options(self) -> Mapping[str, str]:
-        """The options of that module. Raises `SettingError`."""
+        """Return the login module's options. Raise `SettingError`."""
         return self.module().options

@@ -1,4 +1,4 @@
-"""Who somebody is by the name in a certificate: the rules of `ssl.principal.mapping.rules` (KIP-371). Knows no certificates."""
+"""The rules of `ssl.principal.mapping.rules`, from certificate subjects to principals (KIP-371). Parses no certificates."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ottla.errors import SettingError
 
 ANONYMOUS = "User:ANONYMOUS"
 RULE = re.compile(r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)")
-"""Rules are parted by commas, which patterns may have, too."""
+"""One rule and its comma; patterns may contain commas too."""
 
 
 class NoRule(ValueError):
-    """No rule fits the name, so nobody knows who this is."""
+    """Raised when no rule matches a subject, which therefore has no principal."""
 
 
 class Rule(NamedTuple):
-    """`pattern` of the whole name; None takes each name as it is."""
+    """A rule for subjects that `pattern` matches entirely; a rule without a pattern returns the subject unchanged."""
 
     pattern: re.Pattern[str] | None
     replacement: str = ""
@@ -34,7 +34,7 @@ class Rule(NamedTuple):
 
 
 def rules(text: str) -> tuple[Rule, ...]:
-    """Parse the setting. Raises `SettingError`."""
+    """Parse the setting. Raise `SettingError`."""
     found, position = list[Rule](), 0
     while position < len(text):
         part = RULE.match(text, position)
@@ -59,7 +59,7 @@ def _rule(pattern: str, replacement: str, case: str) -> Rule:
 
 
 def user_of(subject: str, mapping: tuple[Rule, ...]) -> str:
-    """The principal of a certificate's subject, by the first rule that fits. Raises `NoRule`."""
+    """Return the principal of a subject by the first rule that matches. Raise `NoRule`."""
     for rule in mapping:
         user = rule.apply(subject)
         if user is not None:

@@ -1,4 +1,4 @@
-"""What proves tokens and tickets, and needs files, networks and libraries beyond the core: a port, which `ottla.net` implements."""
+"""A port for the verification of tokens and tickets, which needs files, networks and libraries; `ottla.net` implements it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.sasl.oauthbearer import Validate
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """Where the keys of an issuer of tokens are, how often they are fetched, and how soon again if that fails."""
+    """The URL of an issuer's keys, their refresh interval, and the backoff after a failure, in ms."""
 
     url: str
     refresh_ms: int
@@ -23,17 +23,17 @@ class KeySource:
 
 
 class Proofs(Protocol):
-    """Both raise `SettingError` where something is missing, in a sentence that names the setting or what to install."""
+    """Verifiers. Both methods raise `SettingError` with the setting to change or the package to install."""
 
     def signed_tokens(self, rules: BearerRules, source: KeySource) -> Validate:
-        """What judges tokens by these rules and keys. Asked again for the same source it has the same keys."""
+        """Return the validator of signed tokens for these rules and keys. Calls with the same source share its keys."""
 
     def kerberos(self, keytab: str, principal: str, setting: str) -> Callable[[], SecurityContext]:
-        """What makes the broker's side of a context; `setting` is the one that named the keytab."""
+        """Return the factory of server-side security contexts; `setting` is the name of the setting with the keytab."""
 
 
 class NoProofs:
-    """Where there are no files, networks and libraries."""
+    """Verifiers for a broker without files, networks and libraries."""
 
     def signed_tokens(self, rules: BearerRules, source: KeySource) -> Never:
         raise SettingError("Signed tokens cannot be checked here: leave OAUTHBEARER out of sasl.enabled.mechanisms.")

@@ -1,6 +1,6 @@
-"""Who may do what: the question that the broker asks, and who answers it.
+"""Authorization: the questions of the broker, and the authorizers that answer them.
 
-Knows operations and resources; knows no rule (`ottla.broker.security.acls` does) and no request.
+Depends on operations and resources, and neither on ACLs (`ottla.broker.security.acls`) nor on requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.ports import Now
 log = logging.getLogger("ottla.authorizer")
 
 NOT_ASKED: Final = -(1 << 31)
-"""The operations of a resource when nobody asked for them."""
+"""The authorized operations in a response to a request that did not ask for them."""
 LINES_A_SECOND: Final = 10
 NAMES_IN_A_LINE: Final = 5
 LONGEST_NAME: Final = 100
@@ -53,38 +53,38 @@ OPERATIONS: Final = {
         Operation.IDEMPOTENT_WRITE,
     ),
 }
-"""Every operation on a resource that is told of it (KIP-430)."""
+"""All operations on the resource types whose authorized operations are returned (KIP-430)."""
 
 
 ALL_OPERATIONS: Final = {resource: sum(1 << each for each in operations) for resource, operations in OPERATIONS.items()}
-"""The same as the bit field of KIP-430."""
+"""All operations as the bit field of KIP-430."""
 
 
 class Authorizer(Protocol):
-    """Who may do what. One's own is named by `authorizer.class.name=module:Class`, and is made without arguments."""
+    """The interface of a custom authorizer, named by `authorizer.class.name=module:Class` and created without arguments."""
 
     def allows(self, peer: Peer, operation: Operation, resource: Resource, name: str) -> bool: ...
 
 
 class Answering(Protocol):
-    """An authorizer that answers many questions of one kind at once."""
+    """An authorizer that answers many questions about one operation at once."""
 
     def answers(self, peer: Peer, operation: Operation, resource: Resource) -> Mapping[str, bool]:
-        """Whether an operation is allowed, by the name of the resource."""
+        """Return whether an operation is allowed, by resource name."""
         ...
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
-        """Whether there is any resource of that type of which it is allowed."""
+        """Return whether an operation is allowed for any resource of this type."""
         ...
 
     @property
     def changes(self) -> int:
-        """Grows whenever an answer may have become another."""
+        """Return a number that increases whenever an answer may have changed."""
         ...
 
 
 class Always(dict[str, bool]):
-    """The same answer for each name."""
+    """The same answer for every name."""
 
     def __init__(self, *, answer: bool) -> None:
         self._answer = answer
@@ -98,7 +98,7 @@ NO: Final = Always(answer=False)
 
 
 class Everybody:
-    """The authorizer where there is none: everybody may do everything."""
+    """The authorizer if none is configured: everything is allowed."""
 
     changes = 0
 
@@ -110,7 +110,7 @@ class Everybody:
 
 
 class _Asked(dict[str, bool]):
-    """Answers of an authorizer that is asked each time."""
+    """Answers of a custom authorizer, requested when first read."""
 
     def __init__(self, authorizer: Authorizer, peer: Peer, operation: Operation, resource: Resource) -> None:
         self._asks = authorizer, peer, operation, resource
@@ -122,7 +122,7 @@ class _Asked(dict[str, bool]):
 
 
 class AskingEachTime:
-    """Somebody's own authorizer: nothing that it says is kept beyond the request, for nobody knows when it changes its mind."""
+    """A custom authorizer. Answers are cached for one request only, because they may change at any time."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
@@ -137,16 +137,16 @@ class AskingEachTime:
         return _Asked(self._authorizer, peer, operation, resource)
 
     def allows_some(self, peer: Peer, operation: Operation, resource: Resource) -> bool:
-        """It is asked about all of them: an authorizer that knows some alone says no."""
+        """Ask for the resource name "*": an authorizer that allows only certain names answers no."""
         return bool(self._authorizer.allows(peer, operation, resource, "*"))
 
 
 ITSELF: Final = Peer(-1, "itself", 0)
-"""As whom a broker of a cluster asks itself."""
+"""The peer of a broker's requests to itself."""
 
 
 class TrustingItself:
-    """Another's answers, except that the broker itself may do everything."""
+    """Another authorizer's answers, except that the broker itself may do everything."""
 
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
@@ -163,9 +163,9 @@ class TrustingItself:
 
 
 class Rights:
-    """What clients may do. `is_open`: everybody may do everything, and nobody needs to be asked.
+    """The permissions of clients. `is_open`: there is no authorizer, and everything is allowed.
 
-    `has_rules`: rules of access decide, and can be made, told and deleted.
+    `has_rules`: ACLs decide, and can be created, described and deleted.
     """
 
     def __init__(self, answering: Answering, *, has_rules: bool = False) -> None:
@@ -180,18 +180,18 @@ class Rights:
 
     @property
     def changes(self) -> int:
-        """Grows whenever an answer may have become another."""
+        """Return a number that increases whenever an answer may have changed."""
         return self._answering.changes
 
     def is_unlimited(self, peer: Peer) -> bool:
-        """Whether a client may do everything."""
+        """Return whether a client may do everything."""
         return self.answers(peer, Operation.DESCRIBE, Resource.TOPIC) is YES
 
     def may(self, peer: Peer, operation: Operation, resource: Resource, name: str) -> bool:
         return self.answers(peer, operation, resource)[name]
 
     def shown_to(self, peer: Peer) -> Shown:
-        """What leaves of topics' names those of which a client may hear, whenever it is asked."""
+        """Return a function that filters topic names by the client's current permission to describe them."""
         return partial(self._describable, peer)
 
     def _describable(self, peer: Peer, names: frozenset[str]) -> frozenset[str]:
@@ -199,20 +199,20 @@ class Rights:
         return names if seen is YES else frozenset(name for name in names if seen[name])
 
     def asked(self, peer: Peer, operation: Operation, resource: Resource, name: str, api: str, now: Now) -> bool:
-        """Whether a client may do what it asks for; the log notes that it may not."""
+        """Return whether a client may perform a request's operation, and log a refusal."""
         if self.may(peer, operation, resource, name):
             return True
         self.refused(peer, operation, resource, (name,), api, now)
         return False
 
     def operations(self, peer: Peer, resource: Resource, name: str) -> int:
-        """The operations on a resource that a client may do, as the bit field of KIP-430."""
+        """Return a client's authorized operations on a resource, as the bit field of KIP-430."""
         if self.is_unlimited(peer):
             return ALL_OPERATIONS[resource]
         return sum(1 << operation for operation in OPERATIONS[resource] if self.answers(peer, operation, resource)[name])
 
     def refused(self, peer: Peer, operation: Operation, resource: Resource, names: Sequence[str], api: str, now: Now) -> None:
-        """Note in the log that somebody asked for what he may not do: so many lines a second, and how many more there were."""
+        """Log a refused operation; the number of lines per second is limited, and skipped refusals are counted in the next line."""
         second = now.mono_ms // 1000
         if second != self._second:
             self._second, self._lines = second, 0
@@ -228,7 +228,7 @@ class Rights:
         log.info(DENIED, printable(peer.principal), peer.host, *what, api, before)
 
     def cluster_operations(self, peer: Peer) -> int:
-        """The same for the cluster: none at all for whom may not describe it."""
+        """Return a client's authorized operations on the cluster; 0 without the permission to describe it."""
         if not self.may(peer, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME):
             return 0
         return self.operations(peer, Resource.CLUSTER, CLUSTER_NAME)

@@ -1,4 +1,4 @@
-"""SCRAM as a listener offers it: users of the registry, and delegation tokens (KIP-84, KIP-48)."""
+"""SCRAM on a listener: users in the registry, and delegation tokens (KIP-84, KIP-48)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SALT = b"salt of a delegation token"
 
 
 def scram(algorithm: Algorithm, at: OfferedAt, means: Means) -> Begin:
-    """Users are those of the registry; there is nothing to set."""
+    """Return SCRAM with the users in the registry; it needs no settings."""
     lookup, nobody = partial(_account, algorithm, means), partial(means.credentials.of_nobody, algorithm=algorithm)
     return lambda: ScramServer(algorithm, lookup, nonce(means.random_bytes), nobody)
 
@@ -27,7 +27,7 @@ def _account(algorithm: Algorithm, means: Means, name: str, is_token: bool) -> A
 
 
 def _of_token(algorithm: Algorithm, means: Means, token_id: str) -> Account | Callable[[], Account] | None:
-    """The owner of a token, whose credential is made of what proves it when it is asked for first."""
+    """Return the account of a token's owner; its credential is derived from the token's HMAC on first use."""
     login = means.tokens.login(token_id)
     if login is None:
         return None

@@ -1,6 +1,7 @@
-"""Delegation tokens of this cluster: made, found by what proves them, and ended in time. Knows the key; knows no requests.
+"""The delegation tokens of the cluster: creation, lookup by HMAC, and expiry. Depends on the secret key, and not on requests.
 
-What proves a token is the HMAC of its id under `delegation.token.secret.key`, which all brokers have and no registry (KIP-48).
+A token's secret is the HMAC of its id under `delegation.token.secret.key`, which all brokers have and the registry has not
+(KIP-48).
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from ottla.sasl.scram import Credential
 log = logging.getLogger("ottla.broker")
 
 UNKNOWN_KEPT: Final = 16
-"""HMACs of tokens that are gone may be this many before they are forgotten."""
+"""Upper limit of cached HMACs of removed tokens."""
 
 
 class TokenLogin(NamedTuple):
-    """Whom a token's holder may log in as, by SCRAM with this password, and until when."""
+    """The SCRAM password of a token, the principal it authenticates, and its expiry."""
 
     password: str
     owner: str
@@ -38,7 +39,10 @@ class TokenLogin(NamedTuple):
 
 
 class DelegationTokens:
-    """Changes tokens and tells of them. `random_bytes` makes their ids; `is_controller` tells whether this broker is it."""
+    """Lookup and changes of delegation tokens.
+
+    `random_bytes` generates ids; `is_controller` returns whether this broker is active.
+    """
 
     def __init__(
         self,
@@ -56,14 +60,14 @@ class DelegationTokens:
         self._ids: dict[bytes, str] = {}
         self._proofs: dict[str, bytes] = {}
         self.credentials: dict[tuple[str, str], Credential] = {}
-        """What logins with tokens are held against, by token and mechanism: made by those who need them, forgotten here."""
+        """SCRAM credentials by token and mechanism: added by the logins that need them, and removed here."""
 
     @property
     def is_on(self) -> bool:
         return bool(self._settings.value.delegation_token_secret_key)
 
     def proof(self, token_id: str) -> bytes:
-        """The HMAC that proves a token: its holder's secret."""
+        """Return the HMAC of a token: its secret."""
         found = self._proofs.get(token_id)
         if found is None:
             found = hmac.digest((self._settings.value.delegation_token_secret_key or "").encode(), token_id.encode(), "sha512")
@@ -72,14 +76,14 @@ class DelegationTokens:
         return found
 
     def login(self, token_id: str) -> TokenLogin | None:
-        """How one logs in with this token, which may have ended; None if there is none."""
+        """Return the login of a token, which may have expired; None if there is no such token."""
         token = self._image.tokens.get(token_id) if self.is_on else None
         if token is None:
             return None
         return TokenLogin(b64encode(self.proof(token_id)).decode(), token.owner, min(token.expiry_ms, token.max_ms))
 
     def create(self, owner: str, requester: str, renewers: Collection[str], max_lifetime_ms: int, now: Now) -> Steps[Decision]:
-        """Make a token; the decision has its id for a name. The steps must be taken to their end."""
+        """Create a token; the decision's name is its id. The steps must run to their end."""
         token_id = self._new_id()
         wanted = DelegationToken(token_id, owner, requester, tuple(renewers), now.wall_ms, now.wall_ms, now.wall_ms)
         decision = yield from self._commit(
@@ -90,11 +94,11 @@ class DelegationTokens:
         return decision
 
     def renew(self, proof: bytes, principal: str, period_ms: int, now: Now) -> Steps[Decision]:
-        """Let a token live on. The steps must be taken to their end."""
+        """Extend the life of a token. The steps must run to their end."""
         return self._commit(lambda: tokens.renew(self._proven(proof), principal, period_ms, self._lifetimes, now.wall_ms))
 
     def expire(self, proof: bytes, principal: str, period_ms: int, now: Now) -> Steps[Decision]:
-        """Let a token end earlier, or now. The steps must be taken to their end."""
+        """Expire a token earlier, or now. The steps must run to their end."""
         return self._commit(lambda: tokens.expire(self._proven(proof), principal, period_ms, now.wall_ms))
 
     def token(self, token_id: str) -> DelegationToken | None:
@@ -104,7 +108,7 @@ class DelegationTokens:
         return iter(list(self._image.tokens.values()))
 
     def keep_house(self, scheduler: Scheduler, now: Now) -> None:
-        """Have tokens that ended removed, as often as `delegation.token.expiry.check.interval.ms` says: by the controller."""
+        """Schedule the removal of expired tokens by the controller, every `delegation.token.expiry.check.interval.ms`."""
 
         def sweep(now: Now) -> None:
             scheduler.begin("delegation tokens", self._swept(now))
@@ -130,20 +134,20 @@ class DelegationTokens:
         return decision
 
     def _proven(self, proof: bytes) -> DelegationToken | None:
-        """The token of this HMAC."""
+        """Return the token with this HMAC; None if there is none."""
         if proof not in self._ids:
             for token_id in self._image.tokens.keys() - self._proofs.keys():
                 self.proof(token_id)
         return self._image.tokens.get(self._ids.get(proof, ""))
 
     def _forget_old(self) -> None:
-        """Forget what proved tokens that are gone, when there are many."""
+        """Remove the HMACs and credentials of removed tokens when there are many."""
         if len(self._proofs) > len(self._image.tokens) + UNKNOWN_KEPT:
             self._proofs = {token_id: proof for token_id, proof in self._proofs.items() if token_id in self._image.tokens}
             self._ids = {proof: token_id for token_id, proof in self._proofs.items()}
             self.credentials.clear()
 
     def _new_id(self) -> str:
-        """An id that can stand on a command line: it begins with no dash."""
+        """Return a random id that does not begin with a dash, so that it can be a command-line argument."""
         first, *others = self._random_bytes(16)
         return layout.uuid_text(bytes([first & 0x7F, *others]))
