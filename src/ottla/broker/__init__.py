@@ -1,1 +1,1 @@
-"""The machines of one broker, composed; knows the pure packages below it, never asyncio, sockets or files."""
+"""The state machines of one broker, composed. Depends on the pure packages below it, never on asyncio, sockets or files."""

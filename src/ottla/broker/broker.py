@@ -1,4 +1,7 @@
-"""One broker: requests in, replies out; composes the machines and keeps what waits. Knows no sockets, no files, no event loop."""
+"""One broker: requests in, responses out; composes the state machines and the purgatory.
+
+Contains no sockets, files or event loop.
+"""
 
 from __future__ import annotations
 
@@ -82,14 +85,14 @@ from ottla.wire.schema import Message
 
 
 class BrokerMachine:
-    """A Kafka broker of one node, as a machine: bytes of requests in, parts of replies out.
+    """A Kafka broker as a state machine: bytes of requests in, parts of responses out.
 
-    `random_bytes` is the only source of randomness. Without `workers` all work is done on the caller's thread. `assignors` are
-    those that the settings name; without them only built-in ones can be named. `routes` are APIs to serve besides Ottla's own, or
-    instead of them. Without an `authorizer` everybody may do everything. `proofs` are for logins with tokens and tickets of others.
-    Without a `first_dialect` no listener can be of Kafka 0.6 or 0.7.
+    `random_bytes` is the only source of randomness. Without `workers`, all work runs on the caller's thread. `assignors` are the
+    custom assignors that the settings name; without them only built-in ones are available. `routes` are APIs in addition to
+    Ottla's own, or in place of them. Without an `authorizer`, and without one in the settings, everything is allowed. `proofs`
+    verify tokens and tickets of other issuers. Without a `first_dialect`, no listener can emulate Kafka 0.6 or 0.7.
 
-    A lone broker has a `registry` of its own. With `cluster` it is one of many, and has none: `membership` is its place there.
+    A single broker has a `registry` of its own. A broker of a `cluster` has none: `membership` is its registration there.
     """
 
     def __init__(
@@ -360,13 +363,13 @@ class BrokerMachine:
 
     @property
     def settings(self) -> BrokerSettings:
-        """Those in force now."""
+        """Return the current settings."""
         return self.settings_in_force.value
 
     def start(self, *, clean: bool, was_killed: bool = False) -> None:
-        """Open every partition and replay the internal topics; `clean` (the last stop was orderly) spares scanning the logs.
+        """Open every partition and replay the internal topics; after a `clean` shutdown, logs are not scanned.
 
-        `was_killed`: the stop was not orderly, but the machine ran on, so that all that was written is still there.
+        `was_killed`: the shutdown was not clean, but the machine kept running and all written data is present.
         """
         self.partitions.was_killed = was_killed
         now = self.clock.now()
@@ -417,9 +420,9 @@ class BrokerMachine:
                 self.run_timers(self.clock.now())
 
     def prepare(self, prepared: Callable[[str], None]) -> None:
-        """Read the settings and the rights that the cluster has, before anybody is served; they are kept up to date from then on.
+        """Load the cluster's settings and ACLs before any request is served; they are kept up to date from then on.
 
-        `prepared` is called once, with why they can't be used, as a sentence, or with an empty text.
+        `prepared` is called once, with a sentence if they are invalid, or else with an empty string.
         """
 
         def failed(failure: Exception) -> None:
@@ -437,7 +440,7 @@ class BrokerMachine:
         return fault
 
     def close(self) -> bool:
-        """Close the logs; nothing may be received afterwards. True if all of them were closed cleanly."""
+        """Close the logs, and return whether all were closed cleanly. No request may be received afterwards."""
         self.channels.close()
         self.scheduler.close()
         is_clean = self.partitions.close()
@@ -455,11 +458,11 @@ class BrokerMachine:
         leave.begin(over)
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
-        """Serve one request (the bytes after its size) of what the peer's listener speaks: see `Router.receive`."""
+        """Serve one request frame (without its size) in the dialect of the peer's listener: see `Router.receive`."""
         return self.routers[peer.release.dialect].receive(frame, peer, now, owned)
 
     def settle(self, now: Now) -> None:
-        """Finish a bundle of requests: start the syncs they asked for and retry what they woke."""
+        """Finish a batch of requests: start the syncs they need, and retry the delayed replies they woke."""
         if self.groups.coordinators.gathering:
             self.groups.coordinators.settle(now)
         self.purgatory.settle(now)
@@ -470,12 +473,12 @@ class BrokerMachine:
         self.settle(now)
 
     def _throttle(self) -> None:
-        """Count what requests use where there are quotas, and nowhere else."""
+        """Record the use of client quotas if there are any."""
         is_exempt = RequestsOfBrokers(self.rights).have
         self._router.encode_by(Throttling(self.quotas, self._encoded, is_exempt).answer if self.quotas.is_on else self._encoded)
 
     def _encoded(self, request: Request[Message], reply: Answerable) -> Answer:
-        """Return a reply as bytes, with the leaders of partitions that this broker does not lead."""
+        """Return an encoded reply, with the current leaders of partitions that this broker does not lead."""
         return encoded(request, self._current_leaders.told(request, reply))
 
     def _is_controller(self) -> bool:
@@ -498,7 +501,7 @@ class BrokerMachine:
         self.groups.topics_deleted(names, now)
 
     def _keep_house(self, now: Now) -> None:
-        """Have retention applied and checkpoints written, as often as the settings say."""
+        """Schedule retention and checkpoints at the intervals in the settings."""
 
         def retain(now: Now) -> None:
             self.scheduler.begin("retention", self.partitions.retain(now))

@@ -1,7 +1,7 @@
-"""The failures that are expected everywhere: the disk refuses, bytes are malformed, another broker was quicker in the registry.
+"""Failures that are expected everywhere: a disk error, malformed bytes, or a registry write of another broker that came first.
 
-They are answered where they happen, if anybody waits for an answer; the scheduler logs all others and goes on. Any other exception
-is a bug.
+A failure is answered where it happens if a client waits for a response; the scheduler logs all others and continues. Any other
+exception is a bug.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ottla.ports import EntryExists, NoEntry, StorageFailed, VersionConflict
 from ottla.wire import Malformed
 
 CONFLICTS = (EntryExists, NoEntry, VersionConflict)
-"""What a registry raises when another broker was quicker."""
+"""Exceptions of the registry after another broker's write came first."""
 
 MOST_RACES = 10
-"""How often a change of the registry is tried while others are quicker, each time after another look."""
+"""Attempts to change the registry against writes of other brokers; entries are read again before each attempt."""
 
 EXPECTED = (StorageFailed, Malformed, *CONFLICTS)
 
@@ -29,16 +29,16 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """What a request comes to that met an unexpected exception before it changed anything."""
+    """The result of a request that raised an unexpected exception before it changed anything."""
 
     error: Exception
 
 
 class Changes:
-    """Whether the request at hand has changed anything: a log, a coordinator, the registry.
+    """Whether the current request has changed anything: a log, a coordinator or the registry.
 
-    Until then an unexpected exception costs that request alone: there is nothing to undo. Whoever refuses one for it counts it in
-    `mistakes`.
+    Until then, an unexpected exception fails that request alone: there is nothing to undo. The caller that refuses the request
+    counts it in `mistakes`.
     """
 
     __slots__ = ("made", "mistakes")
@@ -48,7 +48,7 @@ class Changes:
         self.mistakes = 0
 
     def attempted(self, work: Callable[[], Result]) -> Result | Mistake:
-        """What `work` comes to; a `Mistake` if it meets an unexpected exception and has changed nothing."""
+        """Return the result of `work`; return a `Mistake` if it raises an unexpected exception and has changed nothing."""
         made, self.made = self.made, False
         try:
             return work()
@@ -62,9 +62,9 @@ class Changes:
             self.made = self.made or made
 
     def spared(self, steps: Generator[Paused, Resumed | None, Result]) -> Generator[Paused, Resumed | None, Result | Mistake]:
-        """The same steps, where an unexpected exception in one that has changed nothing makes the result a `Mistake`.
+        """Run the same steps, but return a `Mistake` if a step raises an unexpected exception before it changes anything.
 
-        At each pause everything is in order for others, so what the steps before it have changed can stay.
+        The state is consistent at each pause, so the changes of earlier steps remain.
         """
         resumed: Resumed | None = None
         try:

@@ -1,4 +1,4 @@
-"""Who this broker is: its number and its cluster, which never change while it runs."""
+"""The identity of this broker: its id and its cluster id, which never change while it runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class BrokerIdentity(NamedTuple):
-    """One broker of one cluster."""
+    """The id of a broker and of its cluster."""
 
     node_id: int
     cluster_id: str

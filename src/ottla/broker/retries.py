@@ -1,6 +1,6 @@
-"""A question that is repeated until it is answered: the pauses grow, and each reason for another one is logged once.
+"""Retries of one operation until it succeeds: pauses grow, and each reason is logged once.
 
-Knows neither the question nor time.
+Depends on neither the operation nor the clock.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import logging
 from typing import Final
 
 MOST_REASONS: Final = 100
-"""How many reasons are logged until the question is answered: a reason may contain what differs each time."""
+"""Upper limit of reasons logged until the operation succeeds: a reason may contain a part that differs each time."""
 
 
 class Repeats:
-    """The pauses between repetitions of one question, which double up to `most_ms`, and the reasons that were logged."""
+    """The pauses between retries of one operation, which double up to `most_ms`, and the reasons already logged."""
 
     def __init__(self, first_ms: int, most_ms: int) -> None:
         self._first_ms = self._next_ms = first_ms
@@ -21,18 +21,18 @@ class Repeats:
         self._told: set[str] = set()
 
     def pause_ms(self) -> int:
-        """Return the pause before the next repetition."""
+        """Return the pause before the next retry, in ms."""
         pause_ms, self._next_ms = self._next_ms, min(2 * self._next_ms, self._most_ms)
         return pause_ms
 
     def tell(self, log: logging.Logger, level: int, sentence: str, *values: object) -> None:
-        """Log the reason for another repetition, unless it was logged since the question was answered last."""
+        """Log the reason for a retry, unless it was logged since the operation last succeeded."""
         told = sentence % values
         if told not in self._told and len(self._told) < MOST_REASONS:
             self._told.add(told)
             log.log(level, sentence, *values)
 
     def over(self) -> None:
-        """Begin with short pauses again: the question was answered."""
+        """Begin with short pauses again: the operation succeeded."""
         self._next_ms = self._first_ms
         self._told.clear()

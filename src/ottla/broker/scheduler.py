@@ -1,6 +1,7 @@
-"""What happens later, and what takes long: deadlines by key, and background work in slices of a few milliseconds.
+"""Deadlines by key, and background jobs in slices of a few milliseconds.
 
-Knows the clock and generators; knows nothing of what they do. An expected failure in one of them never silences the others.
+Depends on the clock and on generators, and not on their work. An expected failure of one job or deadline does not affect the
+others.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ Due = Callable[[Now], None]
 SLICE_MS = 2
 URGENT_SLICE_MS = 2
 MOST_ROUNDS = 64
-"""So often deadlines are called together that were set by those called before, and had passed already."""
+"""How often `run_due` also calls deadlines that were set during its calls and had already passed."""
 MOST_STEPS = 256
-"""A slice ends after so many milliseconds or steps, whichever comes first: a simulated clock may stand still."""
+"""Upper limit of steps in a slice, in addition to its time: a simulated clock may not advance."""
 
 
 class Job(Generic[T_co]):
-    """A generator under way. `result` is what its next step is resumed with."""
+    """A running generator. `result` is sent into its next step."""
 
     __slots__ = ("done", "failed", "is_urgent", "name", "result", "steps")
 
@@ -54,25 +55,25 @@ class Job(Generic[T_co]):
 
 
 class Countdown:
-    """Lets a job wait until others are over, whatever comes of them: `while countdown.left: yield countdown.wait`."""
+    """A wait for other jobs, with or without success: `while countdown.left: yield countdown.wait`."""
 
     def __init__(self) -> None:
         self.left = 0
         self._done: Done | None = None
 
     def counted(self, steps: Steps[None]) -> Steps[None]:
-        """The same job, counted until it is over."""
+        """Return the same steps, counted until they end."""
         self.left += 1
         try:
             yield from steps
         finally:
             self.left -= 1
             if not self.left and self._done is not None:
-                done, self._done = self._done, None  # what waits must not hold itself
+                done, self._done = self._done, None  # the waiting job must not refer to itself
                 done(None)
 
     def wait(self, done: Done) -> None:
-        """Call `done(None)` when none is left."""
+        """Call `done(None)` when all counted jobs have ended."""
         self._done = done
 
 
@@ -87,13 +88,13 @@ class Scheduler:
         self._is_hurried = False
         self._jobs: dict[Hashable, Job[object]] = {}
         self.busy: deque[Job[object]] = deque()
-        """Urgent jobs that are ready to go on, in the order of their turns."""
+        """Urgent jobs that are ready to continue, in order."""
 
     def now(self) -> Now:
         return self._clock.now()
 
     def rest(self, ms: int) -> Callable[[Done], None]:
-        """Has a job that yields it pause for so long."""
+        """Return a pause of `ms` for a job to yield."""
 
         def start(done: Done) -> None:
             self.at(done, self._clock.now().mono_ms + ms, lambda now: done(None))
@@ -109,7 +110,7 @@ class Scheduler:
             self._forget_cancelled()
 
     def every(self, key: Hashable, period_ms: Callable[[], int], due: Due, now: Now) -> None:
-        """Call `due(now)` every `period_ms()`, whatever comes of each call."""
+        """Call `due(now)` every `period_ms()`, even after a failed call."""
 
         def again(now: Now) -> None:
             self.every(key, period_ms, due, now)
@@ -118,11 +119,11 @@ class Scheduler:
         self.at(key, now.mono_ms + max(1, period_ms()), again)
 
     def cancel(self, key: Hashable) -> None:
-        """Forget the deadline of this key, if there is one."""
+        """Remove the deadline of this key, if there is one."""
         self._live.pop(key, None)
 
     def next_ms(self) -> int | None:
-        """The earliest deadline, or None if there is none."""
+        """Return the earliest deadline; None if there is none."""
         while self._heap:
             mono_ms, count, key = self._heap[0]
             live = self._live.get(key)
@@ -134,7 +135,7 @@ class Scheduler:
     def run_due(self, now: Now) -> None:
         """Call everything whose deadline has passed, in order of the deadlines; log expected failures.
 
-        What is due at once again and again has its turn the next time, and others theirs before.
+        A call that sets an immediate deadline again and again runs in the next round, so that others run before it.
         """
         for _ in range(MOST_ROUNDS):
             last, set_meanwhile = self._count, list[tuple[int, int, Hashable]]()
@@ -167,13 +168,15 @@ class Scheduler:
         *,
         urgent: bool = False,
     ) -> bool:
-        """Do the first slice of a job at once, and the others later. False if one of this name is under way; nothing begins then.
+        """Run the first slice of a job at once, and the others later.
 
-        `done` gets what the generator returns, perhaps before this method returns. `failed` gets an expected failure that the
-        generator raises; without it the failure is logged. Either way a job of this name can begin again.
+        Return False, and begin nothing, if a job of this name is running.
 
-        Housekeeping rests after each slice for as long as the slice took. Somebody waits for an `urgent` job: it takes turns with
-        the other urgent ones, and only a millisecond lies between two slices.
+        `done` gets the generator's return value, possibly before this method returns. `failed` gets an expected failure that the
+        generator raises; without it the failure is logged. In both cases a job of this name can begin again.
+
+        A job that is not urgent pauses after each slice for as long as the slice took. An `urgent` job, for which a client waits,
+        takes turns with the other urgent ones, with only a millisecond between two slices.
         """
         if name in self._jobs:
             return False
@@ -183,7 +186,7 @@ class Scheduler:
         return True
 
     def drop(self, name: Hashable) -> None:
-        """End a job where it is, if there is one of this name: its generator is closed, neither `done` nor `failed` is called."""
+        """Close the generator of a job, if one has this name; neither `done` nor `failed` is called."""
         job = self._jobs.pop(name, None)
         if job is None:
             return
@@ -194,7 +197,7 @@ class Scheduler:
             log.error("%s was dropped and could not clean up: %s", name, failure)
 
     def close(self) -> None:
-        """Drop every job and forget every deadline."""
+        """Drop every job and every deadline."""
         for name in list(self._jobs):
             self.drop(name)
         self._live.clear()
@@ -232,7 +235,7 @@ class Scheduler:
             self._take_turns_later()
 
     def _slice(self, turns: deque[Job[object]], slice_ms: int) -> bool:
-        """Let jobs take turns for one slice. Whether any is left that can go on."""
+        """Run jobs in turns for one slice, and return whether any of them can continue."""
         deadline_ms = self._clock.now().mono_ms + slice_ms
         for _ in range(MOST_STEPS):
             if not turns:
@@ -245,7 +248,7 @@ class Scheduler:
         return bool(turns)
 
     def _step(self, job: Job[object]) -> bool:
-        """Work up to the next pause. Whether the job can go on at once: False if it is over, or waits for what it started."""
+        """Run a job up to its next pause, and return whether it can continue at once: False if it ended or waits."""
         result, job.result = job.result, None
         try:
             start = job.steps.send(result)
@@ -264,7 +267,7 @@ class Scheduler:
         return start is None or self._is_refused(job, start)
 
     def _is_refused(self, job: Job[object], start: Callable[[Done], None]) -> bool:
-        """Start what the job has to wait for. True if that fails at once."""
+        """Start the operation that a job waits for, and return whether that failed at once."""
         try:
             start(partial(self._resume, job))
         except StorageFailed as failure:
@@ -276,7 +279,7 @@ class Scheduler:
         if self._jobs.get(job.name) is not job:
             return
         job.result = result
-        if job.is_urgent:  # many may be resumed at once: each waits for its turn
+        if job.is_urgent:  # many jobs may resume at once: each waits for its turn
             self.busy.append(job)
             self.at("urgent jobs", self._clock.now().mono_ms, self._take_turns)
         else:

@@ -1,4 +1,4 @@
-"""Jobs that must not overlap, one after the other. Knows nothing of what they do."""
+"""Jobs that must not overlap, run one after the other. Independent of their work."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ T = TypeVar("T")
 
 
 class InTurn:
-    """Has jobs wait for those that came before them."""
+    """A queue of jobs of which one runs at a time."""
 
     def __init__(self) -> None:
         self._is_taken = False
         self._waiting: deque[Done] = deque()
 
     def steps(self, steps: Steps[T]) -> Steps[T]:
-        """Take these steps when all others before are over, and have others wait for them."""
+        """Run these steps after all earlier ones have ended, and delay later ones until these end."""
         if self._is_taken:
             yield self._waiting.append
         self._is_taken = True
         try:
             return (yield from steps)
-        except GeneratorExit:  # the broker ends: nobody goes on
+        except GeneratorExit:  # the broker stops: waiting jobs do not continue
             self._waiting.clear()
             raise
         finally:
             self._is_taken = False
             if self._waiting:
-                self._is_taken = True  # or somebody who comes between would go first
+                self._is_taken = True  # otherwise a job that arrives now would run first
                 self._waiting.popleft()(None)

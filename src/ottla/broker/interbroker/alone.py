@@ -1,4 +1,4 @@
-"""The links of a broker that is alone in its cluster: its requests are to itself, and there is no other broker to reach."""
+"""The links of a single broker: it sends requests to itself only, and reaches no other broker."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ottla.ports import Buffer
 
 
 class NoLinks:
-    """Implements `ottla.ports.Links` and `ottla.ports.BrokerLink`: no broker is ever reached.
+    """Implementation of `ottla.ports.Links` and `ottla.ports.BrokerLink` that reaches no broker.
 
-    `later(call)` makes a call when the work at hand is over.
+    `later(call)` runs a call after the current work.
     """
 
     def __init__(self, later: Callable[[Callable[[], None]], None]) -> None:
         self._later = later
 
     def open(self, host: str, port: int, receive_buffer_bytes: int) -> NoLinks:
-        """Return the link to a broker that is not there."""
+        """Return the link to a broker that can't be reached."""
         return self
 
     def send(self, frame: Sequence[Buffer], timeout_ms: int, answered: Callable[[memoryview | None], None]) -> None:
-        """Call `answered(None)` later: no response will come."""
+        """Call `answered(None)` later: no response will arrive."""
         self._later(partial(answered, None))
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
-"""Asks another broker something in the version that all brokers of the cluster speak, and lets jobs wait for the answer.
+"""Requests to another broker in the version that all brokers of the cluster support, with responses for jobs.
 
-Knows which version that is, and no lane or address: `channels` does.
+Contains the choice of version, and neither lanes nor addresses: `channels` has them.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.schema import Message
 
 CREATE_TOPICS_VERSION: Final = 4
-"""That of Kafka 2.4, for requests of a broker that give all numbers themselves."""
+"""The version of Kafka 2.4, for requests in which the broker sets every number itself."""
 
 ADD_PARTITIONS_SINCE: Final = (("3.8-IV0", 5), ("3.5-IV0", 4))
-"""Which version of AddPartitionsToTxn brokers ask each other by, since which protocol version: before, they do not."""
+"""The protocol version from which brokers send AddPartitionsToTxn to each other, and its version; earlier ones do not."""
 
 UNSPOKEN: Final = -1
 
 
 class BrokerAsker:
-    """Requests of this broker to another one, or to itself, each with a time within which it is answered."""
+    """A sender of requests to another broker, or to this one, with `request.timeout.ms` as the timeout."""
 
     def __init__(self, channels: Channels, settings: SettingsInForce) -> None:
         self._channels = channels
         self._settings = settings
 
     def version(self, request: type[Message]) -> int:
-        """In which version brokers of this cluster send a request to each other; `UNSPOKEN` if they do not."""
+        """Return the version in which brokers of this cluster send a request to each other; `UNSPOKEN` if they do not send it."""
         spoken = self._settings.value.inter_broker_protocol_version
         if request is CreateTopicsRequest:
             return CREATE_TOPICS_VERSION
@@ -42,12 +42,12 @@ class BrokerAsker:
         return spoken.version(request)
 
     def ask(self, node_id: int, message: Message, answered: Callable[[Any], None], *, lane: str) -> None:
-        """Call `answered` with the response, later; with None if nothing is known of what became of the request."""
+        """Send a request, and call `answered` later with the response, or with None if the outcome is unknown."""
         timeout_ms = self._settings.value.request_timeout_ms
         self._channels.ask(node_id, message, self.version(type(message)), answered, lane=lane, timeout_ms=timeout_ms)
 
     def answer(self, node_id: int, message: Message, *, lane: str) -> Steps[Any]:
-        """The response, or None, in the midst of a job."""
+        """Send a request in a job, and return the response; None if the outcome is unknown."""
         answers: list[Any] = []
 
         def start(done: Done) -> None:

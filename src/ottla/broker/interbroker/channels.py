@@ -1,7 +1,7 @@
-"""What this broker asks others: a message becomes a frame on a link to the broker that it is for, and the answer a message again.
+"""Requests to other brokers: a message becomes a frame on a link to its broker, and the response frame a message.
 
-Knows the numbers of requests, the brokers' addresses, and the lanes over which requests leave; knows no API and no socket. Each
-lane to a broker is a connection of its own, so that one that waits for records holds nothing else back.
+Depends on correlation ids, broker addresses and lanes, and neither on APIs nor on sockets. Each lane to a broker is a connection
+of its own, so that a long-polling fetch delays no other request.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ottla.wire.schema import Message
 log = logging.getLogger("ottla.broker")
 
 Heard = Callable[[Any], None]
-"""Called with the response, whose class the request decides, or with None: nothing is known of what became of the request."""
+"""Callback that receives the response, in the request's response class, or None if the outcome is unknown."""
 
 SYSTEMS = -1
-"""The system sizes the receive buffer of a connection."""
+"""The operating system chooses the receive buffer of a connection."""
 LAST_ID = (1 << 31) - 1
 UNREADABLE = (
     "broker %d answered %s version %d with what cannot be read (%s): are all brokers set to one inter.broker.protocol.version?"
@@ -33,14 +33,14 @@ UNREADABLE = (
 
 
 class OpenLane(NamedTuple):
-    """A link and the address that it leads to."""
+    """A link and the address it connects to."""
 
     address: tuple[str, int]
     link: BrokerLink
 
 
 class Channels:
-    """The ways to all brokers, this one included, by their numbers. Nothing is called back before `ask` has returned."""
+    """The channels to all brokers by id, including this one. No callback runs before `ask` has returned."""
 
     def __init__(self, node_id: int, links: Links, image: ClusterImage, settings: SettingsInForce, within: Within) -> None:
         self._node_id = node_id
@@ -64,12 +64,12 @@ class Channels:
         receive_buffer_bytes: int = SYSTEMS,
         body: Sequence[Part] | None = None,
     ) -> None:
-        """Send a request in a version; the requests of one `lane` are served in order.
+        """Send a request in a version; requests of one `lane` are served in order.
 
-        `answered` is called once and later: with the response, or with None where the broker is not known or not reached, the
-        connection broke, or nothing came within `timeout_ms`. A request to this broker itself is served without a connection.
-        `address` is for who knows a broker before the image does, `receive_buffer_bytes` for a lane of large answers, `body`
-        has a message that is encoded already.
+        `answered` is called once and later. It receives the response, or None if the broker is unknown or unreachable, the
+        connection broke, or nothing arrived within `timeout_ms`. A request to this broker itself is served without a connection.
+        `address` is for callers that receive a broker's address before the image does. `receive_buffer_bytes` suits a lane with
+        large responses. `body` is a message that is already encoded.
         """
         self._last_id = self._last_id % LAST_ID + 1
         header = FrameHeader(message.WIRE.key, version, self._last_id, f"broker-{self._node_id}-{lane}")
@@ -85,7 +85,7 @@ class Channels:
             self._link(node_id, lane, found, receive_buffer_bytes).send(parts, timeout_ms, heard)
 
     def address(self, node_id: int) -> tuple[str, int] | None:
-        """Where brokers reach this one, host and port; None if it is not up, or has no listener for them."""
+        """Return the (host, port) of a broker's inter-broker listener; None if it is not registered or has no such listener."""
         known = self._image.brokers.get(node_id)
         wanted = self._settings.value.inter_broker_listener
         for name, host, port in () if known is None else known.endpoints:
@@ -94,7 +94,7 @@ class Channels:
         return None
 
     def forget(self, node_id: int, lane: str | None = None) -> None:
-        """Close the connections to a broker, or that of one lane; what was asked over them is answered None."""
+        """Close all connections to a broker, or that of one lane; pending requests get None."""
         for key in [key for key in self._lanes if key[0] == node_id and lane in (None, key[1])]:
             self._lanes.pop(key).link.close()
 

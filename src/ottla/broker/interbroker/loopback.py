@@ -1,6 +1,6 @@
-"""Requests of this broker to itself: served as those of others, by the same handlers, without a connection.
+"""Requests of this broker to itself: served by the same handlers as others, without a connection.
 
-Knows the way in (`Router.receive`), and no API.
+Depends on `Router.receive`, and on no API.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MISTAKEN = "a request of this broker to itself met a bug in Ottla and was refuse
 
 
 class Within:
-    """The lanes from this broker to itself, each as a connection would be: one request at a time, in order."""
+    """The lanes from this broker to itself. Each behaves like a connection: one request at a time, in order."""
 
     def __init__(self, scheduler: Scheduler, changes: Changes, receive: Receive) -> None:
         self._scheduler = scheduler
@@ -36,11 +36,11 @@ class Within:
         self._receive = receive
 
     def later(self, call: Callable[[], None]) -> None:
-        """Call something when the work at hand is over."""
+        """Run a call after the current work."""
         self._scheduler.at(object(), self._scheduler.now().mono_ms, lambda now: call())
 
     def send(self, lane: str, parts: Sequence[Part], answered: Answered) -> None:
-        """Have a request's frame served, its length included; `answered` gets the response's, without it."""
+        """Serve a request frame that includes its length; `answered` receives the response frame without its length."""
         frame = memoryview(bytearray(b"".join(map(_bytes_of, parts))))[SIZE_BYTES:]
         waiting = self._lanes.setdefault(lane, deque())
         waiting.append((frame, answered))
@@ -56,7 +56,7 @@ class Within:
         self._answered(lane, received.answer if isinstance(received, DelayedReply) else received)
 
     def _ready(self, lane: str, delayed: DelayedReply) -> None:
-        """A promise is also told of that lets others begin: within this broker they wait for its end."""
+        """Pass on the response once it is complete; `ready` may also be called earlier to let later requests begin."""
         if delayed.done:
             delayed.ready = None
             self._answered(lane, delayed.answer)

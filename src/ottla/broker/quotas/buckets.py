@@ -1,4 +1,4 @@
-"""A bucket of tokens: what somebody may still do under a quota. Knows time as an argument, nothing of what is counted."""
+"""A token bucket for the use of a quota. Receives the time as an argument, and is independent of what it counts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ LONGEST_TOLD_MS: Final = (1 << 31) - 1
 
 
 class TokenBucket:
-    """`per_second` tokens come in, up to `most`; taking more than there are leaves a debt.
+    """A bucket that receives `per_second` tokens, up to `most`; taking more than it contains leaves a debt.
 
-    Without `tokens` a new bucket is full.
+    Without `tokens`, a new bucket is full.
     """
 
     __slots__ = ("_at_ms", "_tokens", "most", "per_second")
@@ -28,20 +28,20 @@ class TokenBucket:
         self._tokens = self.left(now_ms) - amount
 
     def left(self, now_ms: int) -> float:
-        """The tokens that are there; below 0 it is a debt."""
+        """Return the tokens in the bucket; a negative number is a debt."""
         if now_ms > self._at_ms:
             self._tokens = min(self.most, self._tokens + self.per_second * (now_ms - self._at_ms) / MS)
             self._at_ms = now_ms
         return self._tokens
 
     def wait_ms(self, now_ms: int) -> int:
-        """Return how long it takes until there is a whole token."""
+        """Return the time until the bucket contains a whole token, in ms."""
         return max(0, ceil(min((1 - self.left(now_ms)) / self.per_second * MS, FOR_EVER_MS))) if self.per_second else FOR_EVER_MS
 
     def debt_ms(self, now_ms: int) -> int:
-        """Return how long it takes until the debt is paid, at most as long as a response can say; 0 without a debt."""
+        """Return the time until the debt is paid, in ms: at most what a response can carry, and 0 without a debt."""
         left = self.left(now_ms)
         if left >= 0:
             return 0
-        # A quota near the smallest number there is becomes 0 as a rate.
+        # The rate of a quota near the smallest positive float becomes 0.
         return ceil(min(-left / self.per_second * MS, LONGEST_TOLD_MS)) if self.per_second else LONGEST_TOLD_MS

@@ -1,8 +1,8 @@
-"""The quotas of clients as they are enforced: who has used how much, and for how long he has to rest (KIP-13, 124, 599).
+"""Enforcement of client quotas: each client's use, and its throttle time (KIP-13, KIP-124, KIP-599).
 
-A quota lets a client save up what it may use in one window (`quota.window.size.seconds`), so that its rate is the quota's over any
-longer time; who has just come has saved next to nothing. Mutations of the controller are saved up over all windows, as in Kafka.
-Knows the registry's image and settings; knows no requests and no connections.
+A client saves up the use of at most one window (`quota.window.size.seconds`). Over a longer time its rate is the quota's. A new
+client has almost no savings. Controller mutations are saved up over all windows, as in Kafka. Depends on the cluster image and on
+settings, and neither on requests nor on connections.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ottla.cluster.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, O
 from ottla.ports import Now
 
 MOST_KNOWN: Final = 10_000
-"""So many clients are known by each quota: beyond, those are forgotten that owe nothing, and then those who came first."""
+"""Upper limit of clients per quota type. Beyond it, clients without a debt are removed first, then the oldest."""
 
 LEAST_SHARE: Final = 10
-"""A reader gets what it has saved up, or what it may read in one part of so many of a window. So much everybody has at first."""
+"""A consumer may read its savings, or this fraction (1/n) of a window if that is more. New clients begin with this fraction."""
 
 MS: Final = 1000
 PERCENT_OF_NS: Final = 100 / 1_000_000_000
 
 
 class KindOfQuota:
-    """All quotas of one kind. Clients of one owner share a bucket; with `has_saved` it is full when the first of them comes."""
+    """All quotas of one type. Clients with the same owner share a bucket; with `has_saved`, a new bucket is full."""
 
     def __init__(self, *, has_saved: bool = False) -> None:
         self._has_saved = has_saved
@@ -38,18 +38,18 @@ class KindOfQuota:
         self._known: dict[tuple[str, str], TokenBucket | None] = {}
 
     def load(self, quotas: Mapping[QuotaEntity, float], window_s: float) -> None:
-        """Let these be in force. Whoever's quota is as it was goes on with what he has saved or owes."""
+        """Apply quotas. Clients whose quota is unchanged keep their savings or debt."""
         self.bounds = dict(quotas)
         self.window_s = window_s
         self._known.clear()
 
     @property
     def known(self) -> int:
-        """How many clients it knows."""
+        """Return the number of clients with an entry."""
         return max(len(self._known), len(self._buckets))
 
     def bucket(self, user: str, client_id: str, now_ms: int) -> TokenBucket | None:
-        """The bucket of a client; None where he has no quota."""
+        """Return the bucket of a client; None without a quota."""
         if not self.bounds:
             return None
         try:
@@ -80,7 +80,7 @@ class KindOfQuota:
 
 
 class Client(NamedTuple):
-    """Who uses something up: the principal of a connection, such as User:alice, and the client id of a request."""
+    """A client under quotas: the principal of its connection, such as User:alice, and the client id of a request."""
 
     principal: str
     id: str
@@ -91,7 +91,7 @@ class Client(NamedTuple):
 
 
 class ClientQuotas:
-    """What clients have used of their quotas. `is_on`: whether there are any; `told` are called when they have changed."""
+    """The use of client quotas. `is_on`: quotas exist; the callbacks in `told` are called after each change of quotas."""
 
     def __init__(self, image: ClusterImage, settings: SettingsInForce, now: Callable[[], Now]) -> None:
         self.is_on = False
@@ -102,7 +102,7 @@ class ClientQuotas:
         self._kinds = {key: KindOfQuota(has_saved=key == CONTROLLER_MUTATION_RATE) for key in OF_CLIENTS}
 
     def load(self) -> None:
-        """Put in force what the image says."""
+        """Apply the quotas of the cluster image."""
         for key, kind in self._kinds.items():
             found = {entity: quotas[key] for entity, quotas in self._image.quotas.items() if key in quotas}
             kind.load(found, self._saved_s(key))
@@ -112,40 +112,40 @@ class ClientQuotas:
 
     @property
     def counts_time(self) -> bool:
-        """Whether anybody's use of the broker's thread is limited."""
+        """Return whether any request quota exists."""
         return bool(self._kinds[REQUEST_PERCENTAGE].bounds)
 
     def debt_ms(self, key: str, client: Client) -> int:
-        """How long a client has to rest for what he has used; 0 if he has not."""
+        """Return the throttle time of a client, in ms; 0 if it is within its quota."""
         bucket, now_ms = self._bucket(key, client)
         return 0 if bucket is None else bucket.debt_ms(now_ms)
 
     def request_debt_ms(self, client: Client) -> int:
-        """The same for the time of the broker's thread: one window at most, as in Kafka."""
+        """Return the throttle time for the request quota, in ms: at most one window, as in Kafka."""
         kind = self._kinds[REQUEST_PERCENTAGE]
         return min(self.debt_ms(REQUEST_PERCENTAGE, client), round(kind.window_s * MS)) if kind.bounds else 0
 
     def use(self, key: str, client: Client, amount: float) -> None:
-        """Count what a client has used."""
+        """Record a client's use of a quota."""
         bucket, now_ms = self._bucket(key, client)
         if bucket is not None:
             bucket.take(amount, now_ms)
 
     def use_time(self, client: Client, used_ns: int) -> None:
-        """Count time of the broker's thread."""
+        """Record a client's use of the broker's thread, in ns."""
         self.use(REQUEST_PERCENTAGE, client, used_ns * PERCENT_OF_NS)
 
     def has_to_rest(self, principal: str, client_id: str | None) -> bool:
-        """Whether a reader has read so much that it gets nothing now."""
+        """Return whether a consumer has exhausted its quota and must receive no records now."""
         return self.debt_ms(CONSUMER_BYTE_RATE, Client(principal, client_id or "")) > 0
 
     def readable(self, principal: str, client_id: str | None, most: int) -> int:
-        """How many of so many bytes a reader may take at once."""
+        """Return how many of `most` bytes a consumer may read at once."""
         bucket, now_ms = self._bucket(CONSUMER_BYTE_RATE, Client(principal, client_id or ""))
         return most if bucket is None else max(1, min(most, int(max(bucket.left(now_ms), bucket.most / LEAST_SHARE))))
 
     def admits(self, principal: str, client_id: str | None, partitions: int, *, is_strict: bool) -> bool:
-        """Whether so many partitions may be created or deleted; they are counted then. Only where it `is_strict` they may not."""
+        """Record the creation or deletion of partitions, and return whether it is permitted; always True unless `is_strict`."""
         client = Client(principal, client_id or "")
         if is_strict and self.debt_ms(CONTROLLER_MUTATION_RATE, client):
             return False

@@ -1,4 +1,4 @@
-"""Which requests are those of brokers, which have no quota as clients (KIP-124): throttled, a cluster would not keep up."""
+"""Requests of brokers, which are exempt from client quotas (KIP-124): a throttled broker could not replicate in time."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ OF_BROKERS: Final = frozenset(
 
 
 def replica_id(body: FetchRequest) -> int:
-    """Which broker fetches as a follower; below 0: none."""
+    """Return the broker id of a follower's fetch; a negative number for a consumer's."""
     return body.replica_id if body.replica_state is None else max(body.replica_id, body.replica_state.replica_id)
 
 
 class RequestsOfBrokers:
-    """Tells them from those of clients, in a cluster. Whoever may not act for the cluster is a client, whatever it asks."""
+    """A filter for requests of brokers. A peer without permission for cluster actions counts as a client."""
 
     def __init__(self, rights: Rights) -> None:
         self._rights = rights
 
     def have(self, request: Request[Message]) -> bool:
-        """Whether it is one of them."""
+        """Return whether a request is from a broker."""
         body = request.body
         if request.api.key not in OF_BROKERS and not (isinstance(body, FetchRequest) and replica_id(body) >= 0):
             return False

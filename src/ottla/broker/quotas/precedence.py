@@ -1,6 +1,6 @@
-"""Which quota holds for whom: of all that fit a user and a client id, the one that says most precisely whom it means (KIP-55).
+"""The precedence of quotas: of all quotas that match a user and a client id, the most specific one applies (KIP-55).
 
-Knows entities and numbers; knows no time.
+Depends on entities and numbers, and not on time.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from ottla.cluster.quotas import DEFAULT, QuotaEntity
 
 
 class Bound(NamedTuple):
-    """A quota of so much a second, and whose it is: all that have the same `owner` share it."""
+    """A quota per second, and its owner: clients with the same `owner` share it."""
 
     per_second: float
     owner: QuotaEntity
 
 
 def bound_of(quotas: Mapping[QuotaEntity, float], user: str, client_id: str) -> Bound | None:
-    """The quota of a user who calls himself by a client id; None without any.
+    """Return the quota of a user and client id; None if there is none.
 
-    One that is for all of a kind holds for each of them on its own. An empty name has no quota by that name.
+    A default quota applies to each user or client id separately. An empty name matches no quota.
     """
     for entity in _candidates(user, client_id):
         found = quotas.get(entity)
@@ -32,7 +32,7 @@ def bound_of(quotas: Mapping[QuotaEntity, float], user: str, client_id: str) -> 
 
 
 def _candidates(user: str, client_id: str) -> list[QuotaEntity]:
-    """From the most precise on."""
+    """Return the entities that match, most specific first."""
     of_users = [user, DEFAULT] if user else []
     of_clients = [client_id, DEFAULT] if client_id else []
     found: list[QuotaEntity] = []

@@ -1,4 +1,4 @@
-"""Quotas changed while the broker runs: kept in the registry, in force at once. Knows no requests."""
+"""Runtime changes of quotas: stored in the registry and effective at once. Depends on no requests."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ottla.cluster.quotas import QuotaEntity, RefusedQuota
 from ottla.ports import Change, Steps
 
 ENTITIES_AT_ONCE: Final = 50
-"""Entities that are decided upon between two pauses."""
+"""Entities decided between two pauses."""
 
 Op = tuple[str, float | None]
-"""A quota by its key, and what it is to be; None removes it."""
+"""A quota key and its new value; None removes the quota."""
 
 Wanted = tuple[QuotaEntity | RefusedQuota, list[Op]]
-"""What is to be changed for an entity, or why there is no such entity."""
+"""An entity or the reason why it is invalid, and its changes."""
 
 
 class QuotaChanges:
-    """Alters quotas; `changed` is called when any were."""
+    """Alters quotas; `changed` is called after a change."""
 
     def __init__(self, image: ClusterImage, commits: Commits, changed: Callable[[], None]) -> None:
         self._image = image
@@ -33,7 +33,7 @@ class QuotaChanges:
         self._changed = changed
 
     def alter(self, wanted: Sequence[Wanted], *, validate_only: bool) -> Steps[list[Decision]]:
-        """Change the quotas of entities, each with a decision of its own. The steps must be taken to their end."""
+        """Alter the quotas of entities, and return a decision for each. The steps must run to their end."""
         once = _without_repetitions(wanted)
         decisions: list[Decision] = []
         for begin in range(0, len(once), ENTITIES_AT_ONCE):
@@ -59,7 +59,7 @@ class QuotaChanges:
         return decisions
 
     def _drop_emptied(self, user: str, decisions: list[Decision]) -> None:
-        """Have the entry of a user go with the last of his client ids, where it says nothing of its own."""
+        """Remove the entry of a user with the last of the user's client ids, unless it has quotas or configs of its own."""
         path, nothing = layout.user_config_path(user), layout.config_json({})
         changes = [change for decision in decisions for change in decision.changes]
         pairs = [change for change in changes if change.path.startswith(f"{path}/")]
@@ -85,7 +85,7 @@ class QuotaChanges:
 
 
 def _without_repetitions(wanted: Sequence[Wanted]) -> list[Wanted]:
-    """Refuse each entity that was named before."""
+    """Refuse all but the first occurrence of each entity."""
     seen: set[QuotaEntity] = set()
     once: list[Wanted] = []
     for entity, ops in wanted:

@@ -1,6 +1,6 @@
-"""How fast replicas are copied that are moved or new: rates of a broker as leader and as follower (KIP-73).
+"""Throttles of the replication of moved or new replicas: the rates of a broker as leader and as follower (KIP-73).
 
-What is covered, topics' settings say: `*`, or partition:broker for each replica. Only replicas that lag are held back.
+Topic configs list the throttled replicas: `*`, or partition:broker for each replica. Only replicas that lag are throttled.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from ottla.broker.settings import SettingsInForce
 
 
 class Window(NamedTuple):
-    """What was copied since a moment."""
+    """The bytes replicated since `began_ms`."""
 
     began_ms: int
     used: int
 
 
 class ReplicationQuota:
-    """One of both rates: `rate` tells its bytes in each second.
+    """One of the two replication quotas; `rate` returns its bytes per second.
 
-    What is copied is measured over the last `replication.quota.window.num` windows of `replication.quota.window.size.seconds`, and
-    over the time since the first of them began: who was silent for longer saves nothing up.
+    The use is measured over the last `replication.quota.window.num` windows of `replication.quota.window.size.seconds`, and over
+    the time since the first of them began. Idle time before that saves nothing up.
     """
 
     def __init__(self, node_id: int, rate: Callable[[], int], settings: SettingsInForce) -> None:
@@ -34,7 +34,7 @@ class ReplicationQuota:
         self._used = 0
 
     def use(self, size: int, now_ms: int) -> None:
-        """Count bytes of replicas that are covered."""
+        """Record replicated bytes of throttled replicas."""
         window_ms = self._settings.value.replication_quota_window_size_seconds * 1000
         self._forget(now_ms)
         if not self._windows or now_ms - self._windows[-1].began_ms >= window_ms:
@@ -44,7 +44,7 @@ class ReplicationQuota:
         self._used += size
 
     def is_used_up(self, now_ms: int) -> bool:
-        """Whether more than the rate allows was copied."""
+        """Return whether the rate is exceeded."""
         self._forget(now_ms)
         if not self._windows:
             return False
@@ -59,5 +59,5 @@ class ReplicationQuota:
             self._used -= self._windows.popleft().used
 
     def covers(self, throttled: str, index: int) -> bool:
-        """Whether a topic's setting names the replica of a partition on this broker."""
+        """Return whether a topic config lists this broker's replica of a partition."""
         return bool(throttled) and (throttled == "*" or f"{index}:{self._node_id}" in throttled.split(","))

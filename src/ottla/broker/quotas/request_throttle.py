@@ -1,7 +1,7 @@
-"""Where quotas meet requests: what each one used is counted when it is answered, and who has used too much is made to rest.
+"""Quotas applied to requests: the use of each request is recorded with its response, and clients over a quota are throttled.
 
-The answer leaves at once and tells how long; the connection is muted then (KIP-219). Knows which APIs move records, and nothing of
-how they are served.
+The response is sent at once with the throttle time, and the connection is then muted (KIP-219). Contains which APIs move records,
+and not how they are served.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ BY_KEY: Final = {
     DeleteTopicsRequest.WIRE.key: CONTROLLER_MUTATION_RATE,
     CreatePartitionsRequest.WIRE.key: CONTROLLER_MUTATION_RATE,
 }
-"""The quota that an API uses up, beside that of requests."""
+"""The quota type of each API, in addition to the request quota."""
 THROTTLE_TIME: Final = "throttle_time_ms"
 _INT32: Final = Struct(">i")
 
 
 class Throttling:
-    """Makes answers of replies where there are quotas. `encode` does so where there are none, and for what `is_exempt`."""
+    """The encoder of responses with quotas. `encode` is used without quotas, and for requests that are exempt by `is_exempt`."""
 
     def __init__(self, quotas: ClientQuotas, encode: Encode, is_exempt: Callable[[Request[Message]], bool]) -> None:
         self._quotas = quotas
@@ -45,7 +45,7 @@ class Throttling:
         self._is_exempt = is_exempt
 
     def answer(self, request: Request[Message], reply: Answerable) -> Answer:
-        """The answer to a request, and how long its connection has to rest after it."""
+        """Return the encoded response, with the throttle time of its connection if any."""
         if isinstance(reply, Close):
             return reply
         request.peer.is_broker = self._is_exempt(request)
@@ -68,7 +68,7 @@ class Throttling:
     def _debt_ms(self, request: Request[Message], reply: Answerable, client: Client) -> int:
         quotas, key = self._quotas, request.api.key
         throttle_ms = 0 if reply is NO_REPLY else quotas.request_debt_ms(client)
-        if key == PRODUCE and not request.is_charged:  # what is refused after all is answered twice
+        if key == PRODUCE and not request.is_charged:  # a Produce that is refused later is encoded twice
             request.is_charged = True
             quotas.use(PRODUCER_BYTE_RATE, client, request.size)
         by_key = BY_KEY.get(key)
@@ -76,7 +76,7 @@ class Throttling:
 
 
 def told(request: Request[Message], reply: Answerable, throttle_ms: int) -> Answerable:
-    """A reply that tells how long its client has to rest, where its version has a place for it."""
+    """Return a reply with the throttle time set, if its version has the field."""
     if isinstance(reply, Message):
         if hasattr(reply, THROTTLE_TIME):
             setattr(reply, THROTTLE_TIME, throttle_ms)

@@ -1,4 +1,4 @@
-"""Releases of Apache Kafka that a listener can be, so that a client of any age can be tested against what it was written for."""
+"""Releases of Apache Kafka that a listener can emulate, so that a client of any age can be tested against its own release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error codes as an older release would answer them. Knows messages by their fields, and no API."""
+"""Error codes translated for an older release. Depends on the fields of messages, and on no API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class _WithCode(Protocol):
 
 
 def tell(message: Message, release: Release) -> None:
-    """Replace the error codes in a reply that are newer than `release`, in place."""
+    """Replace error codes in a reply that are newer than `release`, in place."""
     _tell(message, release)
 
 
@@ -33,7 +33,7 @@ _LAYOUTS: dict[type, tuple[bool, tuple[str, ...]]] = {}
 
 
 def _layout(kind: type) -> tuple[bool, tuple[str, ...]]:
-    """Whether a message or struct has an error code, and which of its fields are lists."""
+    """Return whether a message or struct has an error code, and the names of its list fields."""
     found = _LAYOUTS.get(kind)
     if found is None:
         names = {field.name: str(field.type) for field in fields(kind)}

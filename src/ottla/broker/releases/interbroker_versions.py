@@ -1,7 +1,7 @@
-"""Which versions brokers speak to each other, by `inter.broker.protocol.version`: all brokers of a cluster are set to the same one.
+"""The API versions of requests between brokers, by `inter.broker.protocol.version`, which is equal on all brokers of a cluster.
 
-Knows Kafka's names of protocol versions, and what changed with each; knows no settings and no connection. Brokers do not ask each
-other for their versions: a newer one is told to speak as the oldest until all have been upgraded.
+Contains Kafka's names of protocol versions and the changes of each, and neither settings nor connections. Brokers do not exchange
+ApiVersions: a newer broker is configured for the oldest version until all are upgraded.
 """
 
 from __future__ import annotations
@@ -46,42 +46,45 @@ _SPOKEN: Final = {
     ALTER_PARTITION: ("2.7-IV2", "3.2-IV0", "3.3-IV0", "3.5-IV1"),
     ALLOCATE_PRODUCER_IDS: ("3.0-IV0",),
 }  # fmt: skip
-"""API key -> by its versions from 0 on, the protocol version that brought it between brokers; None: it is passed over.
+"""API key -> for each API version from 0 on, the protocol version that introduced it between brokers; None if it is skipped.
 
-Fetch begins with version 4, the first that carries batches of magic 2: logs hold nothing else.
+Fetch begins with version 4, the first one with batches of magic 2: logs contain no other format.
 """
 
 
 class Switch(Enum):
-    """What brokers do from some protocol version on, each with that version."""
+    """Behaviour of brokers from a protocol version on, with that version."""
 
     BROKER_EPOCHS = "2.2-IV0"
-    """The controller's requests name the life of the broker that they are meant for (KIP-380)."""
+    """The controller's requests contain the broker epoch of their target (KIP-380)."""
     TRUNCATION_BY_EPOCH = "0.11.0-IV2"
-    """Followers ask where an epoch ended before they truncate (KIP-101), and do not go by the high watermark alone."""
+    """Followers read the end offset of an epoch before they truncate (KIP-101), instead of using the high watermark alone."""
     TRUNCATION_ON_FETCH = "2.7-IV1"
-    """A fetch itself tells a follower from where on its log diverges (KIP-595)."""
+    """A fetch response contains the offset at which the follower's log diverges (KIP-595)."""
     FEATURES = "2.7-IV0"
-    """The registry keeps finalized features (KIP-584)."""
+    """The registry stores finalized features (KIP-584)."""
     ALTER_PARTITION = "2.7-IV2"
-    """Leaders ask the controller to change their in-sync replicas (KIP-497), and do not write them themselves."""
+    """Leaders send ISR changes to the controller (KIP-497), instead of writing them themselves."""
     TOPIC_IDS = "2.8-IV0"
     """Topics have ids (KIP-516)."""
     ALLOCATE_PRODUCER_IDS = "3.0-IV0"
-    """Blocks of producer ids come from the controller (KIP-730), and are not taken from the registry."""
+    """The controller allocates blocks of producer ids (KIP-730), instead of each broker through the registry."""
     LEADER_RECOVERY = "3.2-IV0"
-    """A partition's state says that its leader was elected uncleanly (KIP-704)."""
+    """A partition's state records that its leader was elected uncleanly (KIP-704)."""
     FLEXIBLE_OFFSETS = "3.5-IV0"
-    """Coordinators read offsets that are stored with tags, such as a topic id; those before end at them (KIP-915)."""
+    """Coordinators can read stored offsets with tagged fields, such as a topic id; earlier ones cannot (KIP-915)."""
 
 
 class ProtocolVersion:
-    """One protocol version."""
+    """One inter-broker protocol version."""
 
     __slots__ = ("_level", "_versions", "name")
 
     def __init__(self, name: str) -> None:
-        """Of 2.8 it is the newest one, and of 2.8.2 the same. Raises ValueError, with a sentence, for a name that is none."""
+        """Create the version with this name: "2.8" and "2.8.2" both mean the newest version of 2.8.
+
+        Raise ValueError for an unknown name.
+        """
         self.name = _newest(name)
         self._level = _LEVELS[self.name]
         self._versions = {key: self._version(since) for key, since in _SPOKEN.items()}
@@ -96,14 +99,14 @@ class ProtocolVersion:
         return hash(self.name)
 
     def is_at_least(self, name: str) -> bool:
-        """Whether it is this one of `NAMES`, or a newer one."""
+        """Return whether this version equals `name`, one of `NAMES`, or is newer."""
         return self._level >= _LEVELS[name]
 
     def has(self, switch: Switch) -> bool:
         return self.is_at_least(switch.value)
 
     def version(self, request: type[Message]) -> int:
-        """The version in which brokers send a request to each other; -1: not at all."""
+        """Return the version in which brokers send a request to each other; -1 if they do not send it."""
         return self._versions[request.WIRE.key]
 
     def _version(self, since: tuple[str | None, ...]) -> int:
@@ -111,7 +114,7 @@ class ProtocolVersion:
 
 
 def _newest(text: str) -> str:
-    """The protocol version that a text means: its first three numbers before 1.0, its first two afterwards."""
+    """Return the newest protocol version of a release: its first three numbers before 1.0, its first two afterwards."""
     wanted = ".".join(text.strip().split(".")[: 3 if text.strip().startswith("0.") else 2])
     found = [name for name in NAMES if wanted in (name, name.partition("-")[0])]
     if not found:

@@ -1,7 +1,7 @@
-"""A release of Apache Kafka that a listener can be: what it serves, and what it answers where releases differ.
+"""A release of Apache Kafka that a listener can emulate: its APIs, and its behaviour where releases differ.
 
-Handlers ask its methods, and never for its number. Made from the facts in `ottla.wire.releases` and `traits`; knows no request and
-no connection. `TODAY` is a listener that was given no release: every version of every API, with today's meaning.
+Handlers call its methods, and never compare its number. It is built from `ottla.wire.releases` and `traits`, and depends on no
+request and no connection. `TODAY` is a listener without a release: every version of every API, with current behaviour.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ HIGHEST_CODE: Final = 32767
 API_VERSIONS: Final = 18
 ANY_INDEX: Final = 1 << 31
 KNOWN: Final = releases.BEFORE_VERSIONS + releases.NAMES
-"""Every release that a listener can be, oldest first."""
+"""Every release that a listener can emulate, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release. `versions` are those served, by API key; each other field is explained beside its row in `traits`."""
+    """One release. `versions` are the supported versions by API key; each other field is explained beside its row in `traits`."""
 
     name: str
     versions: Mapping[int, range]
@@ -61,7 +61,10 @@ class Release:
         return self.name
 
     def read_as(self, key: int, version: int) -> int | None:
-        """The version that a request is read and answered as; None if the release does not know it."""
+        """Return the version in which a request is decoded and answered.
+
+        None if the release does not support the API or version.
+        """
         served = self.versions.get(key)
         if served is None:
             return None
@@ -70,79 +73,88 @@ class Release:
         return served.stop - 1 if key in self.version_passed_over else None
 
     def is_silent_on(self, key: int, *, known: bool) -> bool:
-        """Whether a request that cannot be served gets no answer on an open connection; `known`: only its body is broken."""
+        """Return whether an unreadable request gets no response on an open connection; `known`: only its body is malformed."""
         return self.unreadable is Unreadable.SILENCE and not (known and key in self.closes_all_the_same)
 
     def announces(self, key: int) -> bool:
-        """Whether ApiVersions tells of an API that is served."""
+        """Return whether ApiVersions lists an API that is served."""
         return not self.is_today or key not in traits.UNANNOUNCED
 
     def announces_to_newer(self, key: int) -> bool:
-        """Whether it does so to a client whose version of ApiVersions is not known (KIP-511)."""
+        """Return whether ApiVersions lists an API for a client with an unknown version of ApiVersions (KIP-511)."""
         return self.too_new is TooNew.ALL or (self.too_new is TooNew.ITSELF and key == API_VERSIONS)
 
     def refuses_acks(self, acks: int, version: int) -> bool:
-        """Whether a Produce that asks for so many acks is refused."""
+        """Return whether a Produce with this `acks` is refused."""
         return acks not in (-1, 0, 1) and (version > 0 or self.more_acks is MoreAcks.REFUSED)
 
     def waits_for_replicas(self, acks: int) -> bool:
-        """Whether a Produce waits until so many replicas have its records, even more than there are."""
+        """Return whether a Produce waits for `acks` replicas, even if the partition has fewer."""
         return acks > 1 and self.more_acks is MoreAcks.COUNTED
 
     def batch_error(self, magic: int, codec: int) -> int:
-        """What is wrong with a batch of this magic and codec, which may be newer than the release."""
+        """Return the error code for a batch of this magic and codec, which may be newer than the release.
+
+        NONE if it is supported.
+        """
         if magic > self.newest_magic:
             return CORRUPT_MESSAGE
         return UNSUPPORTED_COMPRESSION_TYPE if codec > self.newest_codec else NONE
 
     def terms(self, terms: Terms) -> Terms:
-        """The terms on which messages of old formats are taken, given those of today."""
+        """Return the terms for messages of old formats, restricted from the current ones."""
         return terms._replace(newest_codec=self.newest_codec, inside=self.inside)
 
     def sought_time(self, timestamp: int, *, is_known: bool) -> int | None:
-        """The timestamp that ListOffsets looks for; None if it is refused: a mark without a meaning in the request's version."""
+        """Return the timestamp that ListOffsets searches for; None if its version gives the negative timestamp no meaning."""
         if self.any_time:
             return timestamp if timestamp >= traits.EARLIEST else 0
         return timestamp if is_known else None
 
     @property
     def is_late_with_groups(self) -> bool:
-        """Whether FindCoordinator has no coordinator at first for the client whose request creates the offsets topic."""
+        """Return whether FindCoordinator responds without a coordinator while the client's request creates the offsets topic."""
         return not self.is_today
 
     def unseen_error(self, age_ms: int) -> int:
-        """What Metadata answers about a topic that a Metadata request created so long ago; NONE if the topic is seen."""
+        """Return the error code of Metadata for a topic that a Metadata request created `age_ms` ago; NONE once it is visible."""
         return self.first_topic_error if age_ms < traits.UNSEEN_MS else NONE
 
     @property
     def checks_members(self) -> bool:
-        """Whether OffsetCommit checks who commits, from version 1 on."""
+        """Return whether OffsetCommit validates the member, from version 1 on."""
         return self.commits_checked is not CommitsChecked.NOTHING
 
     def committable(self, partitions: int | None) -> int:
-        """Below which index OffsetCommit takes partitions of a topic that has so many; None: there is no such topic."""
+        """Return the exclusive upper limit of partitions that OffsetCommit accepts for a topic.
+
+        `partitions` is None if it does not exist.
+        """
         if self.commits_checked is CommitsChecked.PARTITIONS or (partitions is None and self.checks_members):
             return partitions or 0
         return ANY_INDEX
 
     def error_code(self, error_code: int) -> int:
-        """The code that the release has for this one, which may be newer than it."""
+        """Return the release's equivalent of an error code that may be newer."""
         while error_code > self.newest_error:
             error_code = traits.BEFORE.get(error_code, UNKNOWN_SERVER_ERROR)
         return error_code
 
     def settings(self) -> dict[str, str]:
-        """Broker settings whose defaults differed, by name."""
+        """Return the broker settings with other defaults, by name."""
         return {} if self.is_today else {name: _at(self.name, since) for name, since in traits.SETTINGS.items()}
 
 
 TODAY: Final = Release("", VERSIONS, is_today=True)
-"""Every version of everything, in today's meaning."""
+"""Every version of every API, with current behaviour."""
 
 
 @cache
 def find(name: str) -> Release:
-    """The release of this name, such as "0.7", "0.10.1" or "2.8"; a bug-fix release counts as its line. Raises `UnknownRelease`."""
+    """Return the release with a name such as "0.7", "0.10.1" or "2.8"; a bug-fix release counts as its line.
+
+    Raise `UnknownRelease`.
+    """
     return _made(releases.named(name, KNOWN))
 
 
@@ -176,6 +188,6 @@ def _made(name: str) -> Release:
 
 
 def _at(name: str, since: Since[T]) -> T:
-    """The value that holds in a release: the last one that began with it or before, or else the first."""
+    """Return the value that applies to a release: the last one that began with it or before, else the first."""
     number = KNOWN.index(name)
     return next((value for first, value in reversed(since) if KNOWN.index(first) <= number), since[0][1])

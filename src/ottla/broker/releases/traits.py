@@ -1,6 +1,6 @@
-"""How releases differed: one row for each trait, with the release from which each value held. Facts only.
+"""Differences between releases: one row for each trait, with the release from which each value applies. Facts only.
 
-Seen in recorded answers and in the releases' own sources; `ottla.broker.releases.release` looks them up.
+They were observed in recorded responses and in the releases' sources; `ottla.broker.releases.release` reads them.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from ottla.wire.errors import (
 
 T = TypeVar("T")
 Since = tuple[tuple[str, T], ...]
-"""(first release, value from then on), oldest first. What holds from 0.8.0 on is taken to hold before, too."""
+"""(first release, value from then on), oldest first. The values of 0.8.0 also apply to earlier releases."""
 
 
 class Dialect(IntEnum):
-    """What requests are on a listener: until 0.7 a type and a body, since then an API, its version and a correlation id."""
+    """The request format of a listener: a type and a body until 0.7, then an API, its version and a correlation id."""
 
     FIRST = 0
     VERSIONED = 1
 
 
 class Unreadable(Enum):
-    """What happens to a connection after a request of an unknown API or version, or one that cannot be read."""
+    """The fate of a connection after a request with an unknown API or version, or a malformed one."""
 
     CLOSED = "closed"
     SILENCE = "no answer, and the connection stays open"
 
 
 class TooNew(Enum):
-    """What ApiVersions of an unknown version is answered, in version 0 and with UNSUPPORTED_VERSION (KIP-35)."""
+    """The response to ApiVersions of an unknown version, in version 0 and with UNSUPPORTED_VERSION (KIP-35)."""
 
     EMPTY = "with an empty list"
     ITSELF = "with the versions of ApiVersions alone (KIP-511)"
@@ -48,7 +48,7 @@ class TooNew(Enum):
 
 
 class MoreAcks(Enum):
-    """What acks above 1 mean in a Produce."""
+    """The meaning of acks above 1 in a Produce."""
 
     AS_ALL = "as many as there are: with one replica, as acks=all"
     COUNTED = "so many replicas in sync, or REQUEST_TIMED_OUT"
@@ -56,7 +56,7 @@ class MoreAcks(Enum):
 
 
 class CommitsChecked(Enum):
-    """What OffsetCommit checks before it commits, from version 1 on."""
+    """The checks of OffsetCommit before it commits, from version 1 on."""
 
     NOTHING = "nothing: neither members nor topics"
     TOPICS = "the topic"
@@ -76,7 +76,7 @@ CLOSES_ALL_THE_SAME: Final[Since[frozenset[int]]] = (
     ("0.9.0", frozenset(range(10, 17))),
     ("0.10.0", frozenset()),
 )
-"""APIs whose broken bodies close the connection even in releases that pass over the unknown: they had a schema already."""
+"""APIs with a schema, whose malformed bodies close the connection even in releases that ignore unknown requests."""
 
 VERSION_PASSED_OVER: Final[Since[frozenset[int]]] = (
     ("0.8.0", frozenset({0, 1, 2, 3, 7, 8, 9})),
@@ -85,26 +85,26 @@ VERSION_PASSED_OVER: Final[Since[frozenset[int]]] = (
     ("0.10.0", frozenset({1, 7})),
     ("0.10.2", frozenset()),
 )
-"""APIs whose version is not checked: one that is too high is read and answered as the highest that there is."""
+"""APIs whose version is not checked: a version that is too high is decoded and answered as the highest one."""
 
 TOO_NEW: Final[Since[TooNew]] = (("0.8.0", TooNew.EMPTY), ("2.4", TooNew.ITSELF))
 
 MORE_ACKS: Final[Since[MoreAcks]] = (("0.8.0", MoreAcks.AS_ALL), ("0.8.2", MoreAcks.COUNTED), ("0.9.0", MoreAcks.REFUSED))
 
 FIRST_TOPIC_ERROR: Final[Since[int]] = (("0.8.0", LEADER_NOT_AVAILABLE), ("4.0", UNKNOWN_TOPIC_OR_PARTITION))
-"""What Metadata answers at first about a topic that it has just created; the client asks again."""
+"""The first error code of Metadata for a topic that it has just created; the client retries."""
 
 UNSEEN_MS: Final = 50
-"""How long it does so: Kafka 0.9 to 4.3 were seen to take 15 to 50 ms. sarama asks again twice, 10 ms apart."""
+"""Duration of this error, in ms: 15 to 50 ms were observed in Kafka 0.9 to 4.3. sarama retries twice, 10 ms apart."""
 
 FEATURES: Final[Since[tuple[Feature, ...]]] = (("0.8.0", ()), ("4.0", (GROUP_VERSION, TRANSACTION_VERSION)))
-"""The features that ApiVersions announces: the consumer protocol (KIP-848), and epochs for each transaction (KIP-890).
+"""The features in ApiVersions: the consumer protocol (KIP-848), and epochs for each transaction (KIP-890).
 
-Kafka 4 announces four more, none of which is served here, and `metadata.version`, the format of a KRaft log, which is not kept.
+Kafka 4 announces four more, which are not served here, and `metadata.version`, the format of a KRaft log, which is not written.
 """
 
 OFFSETS_OF_UNKNOWN_TOPICS: Final[Since[bool]] = (("0.8.0", False), ("0.8.2", True), ("0.9.0", False))
-"""Whether OffsetFetch from version 1 on answers UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist."""
+"""Whether OffsetFetch, from version 1 on, returns UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist."""
 
 COMMITS_CHECKED: Final[Since[CommitsChecked]] = (
     ("0.8.0", CommitsChecked.NOTHING),
@@ -113,27 +113,27 @@ COMMITS_CHECKED: Final[Since[CommitsChecked]] = (
 )
 
 FAILED_GENERATION: Final[Since[int]] = (("0.8.0", 0), ("2.2", -1))
-"""The generation in the answer to a JoinGroup that failed."""
+"""The generation in a JoinGroup response with an error."""
 
 STABLE_OFFSET_FOR_ALL: Final[Since[bool]] = (("0.8.0", False), ("2.1", True))
 """Whether Fetch returns the last stable offset also to clients that read uncommitted records."""
 
 RESTS_FIRST: Final[Since[bool]] = (("0.8.0", True), ("2.0", False))
-"""Whether the answer to a client that has used up its quota leaves when it has rested, and not at once (KIP-219)."""
+"""Whether the response to a throttled client is delayed by the throttle time instead of sent at once (KIP-219)."""
 
 ANY_TIME: Final[Since[bool]] = (("0.8.0", True), ("3.0", False))
-"""Whether ListOffsets takes a negative timestamp without a meaning as a timestamp to look for."""
+"""Whether ListOffsets treats a negative timestamp without a meaning as an ordinary timestamp."""
 
 BAD_BATCHES_CLOSE: Final[Since[bool]] = (("0.8.0", False), ("0.11.0", True), ("2.1", False))
 """Whether a Produce of version 3 or later with anything other than one batch of magic 2 closes the connection."""
 
 INSIDE: Final[Since[Inside]] = (("0.8.0", Inside.NOTHING), ("0.10.0", Inside.FORMATS), ("0.11.0", Inside.OFFSETS))
-"""What is looked at in compressed messages. kafka-node sends 0.9 messages of magic 1 in wrappers of magic 0."""
+"""The validation of compressed messages. kafka-node sends 0.9 messages of magic 1 in wrappers of magic 0."""
 
 NEWEST_MAGIC: Final[Since[int]] = (("0.6", 0), ("0.7", 1), ("0.11.0", 2))
-"""0.8 and 0.9 do not look at the magic, and a few clients send them 1; the CRC of magic 2 is elsewhere, so it looks corrupt.
+"""The newest magic. 0.8 and 0.9 ignore it, and a few clients send them magic 1; magic 2 has its CRC elsewhere and seems corrupt.
 
-Until 0.7 the formats of these numbers were others.
+Until 0.7, these numbers denoted other formats.
 """
 
 NEWEST_CODEC: Final[Since[int]] = (("0.6", codecs.NONE), ("0.7", codecs.SNAPPY), ("0.8.2", codecs.LZ4), ("2.1", codecs.ZSTD))
@@ -144,25 +144,25 @@ NEWEST_ERROR: Final[Since[int]] = (
     ("2.8", 104), ("3.0", 105), ("3.1", 106), ("3.3", 108), ("3.5", 112), ("3.6", 113), ("3.7", 119), ("3.8", 120), ("3.9", 127),
     ("4.0", 32767),
 )  # fmt: skip
-"""The highest error code that a release knew."""
+"""The highest error code of each release."""
 
 BEFORE: Final = {INVALID_RECORD: CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
-"""Error code -> the one that older releases answer instead; UNKNOWN_SERVER_ERROR for the others."""
+"""Error code -> the equivalent of older releases; UNKNOWN_SERVER_ERROR for all others."""
 
 UNANNOUNCED: Final = frozenset({7})
-"""APIs that today's brokers serve without announcing them: ControlledShutdown."""
+"""APIs that current brokers serve without announcing them: ControlledShutdown."""
 
 EARLIEST: Final = -2
-"""The lowest timestamp of ListOffsets that has had a meaning in every release."""
+"""The lowest timestamp of ListOffsets that has a meaning in every release."""
 
 UNKNOWN_IS_EMPTY: Final[Since[bool]] = (("0.6", False), ("0.7", True))
-"""Whether a fetch from any offset of a log that is not there finds nothing, as since 0.7.1; or only one from its beginning."""
+"""Whether a fetch from any offset of a missing log is empty, as since 0.7.1; otherwise only a fetch from its start."""
 
 CLOSES_IDLE: Final[Since[bool]] = (("0.6", False), ("0.8.0", True))
-"""Whether connections are closed on which nothing came for long. What a producer of 0.7 sends there then is lost without a word."""
+"""Whether idle connections are closed. A producer of 0.7 loses messages on a closed connection without an error."""
 
 ELIGIBLE_REPLICAS: Final[Since[bool]] = (("0.8.0", False), ("4.1", True))
-"""Whether a new cluster keeps eligible leader replicas (KIP-966): min.insync.replicas is then set for all brokers together."""
+"""Whether a new cluster has eligible leader replicas (KIP-966): min.insync.replicas is then set at cluster level."""
 
 SETTINGS: Final[dict[str, Since[str]]] = {
     "delete.topic.enable": (("0.8.0", "false"), ("1.0", "true")),
@@ -174,4 +174,4 @@ SETTINGS: Final[dict[str, Since[str]]] = {
     "offset.metadata.max.bytes": (("0.8.0", "1024"), ("0.8.2", "4096")),
     "offsets.retention.minutes": (("0.8.0", "1440"), ("2.0", "10080")),
 }
-"""Broker setting -> its default. Only those that clients can notice."""
+"""Broker setting -> its default. Contains only settings with an effect that clients can observe."""
