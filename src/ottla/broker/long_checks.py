@@ -1,6 +1,6 @@
-"""Checks of batches that take long: off the broker's thread where there are other threads, and within the memory that there is.
+"""Long checks of batches: run off the broker's thread if there are workers, within a memory limit.
 
-Knows turns, memory and the port of threads; knows nothing of what is checked.
+Depends on turns, memory and the port of workers, and not on the content of checks.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ottla.records.compression.limits import PAUSE_BYTES
 T = TypeVar("T")
 
 TURN_PIECES: Final = 8
-"""Pieces that are opened in one turn, before the next batch has its own."""
+"""Pieces processed in one turn, before the next batch gets its turn."""
 
 LARGE_BYTES: Final = 8 << 20
-"""A batch that needs more memory than this to be opened, or opens to more, is large: others do not wait for it."""
+"""Memory of a batch, in bytes, above which it is large and checked apart, so that others do not wait for it."""
 
 MOST_HELD_BYTES: Final = 2 * LARGE_BYTES
 MOST_HELD_BY_LARGE_BYTES: Final = MOST_OPENED_BYTES
-"""What all batches together, and all large ones with the large requests that arrive, may take of memory while they are opened."""
+"""Memory limit of all batches, and of all large batches and large requests, in bytes, while they are decompressed."""
 
 
 class Claim:
-    """A claim to memory: granted in the order in which claims were made."""
+    """A claim to memory; claims are granted in the order in which they were made."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -41,16 +41,16 @@ class Claim:
         self.done = done
 
     def tell(self) -> None:
-        """Tell it to whoever waits."""
+        """Notify the waiting job that the claim is granted."""
         if self.done is not None:
             self.done(None)
 
 
 class Memory:
-    """A number of bytes that may be held at once, by whomever. Who wants more than there is at all has it alone."""
+    """A limited number of bytes, shared by claims. A claim above the limit waits until it can have all of them."""
 
     def __init__(self, most_bytes: int, soon: Callable[[Claim], None]) -> None:
-        """`soon` has a claim tell later that it is granted: not from within whoever made room for it."""
+        """Create the memory with all bytes free. `soon` notifies a granted claim later, outside the call that released bytes."""
         self.free_bytes = most_bytes
         self._most_bytes = most_bytes
         self._soon = soon
@@ -58,18 +58,18 @@ class Memory:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody waits for what others hold."""
+        """Return whether any claim is waiting."""
         return bool(self._waiting)
 
     def claim(self, size: int) -> Claim:
-        """A claim that is granted once so many bytes are free, and nobody waits for theirs any longer; perhaps it is already."""
+        """Return a claim; it is granted once enough bytes are free and all earlier claims are granted, possibly at once."""
         claim = Claim(min(size, self._most_bytes))
         self._waiting.append(claim)
         self._grant()
         return claim
 
     def release(self, claim: Claim) -> None:
-        """Give back what was granted, or wait for it no longer."""
+        """Release a granted claim, or withdraw a waiting one."""
         if claim.is_granted:
             self.free_bytes += claim.size
         else:
@@ -77,7 +77,7 @@ class Memory:
         self._grant()
 
     def holding(self, size: int, steps: Steps[T]) -> Steps[T]:
-        """What `steps` return, which are begun when a claim to so many bytes is granted."""
+        """Run `steps` while a claim to `size` bytes is held, and return their result."""
         claim = self.claim(size)
         try:
             while not claim.is_granted:
@@ -96,7 +96,7 @@ class Memory:
 
 
 class Turn(Generic[T]):
-    """A check under way. A call does some pieces of it, on whatever thread: nobody else looks at it meanwhile."""
+    """A check in progress. A call processes some pieces on any thread; no other thread accesses it meanwhile."""
 
     def __init__(self, steps: Generator[int, None, T], most_pieces: int) -> None:
         self.room_bytes = 0
@@ -109,7 +109,7 @@ class Turn(Generic[T]):
         self._most_pieces = most_pieces
 
     def __call__(self) -> None:
-        """Go on until a turn's pieces are done, or until more memory is needed than before."""
+        """Continue until a turn's pieces are processed, or until more memory is needed than before."""
         before = self.room_bytes
         try:
             for _ in range(self._most_pieces):
@@ -130,7 +130,7 @@ class Turn(Generic[T]):
 
 
 class LongChecks:
-    """All long checks of a broker. Without `workers` they are done in slices on the broker's own thread."""
+    """All long checks of a broker. Without `workers` they run in slices on the broker's thread."""
 
     def __init__(self, workers: Workers | None, clock: Clock, scheduler: Scheduler) -> None:
         self.now = clock.now
@@ -140,9 +140,9 @@ class LongChecks:
         self._scheduler = scheduler
 
     def run(self, steps: Generator[int, None, T]) -> Steps[T]:
-        """What `steps` return, which yield how much memory they take from there on, after each piece and before they take it.
+        """Run `steps`, and return their result or raise their exception.
 
-        They must touch nothing that others change. What they raise is raised here.
+        After each piece, they yield the memory in bytes that the next one needs. They must not access shared state.
         """
         turn = Turn(steps, 1 if self._workers is None else TURN_PIECES)
         try:
@@ -158,7 +158,7 @@ class LongChecks:
         return turn.result
 
     def holding(self, size: int, steps: Steps[T]) -> Steps[T]:
-        """What `steps` return, which take so much memory."""
+        """Run `steps` while `size` bytes of memory are held, and return their result."""
         return (self.memory_of_large if size > LARGE_BYTES else self.memory).holding(size, steps)
 
     def _soon(self, claim: Claim) -> None:
