@@ -92,7 +92,7 @@ class BrokerMachine:
     Ottla's own, or in place of them. Without an `authorizer`, and without one in the settings, everything is allowed. `proofs`
     verify tokens and tickets of other issuers. Without a `first_dialect`, no listener can emulate Kafka 0.6 or 0.7.
 
-    A single broker has a `registry` of its own. A broker of a `cluster` has none: `membership` is its registration there.
+    A single broker has a `registry` of its own; a broker of several uses the shared registry and the links in `cluster`.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class BrokerMachine:
         return partitions
 
     def _ports(self, cluster: ClusterPorts | None) -> ClusterPorts:
-        """Return the ports of a cluster: those given, or for a lone broker its own registry and links to nobody."""
+        """Return the given ports of a cluster; for a single broker, its own registry and links that reach no broker."""
         self.embedded: EmbeddedRegistry | None = None
         if cluster is not None:
             return cluster
@@ -193,7 +193,7 @@ class BrokerMachine:
         return BrokerMembership(registry, self.settings_in_force, identity, scheduler, lambda: self.image.features, directory)
 
     def _ways(self, links: Links) -> tuple[Channels, Controller]:
-        """Return how this broker speaks to others and to itself, and what it is to them as the controller."""
+        """Return the channels to other brokers and to this one, and the controller."""
         settings, scheduler = self.settings_in_force, self.scheduler
         within = Within(scheduler, self.changes, lambda *request: self._within.receive(*request))
         channels = Channels(self.node_id, links, self.image, settings, within)
@@ -216,7 +216,7 @@ class BrokerMachine:
         return Topics(image, commits, settings, random_bytes, self.purgatory, news, self.partitions.holds, is_alone=self.is_alone)
 
     def _coordinate(self, assignors: tuple[Assignor, ...] | None, cluster: ClusterPorts | None) -> None:
-        """Wire what groups and transactions need; their coordinators come and go with the leadership of partitions."""
+        """Create the parts of groups and transactions; their coordinators follow the leadership of partitions."""
         self.asker = asker = BrokerAsker(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
         brokers = 1 if self.is_alone else MANY_BROKERS
@@ -320,7 +320,7 @@ class BrokerMachine:
         return routers
 
     def _rooms(self, cluster: ClusterPorts | None) -> dict[object, object]:
-        """What handlers can take, by type."""
+        """Return the objects that handlers can take as parameters, by type."""
         identity = self._identity
         return {
             BrokerIdentity: identity,
@@ -393,10 +393,10 @@ class BrokerMachine:
         self.settle(now)
 
     def _begin_alone(self, embedded: EmbeddedRegistry) -> None:
-        """Be the only member and the controller of a cluster, with all logs open.
+        """Register as the only member and controller of a cluster, with all logs open.
 
-        Raises `StorageFailed`, and `RegistryDamaged` for a registry that can't be read, belongs to other data, or does not know all
-        partitions of which there are directories.
+        Raise `StorageFailed`. Raise `RegistryDamaged` if the registry can't be read, belongs to other data, or lacks partitions
+        that have directories.
         """
         faults: list[str] = []
         with self._hurrying():
@@ -410,7 +410,7 @@ class BrokerMachine:
 
     @contextmanager
     def _hurrying(self) -> Iterator[None]:
-        """With a registry of its own, take all that is begun meanwhile to its end at once: nobody else has to be waited for."""
+        """Finish all work begun in the context before it ends, if this broker has its own registry: no other broker is involved."""
         if self.embedded is None:
             yield
             return
@@ -448,11 +448,11 @@ class BrokerMachine:
 
     @property
     def are_all_checked(self) -> bool:
-        """Whether every log is open and good. One that is not may still be as a power cut left it."""
+        """Return whether every log is open and verified. Any other log may still be in the state that a power failure left."""
         return self.replication.manager.are_all_checked and self.partitions.are_all_online
 
     def hand_over(self, over: Callable[[], None]) -> None:
-        """Have other brokers lead in this one's place, before it stops, and call `over`. A lone broker has nobody to ask."""
+        """Move leadership to other brokers before a shutdown, then call `over`."""
         membership, settings = self.membership, self.settings_in_force
         leave = HandOver(self.node_id, lambda: membership.broker_epoch, self.channels, self.image, settings, self.scheduler)
         leave.begin(over)

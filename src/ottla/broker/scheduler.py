@@ -207,7 +207,7 @@ class Scheduler:
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
-        """Let no job rest between two slices: somebody runs what is due until nothing is."""
+        """Skip the pauses of jobs between slices, for a caller that runs everything due to its end."""
         was_hurried, self._is_hurried = self._is_hurried, True
         try:
             yield

@@ -101,7 +101,7 @@ class Controller:
         *,
         is_alone: bool = False,
     ) -> None:
-        """A broker that `is_alone` in its cluster, for good, is never one of those that begun anew: no other has more records."""
+        """Create a controller. `is_alone`: the cluster never has another broker, so a restart of this one can't lose records."""
         self._is_alone = is_alone
         self._registry = registry
         self._channels = channels

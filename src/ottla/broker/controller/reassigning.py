@@ -25,7 +25,7 @@ from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTI
 log = logging.getLogger("ottla.broker")
 
 JUDGED_AT_ONCE = 80
-"""Moves that are judged between two pauses, each by its replicas and by their number."""
+"""Reassignments validated between two pauses, each by its replicas and by their number."""
 
 Targets = Mapping[TopicPartition, Sequence[int] | None]
 """The target replicas of each partition; None cancels its reassignment."""
@@ -115,7 +115,7 @@ class Reassignments:
         if partition[0] in self._term.deletions:
             return UNKNOWN_TOPIC_OR_PARTITION, BEING_DELETED
         judged = reassignments.wanted(self._context, partition, target)
-        if isinstance(judged, ReplicaAssignment):  # replicas that cannot be there are named before their number
+        if isinstance(judged, ReplicaAssignment):  # a fault of the replicas takes precedence over their number
             judged = reassignments.wanted(self._context, partition, target, may_resize=may_resize)
         return judged
 

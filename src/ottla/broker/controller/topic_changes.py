@@ -186,7 +186,7 @@ class TopicChanges:
         return self._repeats.pause_ms()
 
     def _remove_all(self, names: Iterable[str]) -> Steps[None]:
-        """No replica of these is left: remove them, small ones several at a time."""
+        """Remove topics without replicas, several small ones at a time."""
         some, size = list[str](), 0
         for name in names:
             partitions = len(self._context.topics.get(name, ()))
@@ -199,10 +199,10 @@ class TopicChanges:
             yield from self._remove_some(some)
 
     def _remove_some(self, names: list[str]) -> Steps[None]:
-        """Remove the entries of topics: of large ones states first, some at a time, then all else with the notes.
+        """Remove the entries of topics: the states of large topics in several commits, then all other entries in one.
 
-        An early end leaves the notes. Somebody may have removed some of it: then each topic is removed by itself, as far as it is
-        there.
+        The deletion requests go in the last commit, so an interrupted removal is repeated. After a conflict with another removal,
+        the remaining entries are removed in further commits.
         """
         for name in names:
             yield from self._remove_states(name)

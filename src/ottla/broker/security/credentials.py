@@ -42,7 +42,7 @@ class Credentials:
         return credential_of_nobody(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
 
     def hide_unknown_users(self) -> Steps[list[Decision]]:
-        """Have the registry keep what `of_nobody` takes: the first broker writes it."""
+        """Store the secret for `of_nobody` in the registry; the first broker writes it."""
         return self._commits.commit_slowly(self._hiding)
 
     def _hiding(self) -> list[Decision]:
