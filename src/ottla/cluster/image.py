@@ -65,11 +65,6 @@ class TopicRead:
     replicas: list[tuple[int, ...]] = field(default_factory=list)
     new: list[PartitionImage] = field(default_factory=list)
 
-    @property
-    def known(self) -> int:
-        """Return how many partitions the image had when the entry was read."""
-        return len(self.replicas) - len(self.new)
-
 
 class ClusterImage:
     """Topics by name and by id, brokers, and settings. Any module may read it; only `apply` changes it."""
@@ -149,27 +144,17 @@ class ClusterImage:
             except layout.NOT_UNDERSTOOD as error:
                 yield path, error
 
-    def apply_all(self, changes: Iterable[Change], read: Mapping[str, TopicRead] | None = None) -> None:
-        """Apply committed changes; `read` is the result of `read_slowly` for them."""
+    def apply_all(self, changes: Iterable[Change]) -> None:
+        """Apply committed changes."""
         for change in changes:
-            self.apply(change.path, change.value, None if read is None else read.get(change.path))
+            self.apply(change.path, change.value)
 
-    def read_slowly(self, changes: Iterable[Change]) -> Pauses[dict[str, TopicRead]]:
-        """Parse, with pauses, the topics in these changes, so that applying them takes one short step however large they are."""
-        found: dict[str, TopicRead] = {}
-        for path, value, *_ in changes:
-            match path.split("/")[1:]:
-                case ["brokers", "topics", name] if value is not None:
-                    yield
-                    found[path] = yield from self._read_topic(name, value)
-        return found
-
-    def apply(self, path: str, value: bytes | None, read: TopicRead | None = None) -> None:
+    def apply(self, path: str, value: bytes | None) -> None:
         """Apply the present value of an entry of the registry, None if it is deleted. Entries of other kinds are ignored."""
         self.changes += 1
         match path.split("/")[1:]:
             case ["brokers", "topics", name]:
-                self._apply_topic(name, value, read)
+                self._apply_topic(name, value)
             case ["brokers", "topics", name, "partitions", index, "state"]:
                 self._apply_state(name, int(index), value)
             case ["config", kind, who]:
@@ -219,12 +204,11 @@ class ClusterImage:
         known = self.topics.get(name)
         return len(known.partitions) if known is not None and known.topic_id == topic_id else 0
 
-    def _apply_topic(self, name: str, value: bytes | None, read: TopicRead | None = None) -> None:
+    def _apply_topic(self, name: str, value: bytes | None) -> None:
         if value is None:
             self.drop_topic(name)
             return
-        if read is None or read.known != self._partitions_of(name, read.topic_id):
-            read = _at_once(self._read_topic(name, value))
+        read = _at_once(self._read_topic(name, value))
         known = self.put_topic(name, read.topic_id)
         for partition, nodes in zip(known.partitions, read.replicas, strict=False):
             partition.replicas = nodes
