@@ -248,7 +248,7 @@ TOPIC = {"version": 3, "topic_id": "bLC4bSvoRsu5iqbxCfVV0Q", "adding_replicas": 
         (Change("/brokers/topics/u", b"no JSON"), "entry /brokers/topics/u cannot be parsed"),
         (
             Change(layout.CLUSTER_ID, layout.cluster_id_json("another")),
-            "has the registry of another: name a data directory of that",
+            "to cluster another: name a data directory of that",
         ),
     ],
 )
@@ -281,7 +281,9 @@ def test_what_is_not_there_or_there_already_is_named(
 ) -> None:
     data, registry = grown
     assert "whose registry is elsewhere: name the address" in refused(capsys, data, f"sqlite:{tmp_path / 'other'}")
-    assert "has no registry.sqlite: name the registry that" in refused(capsys, f"sqlite:{tmp_path / 'none'}", data)
+    assert "has no registry.sqlite, so it is no registry of a cluster: name the registry that" in refused(
+        capsys, f"sqlite:{tmp_path / 'none'}", data
+    )
     assert not (tmp_path / "none").exists()
     with Broker(str(tmp_path / "alone")):
         pass
