@@ -15,7 +15,6 @@ from typing import NoReturn
 import pytest
 
 import ottla
-from ottla.broker.handlers import list_offsets
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.serving import router
@@ -51,7 +50,7 @@ def test_a_mistake_in_deciding_a_request_costs_that_request_alone(
     with ottla.Broker() as broker, Raw(broker.address) as client, Raw(broker.address) as other:
         client.create_topic("t")
         with monkeypatch.context() as patch:
-            patch.setattr(list_offsets, "_answer", mistaken)
+            patch.setattr(router.Router, "_ask", mistaken)
             reply = client.ask(LIST_OFFSETS, 1, list_offsets_v1("t", 3, -1))
         assert reply.number("i") == 1
         assert reply.string() == "t"
@@ -84,7 +83,7 @@ def test_of_a_long_request_that_met_a_mistake_the_log_shows_the_first_200_bytes(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with ottla.Broker() as broker, Raw(broker.address) as client:
-        monkeypatch.setattr(list_offsets, "_answer", mistaken)
+        monkeypatch.setattr(router.Router, "_ask", mistaken)
         client.ask(LIST_OFFSETS, 1, list_offsets_v1("t" * 249, 3, -1))
     (entry,) = entries(caplog)
     sent = request(LIST_OFFSETS, 1, 1, list_offsets_v1("t" * 249, 3, -1))[4:]
