@@ -50,7 +50,7 @@ PARTICIPLES = re.compile(
 NOUNS = {"feed", "framing", "logging", "partitioning", "setting", "speed"}
 """Words that the field uses as nouns, whatever they end in."""
 STILL_PARTICIPLES = {
-    "moved", "packing", "reassigning",
+    "packing",
 }  # fmt: skip
 """Modules that are still named by a bare participle or gerund. The list shrinks."""
 STILL_INFLECTED = {

@@ -108,7 +108,7 @@ def test_batches_that_are_gone_from_a_segment_are_named_and_given_up_by_a_repair
     data = disk.read_file(name)
     disk.write_file(name, data[: batch * 151] + data[batch * 151 + 151 :])
     assert (DAMAGED, name, batch * 151) in found(disk)
-    assert f"t-0: offsets {6 + batch} to {6 + batch} are given up." in repair(disk)
+    assert f"t-0: offsets {6 + batch} to {6 + batch} are lost." in repair(disk)
     assert found(disk) == []
     assert offsets(disk) == offsets(disk, clean=True) == [offset for offset in range(19) if offset != 6 + batch]
 
@@ -221,7 +221,7 @@ def test_what_is_derived_is_built_anew(disk: SimDisk, name: str, change: Callabl
         disk.write_file(name, b"")
     disk.write_file(name, change(disk.read_file(name)))
     assert found(disk) == [(DERIVED, name, -1)]
-    assert repair(disk) == [f"{name}: built anew."]
+    assert repair(disk) == [f"{name}: rebuilt."]
     assert found(disk) == []
     assert offsets(disk, clean=True) == list(range(19))
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 
 from ottla.broker.controller.leaders import LeaderChanges
-from ottla.broker.controller.pieces import chosen, each, in_pieces
+from ottla.broker.controller.partition_walk import chosen, each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.cluster import layout
 from ottla.cluster.controller_rules import elections, entries

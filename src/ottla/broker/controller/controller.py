@@ -23,7 +23,7 @@ from ottla.broker.controller.events import ControllerEvents
 from ottla.broker.controller.isr_changes import IsrChanges
 from ottla.broker.controller.leader_elections import AskedElections
 from ottla.broker.controller.leaders import LeaderChanges
-from ottla.broker.controller.reassigning import Faults, Reassignments, Targets
+from ottla.broker.controller.reassignments import Faults, Reassignments, Targets
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges
 from ottla.broker.failures import CONFLICTS

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from ottla.broker.controller.leaders import LeaderChanges
-from ottla.broker.controller.pieces import chosen, in_pieces
+from ottla.broker.controller.partition_walk import chosen, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
 from ottla.cluster.controller_rules import elections, reassignments

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Iterable
 
-from ottla.broker.controller.pieces import chosen, each
+from ottla.broker.controller.partition_walk import chosen, each
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.releases.interbroker_versions import Switch
 from ottla.cluster.controller_rules import elections

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.broker.controller.context_loader import ControllerReader
 from ottla.broker.controller.events import ControllerMoved
-from ottla.broker.controller.pieces import in_pieces
+from ottla.broker.controller.partition_walk import in_pieces
 from ottla.broker.controller.registry_retry import RegistryPatience
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.cluster import layout

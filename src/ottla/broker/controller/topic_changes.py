@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ottla.broker.controller.leaders import LeaderChanges
-from ottla.broker.controller.pieces import each, in_pieces, split
+from ottla.broker.controller.partition_walk import each, in_pieces, split
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.failures import CONFLICTS
 from ottla.broker.releases.interbroker_versions import Switch

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.broker.controller.controller import Controller
-from ottla.broker.controller.reassigning import Faults, Targets
+from ottla.broker.controller.reassignments import Faults, Targets
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request

@@ -14,7 +14,7 @@ from functools import partial
 from ottla.broker.membership.membership import NOT_YET
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.replication.controller_words import EPOCH_DURING_DELETE, NO_EPOCH, RoleTold, StopTold
-from ottla.broker.replication.moved import MovedReplicas
+from ottla.broker.replication.moved_replicas import MovedReplicas
 from ottla.broker.replication.replica import Replica, ReplicaPorts
 from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.scheduler import Scheduler

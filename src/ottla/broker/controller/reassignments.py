@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from ottla.broker.controller.leaders import LeaderChanges
-from ottla.broker.controller.pieces import chosen, each, in_pieces
+from ottla.broker.controller.partition_walk import chosen, each, in_pieces
 from ottla.broker.controller.term import ControllerTerm
 from ottla.broker.controller.topic_changes import TopicChanges
 from ottla.broker.failures import CONFLICTS, MOST_RACES
