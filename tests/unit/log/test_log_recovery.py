@@ -112,7 +112,7 @@ def test_a_log_that_lost_what_was_synced_is_refused() -> None:
     sync(log)
     recovery_point = log.checkpoint()
     disk.open(f"{FIRST}.log").truncate(0)
-    with pytest.raises(Damaged, match="ends with offset 0 though everything below 15 had been synced"):
+    with pytest.raises(Damaged, match="ends with offset 0, although everything below 15 had been synced"):
         reopen(disk, recovery_point=recovery_point)
 
 
