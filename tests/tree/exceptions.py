@@ -24,7 +24,6 @@ NOT_REWRITTEN = (
     "src/ottla/broker/partitions",
     "src/ottla/broker/replication",
     "src/ottla/broker/serving",
-    "src/ottla/broker/settings",
     "src/ottla/broker/topics",
 )
 """Folders whose docstrings are not rewritten yet: those of functions open with anything. The list shrinks."""

@@ -1,4 +1,4 @@
-"""The broker's settings about who may do what. Declarations only."""
+"""The broker's settings for authorization. Declarations only."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ottla.broker.settings.setting import Setting, SettingsOf
 LIST_CODE = 7
 
 BY_RULES = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
-"""Kafka's authorizers: both mean the one that decides by rules of access."""
+"""Kafka's authorizers: both mean the authorizer based on ACLs."""
 
 
 def _principals(text: str) -> tuple[str, ...]:
-    """Names of certificates have commas in them: Kafka writes semicolons between principals."""
+    """Parse principals separated by semicolons, as in Kafka: names in certificates contain commas."""
     principals = tuple(item.strip() for item in text.split(";") if item.strip())
     for principal in principals:
         kind, colon, name = principal.partition(":")
@@ -25,7 +25,7 @@ PRINCIPALS: Kind[tuple[str, ...]] = Kind("list", LIST_CODE, _principals, ";".joi
 
 
 class AccessSettings(SettingsOf):
-    """Who decides what clients may do."""
+    """Settings for authorization."""
 
     allow_everyone_if_no_acl_found = Setting(
         BOOLEAN, False, "Allow everyone to use resources without ACLs; otherwise only super users may."

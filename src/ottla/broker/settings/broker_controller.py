@@ -1,4 +1,4 @@
-"""The broker's settings for the controller of its cluster, and for stopping in good order. Declarations only."""
+"""The broker's settings for the cluster's controller and for controlled shutdown. Declarations only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.broker.settings.setting import Setting, SettingsOf
 
 
 class ControllerSettings(SettingsOf):
-    """What the controller waits for, and how a broker takes its leave of it."""
+    """Settings for the controller and for controlled shutdown."""
 
     controlled_shutdown_enable = Setting(BOOLEAN, True, "Move leadership to other brokers before a broker of a cluster stops.")
     controlled_shutdown_max_retries = Setting(

@@ -11,7 +11,7 @@ from ottla.cluster.topics import MOST_PARTITIONS
 MINUTE_MS = 60_000
 
 LOWER: Kind[str] = Kind("string", 2, lambda text: text.strip().lower(), str)
-"""Names that Kafka writes in capitals as well."""
+"""A string that Kafka also accepts in upper case."""
 
 ASSIGNORS: Check[tuple[str, ...]] = Check(
     lambda names: bool(names) and all(name in ("uniform", "range") or all(name.partition(":")) for name in names),
@@ -34,7 +34,7 @@ PROTOCOLS: Check[tuple[str, ...]] = Check(
 
 
 class CoordinatorSettings(SettingsOf):
-    """What members of groups may ask for, and how long offsets are kept."""
+    """Limits for members of groups, and the retention of offsets."""
 
     group_consumer_assignment_interval_ms = default_of(GroupConfigs.consumer_assignment_interval_ms)
     group_consumer_assignors = Setting(

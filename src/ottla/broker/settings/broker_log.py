@@ -1,4 +1,4 @@
-"""The broker's settings for logs; most are the defaults of topics' settings. Declarations only."""
+"""The broker's settings for logs; most are the defaults of topic configs. Declarations only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HOUR_MS = 3_600_000
 
 
 class LogSettings(SettingsOf):
-    """Where logs are kept, when they roll, what is deleted, and when they are synced."""
+    """Log directories, segments, retention and flushes."""
 
     compression_gzip_level = default_of(TopicSettings.compression_gzip_level)
     compression_lz4_level = default_of(TopicSettings.compression_lz4_level)

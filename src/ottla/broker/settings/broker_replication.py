@@ -1,4 +1,4 @@
-"""The broker's settings for what brokers say to each other, and for replicas. Declarations only; a lone broker needs none."""
+"""The broker's settings for inter-broker requests and for replicas. Declarations only; a single broker needs none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROTOCOL_VERSION: Kind[ProtocolVersion] = Kind("string", STRING.code, _protocol_
 
 
 class ReplicationSettings(SettingsOf):
-    """What brokers say to each other, and replicas."""
+    """Settings for inter-broker requests and for replicas."""
 
     follower_replication_throttled_rate = Setting(
         LONG,

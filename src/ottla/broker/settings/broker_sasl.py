@@ -1,4 +1,4 @@
-"""The broker's settings for logins: which SASL mechanisms there are on a listener, how long a login counts. Declarations only."""
+"""The broker's settings for SASL: the mechanisms of each listener, and the lifetime of sessions. Declarations only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.broker.settings.setting import Reach, Setting, SettingsOf, unset
 
 
 class SaslSettings(SettingsOf):
-    """Logins. Most are given for one listener, or one mechanism there: `listener.name.internal.plain.sasl.jaas.config`."""
+    """SASL settings. Most are set for one listener, or one mechanism of it: `listener.name.internal.plain.sasl.jaas.config`."""
 
     connection_failed_authentication_delay_ms = Setting(
         INT, 100, "How long a failed login waits for its answer, and for the end of its connection.", check=at_least(0)

@@ -1,7 +1,7 @@
-"""The broker's settings for who may connect and how: security protocols, TLS. Declarations, and the names for one listener only.
+"""The broker's settings for security protocols and TLS. Declarations, and the names of settings for one listener.
 
-A setting can be given for one listener (`listener.name.internal.ssl.keystore.location`), and for one SASL mechanism of it
-(`listener.name.internal.scram-sha-256.sasl.jaas.config`): `BrokerSettings.of_listener` has what is in force there.
+A setting can be set for one listener (`listener.name.internal.ssl.keystore.location`), or for one SASL mechanism of it
+(`listener.name.internal.scram-sha-256.sasl.jaas.config`). `BrokerSettings.of_listener` returns the values effective there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PREFIX = "listener.name."
 
 
 class SecurityProtocol(Enum):
-    """What is spoken on a listener, by Kafka's names."""
+    """The security protocols of listeners, by Kafka's names."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -33,7 +33,7 @@ class SecurityProtocol(Enum):
 
     @classmethod
     def find(cls, text: str) -> SecurityProtocol:
-        """By its name, in any case. Raises ValueError with a sentence."""
+        """Return the protocol with this name, in any case. Raise ValueError with a sentence."""
         try:
             return cls[text.strip().upper()]
         except KeyError:
@@ -59,7 +59,7 @@ PROTOCOLS: Kind[tuple[tuple[str, SecurityProtocol], ...]] = Kind(
 
 
 def bare(name: str, declared: Container[str]) -> str:
-    """The setting that a name for one listener (and one mechanism) is about; any other name is returned as it is."""
+    """Return the setting that a name for one listener (and one mechanism) refers to; return any other name unchanged."""
     found = name
     while name.startswith(PREFIX) and "." in found:
         found = found.partition(".")[2]
@@ -69,12 +69,12 @@ def bare(name: str, declared: Container[str]) -> str:
 
 
 def own_name(name: str, prefix: str) -> str:
-    """What follows the prefix in a setting's name; "" if it does not begin so. Listeners and mechanisms are named in any case."""
+    """Return the part of a name after `prefix`, compared in any case; "" if the name has another prefix."""
     return name[len(prefix) :] if name[: len(prefix)].lower() == prefix.lower() else ""
 
 
 class SecuritySettings(SettingsOf):
-    """Security protocols of listeners, and TLS. Those of `Reach.LISTENER` are changed under the name of a listener alone."""
+    """Security protocols of listeners, and TLS. Settings of `Reach.LISTENER` change at runtime under a listener's name only."""
 
     listener_security_protocol_map = Setting(
         PROTOCOLS,

@@ -1,4 +1,4 @@
-"""The broker's settings for itself: its identity, its listeners, its limits, and how it creates topics. Declarations only."""
+"""The broker's settings for its identity, its listeners, its limits and automatic topic creation. Declarations only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIST_CODE = 7
 
 
 class Listener(NamedTuple):
-    """`NAME://host:port`. An empty host means every address; port 0 means a free port."""
+    """A listener, `NAME://host:port`. An empty host means every address; port 0 means a free port."""
 
     name: str
     host: str
@@ -57,7 +57,7 @@ RELEASES: Kind[tuple[tuple[str, str], ...]] = Kind("list", LIST_CODE, _releases,
 
 
 HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?|\[?[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9]+)?\]?")
-"""The name of a host, or an address of IPv4 or IPv6."""
+"""A host name, or an IPv4 or IPv6 address."""
 
 
 def _overrides(text: str) -> tuple[tuple[str, int], ...]:
@@ -75,7 +75,7 @@ OVERRIDES: Kind[tuple[tuple[str, int], ...]] = Kind(
 
 
 class ServerSettings(SettingsOf):
-    """The broker's identity, its listeners, its limits, and the topics that it makes."""
+    """The broker's identity, its listeners, its limits, and automatic topic creation."""
 
     advertised_listeners = unset(
         LISTENERS,

@@ -1,6 +1,6 @@
-"""The broker's settings for share and streams groups: defaults and bounds of what can be set for one group.
+"""The broker's settings for share and streams groups: defaults and bounds of group configs.
 
-There are no such groups here yet; the settings can be given, so that a configuration need not be changed when there are.
+Ottla has no such groups yet; the settings are accepted so that a configuration remains valid when it has.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _int = partial(Setting[int], INT, later=True)
 
 
 class ShareStreamsSettings(SettingsOf):
-    """Settings of the kinds of groups that are not served yet."""
+    """Settings of group types that are not supported yet."""
 
     group_share_assignment_interval_ms = default_of(GroupConfigs.share_assignment_interval_ms)
     group_share_delivery_count_limit = default_of(GroupConfigs.share_delivery_count_limit, check=between(2, 10), dynamic=False)

@@ -1,4 +1,4 @@
-"""The broker's settings for tokens and tickets that others have issued, and for its own delegation tokens. Declarations only."""
+"""The broker's settings for tokens and tickets of other issuers, and for its own delegation tokens. Declarations only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNSECURED = f"{OAUTH}internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHa
 
 
 class TokenSettings(SettingsOf):
-    """OAUTHBEARER, GSSAPI and delegation tokens. The first two are given for one listener, or one mechanism there."""
+    """OAUTHBEARER, GSSAPI and delegation tokens. Settings of the first two are set for one listener, or one mechanism of it."""
 
     delegation_token_expiry_check_interval_ms = Setting(
         LONG, 3_600_000, "Time between two checks for expired delegation tokens.", check=at_least(1)

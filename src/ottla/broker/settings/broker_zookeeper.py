@@ -1,4 +1,4 @@
-"""The settings of a broker of a cluster for its registry, by Kafka's names. Declarations only; a lone broker needs none."""
+"""A broker's settings for the registry of its cluster, by Kafka's names. Declarations only; a single broker needs none."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ottla.broker.settings.setting import Setting, SettingsOf, unset
 NETTY = "org.apache.zookeeper.ClientCnxnSocketNetty"
 NIO = "org.apache.zookeeper.ClientCnxnSocketNIO"
 HOST_SCHEME = "sqlite:"
-"""Before the directory of a registry that the brokers of one host share."""
+"""Scheme of a registry in a directory that is shared by the brokers of one host."""
 
 STORES = ("JKS", "PKCS12", "PEM")
 
 
 class ZooKeeperSettings(SettingsOf):
-    """ZooKeeper or what takes its place, and the number that a broker without one gets there."""
+    """ZooKeeper or its substitute, and the id that the registry generates for a broker without one."""
 
     broker_id_generation_enable = Setting(
         BOOLEAN, True, "Whether a broker of a cluster that was given no number gets one from the registry.", hidden=True
@@ -37,7 +37,7 @@ class ZooKeeperSettings(SettingsOf):
     reserved_broker_max_id = Setting(
         INT, 1000, "Numbers that the registry gives to brokers are larger than this.", check=at_least(0), hidden=True
     )
-    zookeeper_clientCnxnSocket = unset(  # Kafka spells it so
+    zookeeper_clientCnxnSocket = unset(  # the spelling is Kafka's
         STRING,
         "Of Java's client; given with zookeeper.ssl.client.enable it has to be Netty's.",
         check=one_of(NETTY, NIO),
@@ -99,14 +99,14 @@ class ZooKeeperSettings(SettingsOf):
 
     @property
     def registry_address(self) -> str | None:
-        """The registry that brokers share, as --registry names it. None: this is a broker by itself."""
+        """Return the address of the shared registry, in the form of --registry; None for a single broker."""
         if self.ottla_registry_directory:
             return HOST_SCHEME + self.ottla_registry_directory
         return self.zookeeper_connect
 
 
 def registry_settings(address: str) -> dict[str, str]:
-    """The settings that an address of --registry stands for."""
+    """Return the settings for an address of --registry."""
     if address.startswith(HOST_SCHEME):
         return {"ottla.registry.directory": address.removeprefix(HOST_SCHEME)}
     return {"zookeeper.connect": address, "ottla.registry.directory": ""}

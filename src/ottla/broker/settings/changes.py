@@ -1,4 +1,4 @@
-"""Changes of the settings of one resource, as texts: set, delete, append to a list, subtract from it. Refuses nothing."""
+"""Changes of one resource's configs, as strings: set, delete, append to a list, subtract from it. Validates nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class ConfigChange(NamedTuple):
 def changed(
     before: Mapping[str, str], changes: Iterable[ConfigChange], declared: type[SettingsOf], in_force: Callable[[str], object]
 ) -> dict[str, str]:
-    """The texts after these changes. `in_force` returns the present value of a setting by its name, for lists that were not set."""
+    """Return the configs after these changes.
+
+    `in_force` returns the current value of a setting by name, for lists that were not set.
+    """
     after = dict(before)
     for name, operation, value in changes:
         if operation == DELETE:

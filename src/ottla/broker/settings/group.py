@@ -1,7 +1,7 @@
 """Every setting of one group, declared once: Kafka's name, type, default, check, and the broker setting that is its default.
 
-A broker setting whose name has `min` or `max` in it bounds what can be set. When bounds change later, what was set is kept, and the
-nearest allowed value is in force. Takes the broker's settings by name; knows no groups.
+A broker setting with `min` or `max` in its name bounds the value. If the bounds change later, the configured value is kept, and
+the nearest allowed value is effective. Reads the broker's settings by name, and depends on no groups.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _later = partial(Setting[int], INT, later=True)
 
 
 class GroupConfigs(SettingsOf):
-    """The settings of one group. The constructor checks the texts that were set for it, though not against the bounds."""
+    """The settings of one group. The constructor validates the given strings, but not their bounds."""
 
     UNKNOWN = "Unknown group config name: {}"
 
@@ -120,23 +120,23 @@ HEARTBEATS = {
     "share.session.timeout.ms": "share.heartbeat.interval.ms",
     "streams.session.timeout.ms": "streams.heartbeat.interval.ms",
 }
-"""A session must be longer than the time between two heartbeats."""
+"""Each session timeout with its heartbeat interval, which must be shorter."""
 
 
 def bounds(settings: SettingsOf, name: str) -> tuple[str | None, str | None]:
-    """The names of the broker settings that bound a group's setting from below and from above, where there are any."""
+    """Return the names of the broker settings that are the lower and upper bound of a group setting; None without a bound."""
     kind, _, rest = name.partition(".")
     least, most = f"group.{kind}.min.{rest}", _MAX.get(name, f"group.{kind}.max.{rest}")
     return (least if least in settings.DECLARED else None), (most if most in settings.DECLARED else None)
 
 
 def group_default(settings: SettingsOf, setting: Setting[object]) -> object:
-    """The value in force for a group for which no value is set."""
+    """Return the value effective for a group without a value of its own."""
     return setting.default if setting.broker is None else settings.value(setting.broker)
 
 
 def group_value(settings: SettingsOf, name: str, overrides: Mapping[str, str]) -> object:
-    """The value in force for a group for which these settings were set."""
+    """Return the value effective for a group with these configs."""
     setting = GroupConfigs.DECLARED[name]
     if name not in overrides:
         return group_default(settings, setting)
@@ -150,13 +150,13 @@ def group_value(settings: SettingsOf, name: str, overrides: Mapping[str, str]) -
 
 
 def in_force(settings: SettingsOf, overrides: Mapping[str, str]) -> dict[str, int]:
-    """The numbers that were set for a group, brought within today's bounds."""
+    """Return the numbers configured for a group, limited by the current bounds."""
     values = ((name, group_value(settings, name, overrides)) for name in overrides)
     return {name: value for name, value in values if isinstance(value, int)}
 
 
 def group_config_error(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:
-    """Why these settings are refused for a group (INVALID_CONFIG), as a sentence; None if they are accepted."""
+    """Return why these group configs are refused (INVALID_CONFIG), as a sentence; None if they are accepted."""
     for name, text in texts.items():
         try:
             value = GroupConfigs.find(name).parse(text)
@@ -169,7 +169,7 @@ def group_config_error(settings: SettingsOf, texts: Mapping[str, str]) -> str | 
 
 
 def _outside(settings: SettingsOf, name: str, told_as: str, value: object, text: object) -> str | None:
-    """Why a value of a group's setting is outside its bounds, as a sentence about the setting `told_as`; None if it is not."""
+    """Return a sentence about the setting `told_as` if the value of a group setting is out of bounds; None otherwise."""
     least, most = bounds(settings, name)
     if least is not None and _whole(value) < _whole(settings.value(least)):
         return f"{told_as} must be greater than or equal to {least}, which is {settings.value(least)}: {text} is refused."
@@ -194,7 +194,7 @@ def _too_short(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:
 
 
 def broker_bounds_error(settings: SettingsOf) -> str | None:
-    """Why the broker's own defaults for groups are refused, as a sentence: one is outside its bounds. None if they are accepted."""
+    """Return a sentence if a broker default for groups is out of its bounds; None otherwise."""
     for name, setting in GroupConfigs.DECLARED.items():
         if setting.broker is not None:
             value = settings.value(setting.broker)

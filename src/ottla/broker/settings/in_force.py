@@ -1,4 +1,4 @@
-"""The broker's settings as they are now: a holder that tells rooms when they change. Knows no particular setting."""
+"""The current settings of the broker: a holder that notifies of changes. Independent of any particular setting."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ottla.broker.settings.values import BrokerSettings
 
 
 class SettingsInForce:
-    """The settings in force, which change while the broker runs: a room keeps this holder and reads `value` each time.
+    """The current settings, which change at runtime: components keep this holder and read `value` each time.
 
-    `told` are called after each change, for rooms that keep something made of the settings.
+    The callbacks in `told` are called after each change, for components that derive data from the settings.
     """
 
     __slots__ = ("checks", "told", "value")
@@ -19,16 +19,16 @@ class SettingsInForce:
         self.value = value
         self.told: list[Callable[[], None]] = []
         self.checks: list[Callable[[BrokerSettings], None]] = []
-        """Each is asked before a change, and raises `SettingError` where it cannot be."""
+        """Callbacks before a change; they raise `SettingError` to refuse it."""
 
     def check(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> None:
-        """Raise `SettingError` if these cannot be all that was set while the broker runs."""
+        """Raise `SettingError` if these dynamic settings are invalid as a whole."""
         wanted = self.value.changed(of_all_brokers, of_this_broker)
         for check in self.checks:
             check(wanted)
 
     def change(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> None:
-        """Let these be all that was set while the broker runs, for all brokers and for this one. Raises `SettingError`."""
+        """Replace all dynamic settings, of the cluster and of this broker. Raise `SettingError`."""
         self.value = self.value.changed(of_all_brokers, of_this_broker)
         for tell in self.told:
             tell()

@@ -1,7 +1,7 @@
-"""Kafka's broker settings that have no effect in Ottla. They are accepted, checked, kept and described, so that tools keep working.
+"""Kafka's broker settings without effect in Ottla: accepted, checked, stored and described, so that tools keep working.
 
-Those that change who may do what (security, quotas), or promise something that is not done, are refused at the start all the same:
-whoever gives them relies on them.
+Settings that concern security or quotas, or that promise an effect Ottla does not have, are refused at startup instead: users rely
+on them.
 """
 
 from __future__ import annotations
@@ -185,11 +185,11 @@ RELIED_ON = (
     "principal.", "remote.log.storage.", "sasl.oauthbearer.jwt.validator.",
     "security.providers", "ssl.",
 )  # fmt: skip
-"""Prefixes of the settings that people rely on: given at the start, they are refused because they have no effect."""
+"""Prefixes of settings that are refused at startup, because users rely on an effect that Ottla does not have."""
 
 
 def is_relied_on(setting: Setting[object], text: str) -> bool:
-    """Whether somebody who gives this at the start would rely on an effect that it does not have."""
+    """Return whether a setting at startup asks for an effect that Ottla does not have."""
     return setting.idle and setting.name.startswith(RELIED_ON) and setting.parse(text) != setting.default
 
 
@@ -217,11 +217,11 @@ def _setting(name: str, kind: str, default: str, reach: str, allowed: str = "") 
 def _check(allowed: str) -> Check[object] | None:
     if not allowed:
         return None
-    # The table gives names for texts alone, and a least value for numbers alone.
+    # The table has names for strings only, and a minimum for numbers only.
     return cast("Check[object]", one_of(*allowed.split(",")) if "," in allowed else at_least(int(allowed)))
 
 
 class OtherSettings(SettingsOf):
-    """Settings of Kafka's broker for threads, KRaft, remote storage, metrics, security and all else that Ottla does not have."""
+    """Kafka's broker settings for threads, KRaft, remote storage, metrics, security and other features that Ottla does not have."""
 
     TABLE: ClassVar[dict[str, Setting[object]]] = {setting.name: setting for setting in _declared()}

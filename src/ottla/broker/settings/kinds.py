@@ -1,6 +1,7 @@
-"""The kinds of value that a setting can have: how each is parsed, shown, and named on the wire (KIP-133).
+"""The types of setting values: how each is parsed, formatted, and encoded on the wire (KIP-133).
 
-Knows no setting. Refusals are sentences without the full stop, in Kafka's words where Kafka has some, because tools look for them.
+Independent of any setting. Refusals are sentences without a full stop, in Kafka's words where Kafka has some, because tools match
+them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ LARGEST_LONG = 2**63 - 1
 
 
 class BadValue(ValueError):
-    """A text that is not a value of its kind."""
+    """Raised for a string that is not a value of its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """`code` is the type's number in DescribeConfigs. `parse` raises `BadValue`; `show` writes a value of this kind as text."""
+    """A type. `code` is its number in DescribeConfigs. `parse` raises `BadValue`; `show` formats a value as a string."""
 
     name: str
     code: int
@@ -55,7 +56,7 @@ def _whole(bits: int, java: str) -> Callable[[str], int]:
 
 
 def _double(text: str) -> float:
-    """Read a number as Java does, but for NaN and infinities: no setting means anything by these."""
+    """Parse a number as Java does, except NaN and infinities, which have no meaning for any setting."""
     digits = text.strip()
     if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?[fFdD]?", digits) or not isfinite(
         value := float(digits.rstrip("fFdD"))
@@ -65,7 +66,7 @@ def _double(text: str) -> float:
 
 
 def show_double(value: float) -> str:
-    """As Java writes doubles, since that is what clients compare: 0.5, 1.0E10, 1.7976931348623157E308."""
+    """Format a double as Java does, because clients compare the strings: 0.5, 1.0E10, 1.7976931348623157E308."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
@@ -95,9 +96,9 @@ PASSWORD: Kind[str] = Kind("password", 9, str, str)
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[T_contra]):
-    """Which values are allowed: `holds` tests one, `sentence` says why it is refused, `short` goes into the table of settings.
+    """The allowed values: `holds` tests a value, `sentence` says why it is refused, `short` is for the table of settings.
 
-    `culprit` finds the part of a compound value that is wrong.
+    `culprit` returns the invalid part of a compound value.
     """
 
     holds: Callable[[T_contra], bool]
@@ -144,5 +145,5 @@ def minus_one_or(least: int, most: int) -> Check[int]:
 
 
 def only(value: object, reason: str) -> Check[object]:
-    """For a setting of Kafka's that can only have its default here."""
+    """Return a check for a setting of Kafka that must keep its default in Ottla."""
     return Check(lambda given: given == value, f"Value must stay {str(value).lower()}: {reason}", str(value).lower())

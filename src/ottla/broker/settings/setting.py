@@ -1,9 +1,9 @@
-"""What a setting is: declared once as a class attribute, read everywhere as that attribute, found by Kafka's name.
+"""The declaration of settings: each is one class attribute, read as an attribute of instances and found by Kafka's name.
 
     class Settings(SettingsOf):
         num_partitions = Setting(INT, 1, "Partitions of a topic that is created without a number.", check=at_least(1))
 
-`Settings({"num.partitions": "3"}).num_partitions` is then an `int`, 3. Knows no particular setting.
+`Settings({"num.partitions": "3"}).num_partitions` is then an `int`, 3. Independent of any particular setting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Reach(Enum):
-    """For whom a broker's setting can be changed while the broker runs (KIP-226)."""
+    """The resources for which a broker setting can change at runtime (KIP-226)."""
 
     ALL = "all brokers, or one of them by its number"
     ONE = "one broker, by its number"
@@ -29,11 +29,11 @@ class Reach(Enum):
 
 
 class Setting(Generic[T_co]):
-    """One setting. `sentence` says what it is for; `dynamic` ones can be changed while the broker runs, for the brokers in `reach`.
+    """One setting. `sentence` describes it; a `dynamic` setting can change at runtime, for the resources in `reach`.
 
     `falls_back`: the settings whose values apply while this one has none (log.retention.minutes, then log.retention.hours).
-    `broker`: for a setting of a topic or a group, the broker setting that is its default. `hidden` ones are accepted, but not
-    listed; those for `later` are accepted, kept and listed, but have no effect yet; `idle` ones never have any.
+    `broker`: the broker setting that is the default of a topic or group setting. A `hidden` setting is accepted, but not listed. A
+    `later` setting is accepted, stored and listed, but has no effect yet; an `idle` one never has any.
     """
 
     __slots__ = (
@@ -86,16 +86,16 @@ class Setting(Generic[T_co]):
 
     @property
     def documentation(self) -> str:
-        """What it is for, as people read it."""
+        """Return the setting's description."""
         return f"{self.sentence} (No effect yet.)" if self.later else self.sentence
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether it must not be shown, neither in a reply nor in a log."""
+        """Return whether the value must never be shown, neither in a response nor in a log."""
         return self.kind is PASSWORD
 
     def parse(self, text: str) -> T_co:
-        """Raises `SettingError`."""
+        """Parse and check a value. Raise `SettingError`."""
         try:
             value = self.kind.parse(text)
         except BadValue as refused:
@@ -109,7 +109,7 @@ class Setting(Generic[T_co]):
         return SettingError(f"Invalid value {'[hidden]' if self.is_sensitive else text} for configuration {self.name}: {why}.")
 
     def show(self, value: object) -> str | None:
-        """One of this setting's values as Kafka writes it; None where there is none."""
+        """Format a value as Kafka does; None for None."""
         return None if value is None else self.kind.show(value)
 
     @property
@@ -118,11 +118,11 @@ class Setting(Generic[T_co]):
 
 
 LONGEST_VALUE_BYTES = 32_767
-"""Responses before flexible versions hold no longer strings."""
+"""Upper limit of a config value, in bytes: non-flexible responses carry no longer strings."""
 
 
 class Options(TypedDict, total=False):
-    """Options of a setting that do not depend on its kind."""
+    """Options of a setting that do not depend on its type."""
 
     dynamic: bool
     falls_back: tuple[str, ...]
@@ -131,21 +131,21 @@ class Options(TypedDict, total=False):
 
 
 def unset(kind: Kind[T], sentence: str, *, check: Check[Never] | None = None, **options: Unpack[Options]) -> Setting[T | None]:
-    """A setting without a default: None until it is set. `check` is one for values of `kind`."""
-    # Only what was parsed is checked, and no text is parsed to None.
+    """Return a setting without a default: None until it is set. `check` applies to values of `kind`."""
+    # Only parsed values are checked, and no string parses to None.
     return Setting[T | None](kind, None, sentence, check=cast("Check[T | None] | None", check), **options)
 
 
 def default_of(setting: Setting[T], *, check: Check[T] | None = None, dynamic: bool = True) -> Setting[T]:
-    """The broker setting that is the default of a setting of a topic or a group; `check` replaces the check of that one."""
+    """Return the broker setting that is the default of a topic or group setting; `check` replaces that setting's check."""
     sentence = f"Default of {setting.name}."
     return Setting(setting.kind, setting.default, sentence, check=check or setting.check, dynamic=dynamic, later=setting.later)
 
 
 class SettingsOf:
-    """A set of settings with the texts that were given for some of them; the others have their defaults.
+    """A set of settings, with strings for some of them and defaults for the others.
 
-    Every value is an attribute (dots become underscores). Raises `SettingError` for an unknown name or a refused value.
+    Every value is an attribute (dots become underscores). Raises `SettingError` for an unknown name or an invalid value.
     """
 
     DECLARED: ClassVar[dict[str, Setting[object]]] = {}
@@ -166,24 +166,24 @@ class SettingsOf:
             setting = self.find(name)
             value = setting.parse(text)
             if name == setting.name:
-                # The descriptor has no __set__, so from here on the attribute is a plain one, as fast as any.
+                # The descriptor has no __set__, so the instance attribute hides it and is as fast as any.
                 self.__dict__[setting.attribute] = value
 
     @classmethod
     def find(cls, name: str) -> Setting[object]:
-        """The setting of this name. Raises `SettingError`, which names the most similar one."""
+        """Return the setting of this name. Raise `SettingError`, which suggests the most similar name."""
         found = cls.DECLARED.get(name)
         if found is None:
             raise SettingError(unknown(name, cls.DECLARED, cls.UNKNOWN))
         return found
 
     def value(self, name: str) -> object:
-        """The value in force."""
+        """Return the effective value."""
         setting = self.DECLARED[name]
         return self.__dict__.get(setting.attribute, setting.default)
 
     def shown(self, name: str) -> str | None:
-        """The value in force, as Kafka writes it."""
+        """Return the effective value, formatted as Kafka does."""
         return self.DECLARED[name].show(self.value(name))
 
 

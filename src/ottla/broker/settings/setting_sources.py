@@ -1,4 +1,4 @@
-"""Settings as clients see them: the value in force, its source, and the other sources that it could have come from (KIP-226)."""
+"""Settings as clients see them: the effective value, its source, and its synonyms (KIP-226)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNKNOWN_TYPE = 0
 
 
 class DescribedSetting(NamedTuple):
-    """One setting as DescribeConfigs shows it; `value` is None if there is none, or if it is secret."""
+    """One setting in a DescribeConfigs response; `value` is None if it is not set or secret."""
 
     name: str
     value: str | None
@@ -40,7 +40,7 @@ class DescribedSetting(NamedTuple):
 
 
 def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
-    """The settings as this release shows them: with eligible leader replicas, min.insync.replicas is set for all brokers."""
+    """Return the settings as a release shows them: with eligible leader replicas, min.insync.replicas is set at cluster level."""
     if not release.eligible_replicas:
         return settings
     implied = {MIN_INSYNC_REPLICAS: settings.given.get(MIN_INSYNC_REPLICAS, str(LogSettings.min_insync_replicas.default))}
@@ -48,7 +48,7 @@ def as_told(settings: BrokerSettings, release: Release) -> BrokerSettings:
 
 
 def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:
-    """Every setting of a topic for which these were set."""
+    """Yield every setting of a topic with these configs."""
     for name, setting in TopicSettings.DECLARED.items():
         if setting.hidden and name not in overrides:
             continue
@@ -60,7 +60,7 @@ def described_topic(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
 
 
 def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:
-    """Every setting of a group for which these were set."""
+    """Yield every setting of a group with these configs."""
     for name, setting in GroupConfigs.DECLARED.items():
         value = setting.show(group_value(settings, name, overrides))
         default = Synonym(name, setting.shown_default, DEFAULT_CONFIG)
@@ -71,9 +71,9 @@ def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> I
 
 
 def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
-    """Every setting of this broker, and what is set for one listener alone.
+    """Yield every setting of this broker, and the settings of single listeners.
 
-    One that is not listed is shown once it was set while the broker ran, without its default: tools take back what they are shown.
+    A hidden setting is shown after it was changed at runtime, but without its default, because tools revert the settings they see.
     """
     changed = settings.of_all_brokers.keys() | settings.of_this_broker.keys()
     for name, setting in settings.DECLARED.items():
@@ -90,21 +90,21 @@ def described_broker(settings: BrokerSettings) -> Iterator[DescribedSetting]:
 
 
 def _unknown(name: str, sources: Sequence[int]) -> DescribedSetting:
-    """Show a setting of which nothing is known but that it was set, so that it can be deleted: it may be secret, as in Kafka."""
+    """Describe an unknown setting that was set, so that it can be deleted. It may be secret, as in Kafka."""
     synonyms = tuple(Synonym(name, None, source) for source in sources)
     return DescribedSetting(name, None, sources[0], True, synonyms, True, UNKNOWN_TYPE, "")
 
 
 def _of_listener(settings: BrokerSettings, name: str, setting: Setting[object]) -> DescribedSetting:
-    """A setting under the name that is for one listener."""
+    """Describe a setting under its name for one listener."""
     found = [
         Synonym(name, setting.show(setting.parse(texts[name])), source) for texts, source in _sources(settings) if name in texts
     ]
-    return _described(setting, found[0].value, tuple(found), read_only=True)._replace(name=name)  # Kafka calls it read-only
+    return _described(setting, found[0].value, tuple(found), read_only=True)._replace(name=name)  # read-only as in Kafka
 
 
 def described_changes(texts: Mapping[str, str]) -> Iterator[DescribedSetting]:
-    """The settings that were set for all brokers while they run, and no others."""
+    """Yield the dynamic settings of the cluster, and no others."""
     for name, text in sorted(texts.items()):
         setting = BrokerSettings.DECLARED.get(name)
         if setting is None:
@@ -124,7 +124,7 @@ def _described(setting: Setting[object], value: str | None, synonyms: tuple[Syno
 
 
 def _sources(settings: BrokerSettings) -> tuple[tuple[Mapping[str, str], int], ...]:
-    """What was set where, the strongest first."""
+    """Return the configured values with their sources, highest precedence first."""
     return (
         (settings.of_this_broker, DYNAMIC_BROKER_CONFIG),
         (settings.of_all_brokers, DYNAMIC_DEFAULT_BROKER_CONFIG),
@@ -133,7 +133,10 @@ def _sources(settings: BrokerSettings) -> tuple[tuple[Mapping[str, str], int], .
 
 
 def _synonyms(settings: BrokerSettings, name: str) -> Iterable[Synonym]:
-    """The sources, the strongest first and the default last; none if the setting itself has no value, whatever it falls back to."""
+    """Return the sources of a value, highest precedence first and the default last.
+
+    The result is empty if the setting itself has no value, even if it falls back to another setting.
+    """
     declared = settings.DECLARED
     names = (name, *declared[name].falls_back)
     found = [

@@ -1,6 +1,6 @@
 """Every setting of a topic, declared once: Kafka's name, type, default, check, and the broker setting that is its default.
 
-Knows nothing of logs; `ottla.broker.settings.values` turns these into a log's configuration.
+Independent of logs; `ottla.broker.settings.values` converts these into a log's configuration.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ REPLICAS: Check[tuple[str, ...]] = Check(
 
 
 class TopicSettings(SettingsOf):
-    """The settings of one topic. The constructor checks the texts that were set for it; raises `SettingError`."""
+    """The settings of one topic. The constructor validates the given strings, and raises `SettingError`."""
 
     UNKNOWN = "Unknown topic config name: {}"
 

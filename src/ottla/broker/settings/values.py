@@ -1,4 +1,4 @@
-"""The settings of one broker with their values, and the settings of topics and logs that follow from them. Reads no files."""
+"""The settings of one broker with their values, and the resulting settings of topics and logs. Reads no files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ottla.errors import SettingError
 from ottla.log.config import LogConfig
 
 _LOG_FIELDS = {field.name.replace("_", "."): field.name for field in fields(LogConfig)}
-"""Setting -> the field of a log's configuration that it goes into."""
+"""Setting -> the corresponding field of a log's configuration."""
 
 
 class BrokerSettings(
@@ -44,17 +44,17 @@ class BrokerSettings(
     ShareStreamsSettings,
     OtherSettings,
 ):
-    """Every setting of a broker as a typed attribute, made from the texts that were given for some of them.
+    """Every setting of a broker as a typed attribute, parsed from strings.
 
-    Raises `SettingError`: an unknown name (the nearest one is named), or a value that its setting refuses. Unknown names that were
-    set while the broker runs are kept, as Kafka keeps them, and mean nothing.
+    Raises `SettingError` for an unknown name, with the nearest one, and for an invalid value. Unknown dynamic settings are kept
+    without effect, as in Kafka.
     """
 
     UNKNOWN = "There is no broker setting {!r}"
 
     @classmethod
     def parse(cls, texts: Mapping[str, str]) -> Self:
-        """From the texts of a properties file or of `--set`."""
+        """Return the settings of a properties file or of `--set`."""
         wanted = dict(texts)
         if "broker.id" in wanted:
             wanted.setdefault("node.id", wanted["broker.id"])
@@ -63,7 +63,7 @@ class BrokerSettings(
         return settings
 
     def _check_start(self) -> None:
-        """Refuse settings that people rely on and that have no effect, unless they are defaults. Raises `SettingError`."""
+        """Refuse settings without effect that users rely on, unless they have their default. Raise `SettingError`."""
         for name, text in self.given.items():
             if is_relied_on(self.find(name), text):
                 raise SettingError(f"{name} is Kafka's, and has no effect in Ottla: leave it out, and do not rely on it.")
@@ -76,7 +76,7 @@ class BrokerSettings(
 
     @property
     def idle(self) -> list[str]:
-        """What was given at the start and has no effect."""
+        """Return the names of settings that were given at startup and have no effect."""
         return sorted(name for name in self.given if self.find(name).idle)
 
     def __init__(
@@ -87,9 +87,9 @@ class BrokerSettings(
         of_this_broker: Mapping[str, str] | None = None,
         found: Mapping[str, str] | None = None,
     ) -> None:
-        """`given` at the start; the others were set since then: for all brokers, and for this one, which override those.
+        """Create the settings from those `given` at startup and from dynamic ones; this broker's override the cluster's.
 
-        `found` are defaults that depend on the machine.
+        `found` has defaults that depend on the machine.
         """
         self.found = dict(found or {})
         self._of_listeners: dict[tuple[str, str], Self] = {}
@@ -105,37 +105,37 @@ class BrokerSettings(
 
     @classmethod
     def find(cls, name: str) -> Setting[object]:
-        """The setting of this name, which may be one for a listener alone (`listener.name.NAME.SETTING`). Raises `SettingError`."""
+        """Return the setting of a name, which may be for one listener (`listener.name.NAME.SETTING`). Raise `SettingError`."""
         return super().find(bare(name, cls.DECLARED))
 
     def changed(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> Self:
-        """The same settings with these set while the broker runs, instead of those set before. Raises `SettingError`."""
+        """Return the settings with other dynamic settings. Raise `SettingError`."""
         return type(self)(self.given, of_all_brokers=of_all_brokers, of_this_broker=of_this_broker, found=self.found)
 
     def shown_default(self, name: str) -> str | None:
-        """The value in force where nothing is set, as Kafka writes it."""
+        """Return the default value, formatted as Kafka does."""
         return self.found.get(name, self.DECLARED[name].shown_default)
 
     def release_of(self, listener: str) -> Release:
-        """The release of Kafka that a listener behaves as."""
+        """Return the release of Kafka that a listener emulates."""
         name = dict(self.ottla_listener_releases).get(listener)
         return TODAY if name is None else find(name)
 
     def security_of(self, listener: str) -> SecurityProtocol | None:
-        """The protocol that listener.security.protocol.map gives a listener, or that the listener is called after; None without."""
+        """Return a listener's protocol by listener.security.protocol.map, else by the listener's name; None without either."""
         name = listener.upper()
         return dict(self.listener_security_protocol_map).get(name) or SecurityProtocol.__members__.get(name)
 
     @property
     def inter_broker_listener(self) -> str:
-        """The name of the listener at which brokers reach each other."""
+        """Return the name of the listener for other brokers."""
         return (self.inter_broker_listener_name or self.security_inter_broker_protocol).upper()
 
     def of_listener(self, name: str, mechanism: str = "") -> Self:
-        """The settings in force on a listener, and there for a SASL mechanism: what is given for it alone goes before all else.
+        """Return the settings effective for a listener, or for a SASL mechanism of it.
 
-        `listener.name.NAME.MECHANISM.SETTING` goes before `listener.name.NAME.SETTING`, and that before `SETTING`, whenever
-        each was set.
+        `listener.name.NAME.MECHANISM.SETTING` takes precedence over `listener.name.NAME.SETTING`, and that over `SETTING`,
+        regardless of the order in which they were set.
         """
         found = self._of_listeners.get((name, mechanism))
         if found is None:
@@ -153,7 +153,7 @@ class BrokerSettings(
 
     @property
     def default_retention_ms(self) -> int:
-        """From milliseconds, minutes or hours, whichever is finest."""
+        """Return the retention in ms, from the setting with the finest unit."""
         if self.log_retention_ms is not None:
             return self.log_retention_ms
         if self.log_retention_minutes is not None:
@@ -173,16 +173,16 @@ class BrokerSettings(
         return self.log_flush_scheduler_interval_ms if self.log_flush_interval_ms is None else self.log_flush_interval_ms
 
     def topic_default(self, setting: Setting[object]) -> object:
-        """The value of a topic's setting while none is set for the topic."""
+        """Return the value of a topic setting for topics without a value of their own."""
         scaled = f"default_{setting.attribute}"
         if hasattr(type(self), scaled):
             return getattr(self, scaled)
         return setting.default if setting.broker is None else self.value(setting.broker)
 
     def topic_value(self, name: str, overrides: Mapping[str, str]) -> object:
-        """Return the value in force for a topic with these settings of its own; the default for a text that is refused.
+        """Return the value effective for a topic with these configs; the default for an invalid value.
 
-        Brokers refuse such a text, but tools write the registry, too, and a topic must not end what others hold.
+        Brokers refuse an invalid value, but tools also write the registry, and one topic's config must not fail others.
         """
         setting = TopicSettings.DECLARED[name]
         try:
@@ -191,7 +191,7 @@ class BrokerSettings(
             return self.topic_default(setting)
 
     def log_config(self, overrides: Mapping[str, str]) -> LogConfig:
-        """The configuration of a topic's logs, given what was set for the topic. Raises `SettingError`."""
+        """Return the log configuration of a topic with these configs. Raise `SettingError`."""
         values = {_LOG_FIELDS[name]: self._for_log(name, overrides) for name in overrides if name in _LOG_FIELDS}
         if "internal.segment.bytes" in overrides:
             values["segment_bytes"] = self._for_log("internal.segment.bytes", overrides)
@@ -213,7 +213,7 @@ def _scaled(value: int, unit_ms: int) -> int:
 
 
 def refused_topic_values(configs: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each stored value that is refused, so that the default is in force. Unknown settings are left out."""
+    """Yield a sentence for each stored value that is invalid and replaced by the default. Unknown settings are skipped."""
     for name in configs.keys() & TopicSettings.DECLARED.keys():
         try:
             TopicSettings.DECLARED[name].parse(configs[name])
@@ -222,7 +222,7 @@ def refused_topic_values(configs: Mapping[str, str]) -> Iterator[str]:
 
 
 def topic_config_error(configs: Mapping[str, str | None]) -> str | None:
-    """Why these settings are refused for a topic (INVALID_CONFIG), as a sentence; None if they are accepted."""
+    """Return why these topic configs are refused (INVALID_CONFIG), as a sentence; None if they are accepted."""
     for name, text in configs.items():
         if text is None:
             return f"Null value not supported for topic configs: {name}; give one, or leave it out for the default."
