@@ -18,7 +18,7 @@ from ottla.broker.serving.purgatory import Begun, DelayedOperation, DelayedReply
 from ottla.broker.serving.refusals import is_answered, refusal, shortened, told
 from ottla.broker.serving.request import NO_REPLY, Answer, Answerable, Close, Encoded, Peer, Ready, Request, Whole
 from ottla.broker.serving.routes import Route, Served
-from ottla.ports import Buffer, Now, Steps, StorageFailed
+from ottla.ports import Buffer, Now, RegistryAway, Steps, StorageFailed
 from ottla.wire import Malformed, Unencodable
 from ottla.wire.api.api_versions import ApiVersionsRequest
 from ottla.wire.codec.messages import decode_first
@@ -181,6 +181,8 @@ class Router:
 
     def _expected(self, request: Request[Message], failure: Exception) -> Ready:
         """Return the answer to an expected failure that the handler did not answer itself."""
+        if isinstance(failure, RegistryAway):  # a controller that is not answered asks again
+            return Close(f"its request could not be served: {failure}")
         if isinstance(failure, StorageFailed):
             return self._failed(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): see the broker's log.")
         if isinstance(failure, Malformed):
