@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES, Changes
-from ottla.broker.membership.own_entries import RegistryEntries
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.layout import consumer_offset_path
-from ottla.ports import Change, Entry, Steps, StorageFailed
+from ottla.ports import Change, Entry, SharedRegistry, Steps, StorageFailed
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.errors import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
@@ -31,7 +30,7 @@ class RegistryOffsets:
     """Commits and fetches of version 0."""
 
     def __init__(
-        self, entries: RegistryEntries, cluster: ClusterImage, settings: SettingsInForce, changes: Changes, purgatory: Purgatory
+        self, entries: SharedRegistry, cluster: ClusterImage, settings: SettingsInForce, changes: Changes, purgatory: Purgatory
     ) -> None:
         self._entries = entries
         self._cluster = cluster

@@ -12,12 +12,11 @@ from typing import Final
 
 from ottla.broker.failures import CONFLICTS, MOST_RACES
 from ottla.broker.interbroker.broker_requests import UNSPOKEN, BrokerAsker
-from ottla.broker.membership.own_entries import RegistryEntries
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster import layout
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.producer_ids import BLOCK_SIZE, GROWTH, LARGEST_BLOCK, take_block
-from ottla.ports import Done, RegistryAway, Steps, StorageFailed
+from ottla.ports import Done, RegistryAway, SharedRegistry, Steps, StorageFailed
 from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ottla.wire.errors import BROKER_ID_NOT_REGISTERED, REQUEST_TIMED_OUT, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR, error_name
 
@@ -31,7 +30,7 @@ FEW: Final = 100
 class ProducerIdBlocks:
     """The blocks of the whole cluster, in its registry."""
 
-    def __init__(self, registry: RegistryEntries) -> None:
+    def __init__(self, registry: SharedRegistry) -> None:
         self._registry = registry
 
     def taken(self, node_id: int, size: int = BLOCK_SIZE) -> Steps[range]:
