@@ -25,5 +25,7 @@ def test_a_file_that_is_not_there_is_told_when_the_client_is_made(given: dict[st
 )
 def test_ciphers_have_javas_names_or_openssls(name: str) -> None:
     ottla.Admin("127.0.0.1:1", security_protocol="SSL", ssl_cipher_suites=f"{name},TLS_AES_128_GCM_SHA256").close()
-    with pytest.raises(ottla.SettingError, match="ssl_cipher_suites=TLS_NO_WITH_SUCH has no cipher suite that this system supports"):
+    with pytest.raises(
+        ottla.SettingError, match="ssl_cipher_suites=TLS_NO_WITH_SUCH has no cipher suite that this system supports"
+    ):
         ottla.Admin("127.0.0.1:1", security_protocol="SSL", ssl_cipher_suites="TLS_NO_WITH_SUCH")
