@@ -19,7 +19,6 @@ NOT_REWRITTEN = (
     "bench",
     "examples",
     "src/ottla/broker/coordination",
-    "src/ottla/broker/handlers",
     "src/ottla/broker/membership",
     "src/ottla/broker/partitions",
     "src/ottla/broker/replication",

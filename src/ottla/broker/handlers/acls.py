@@ -30,10 +30,10 @@ from ottla.wire.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, UNKNOWN_
 
 RESULTS = ("filter_results", "matching_acls")
 RULES_AT_ONCE = 200
-"""Rules that are looked at, deleted or told between two pauses."""
+"""ACLs evaluated, deleted or described between two pauses."""
 
 PATTERNS_FROM = 1
-"""Before, all names were literal."""
+"""The first version with pattern types: earlier names are literal."""
 UNKNOWN_NUMBER = "A number is not a resource type, pattern type, operation or permission of this broker: use an older client."
 ONLY_A_FILTER = (
     "An ACL has one resource type, LITERAL or PREFIXED pattern, operation and permission: use ANY and MATCH in filters only."
@@ -51,7 +51,7 @@ Entry = DescribeAclsResponse.AclDescription
 
 
 class AclContext(NamedTuple):
-    """Where the rules are, and what changes them."""
+    """The ACLs, and the commits that change them."""
 
     cluster: ClusterImage
     commits: Commits
@@ -60,12 +60,12 @@ class AclContext(NamedTuple):
 
 @serves(DescribeAclsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER))
 def describe_acls(request: Request[DescribeAclsRequest], context: AclContext) -> Steps[Reply]:
-    """The rules that fit a filter, by what they are about."""
+    """Describe the ACLs that match a filter, grouped by resource."""
     if not context.rights.has_rules:
         return DescribeAclsResponse(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     wanted = _filter(request.body, request.version)
     if wanted is None:
-        return DescribeAclsResponse(error_message=None)  # no rule has such a number
+        return DescribeAclsResponse(error_message=None)  # no ACL has such a number
     writer = ResponseWriter(request, ("resources", "acls"), DescribeAclsResponse(error_message=None))
     for key, rules in list(context.cluster.acls.rules.items()):
         fitting = [_entry(acl) for acl in rules if wanted.fits(acl)]
@@ -91,9 +91,9 @@ def _entry(acl: Acl) -> Entry:
     parts=Parts(((("creations",), ("results",)),), things=100),
 )
 def create_acls(request: Request[CreateAclsRequest], context: AclContext) -> Steps[Reply]:
-    """Make rules, each with its own result; they are in force when the reply leaves.
+    """Create ACLs, each with its own result; they are effective when the response is sent.
 
-    Where one of them is only a filter or has an unknown number, none is made, and all results say so, as in Kafka.
+    If one of them is valid in a filter only or has an unknown number, none is created and all results say so, as in Kafka.
     """
     creations = request.body.creations
     if not context.rights.has_rules:
@@ -114,7 +114,7 @@ def create_acls(request: Request[CreateAclsRequest], context: AclContext) -> Ste
     parts=Parts(((("filters",), RESULTS),), things=5, whole_bytes=256, together=True),
 )
 def delete_acls(request: Request[DeleteAclsRequest], context: AclContext) -> Steps[Reply]:
-    """Delete the rules that filters fit, and say for each filter which these were."""
+    """Delete the ACLs that match the filters, and return the deleted ACLs of each filter."""
     writer = ResponseWriter(request, RESULTS, DeleteAclsResponse())
     for part in request.parts():
         if part.refused is not None:
@@ -125,7 +125,7 @@ def delete_acls(request: Request[DeleteAclsRequest], context: AclContext) -> Ste
 
 
 def _result(error: Deleted, found: list[Acl]) -> Iterator[DeleteAclsResponse]:
-    """Yield the result of a filter with some of its rules each time."""
+    """Yield the result of a filter, with some of its ACLs in each response."""
     for at in range(0, max(1, len(found)), RULES_AT_ONCE):
         some = [_matching(acl) for acl in found[at : at + RULES_AT_ONCE]]
         one = Deleted(error_code=error.error_code, error_message=error.error_message, matching_acls=some)
@@ -133,7 +133,7 @@ def _result(error: Deleted, found: list[Acl]) -> Iterator[DeleteAclsResponse]:
 
 
 def _deleted_by(part: Request[DeleteAclsRequest], context: AclContext) -> Steps[list[tuple[list[Acl], Deleted]]]:
-    """Delete what some filters fit, rules about some resources at a time: each time is a commit of its own."""
+    """Delete the ACLs that match some filters, for some resources at a time and with one commit each."""
     filters = part.body.filters
     if not context.rights.has_rules:
         return [([], Deleted(error_code=SECURITY_DISABLED, error_message=NO_AUTHORIZER)) for _ in filters]
@@ -154,7 +154,7 @@ def _deleted_by(part: Request[DeleteAclsRequest], context: AclContext) -> Steps[
 
 
 def _fit_any(wanted: list[AclFilter], present: Acls, keys: list[Key]) -> Steps[bool]:
-    """Return whether any filter fits a rule about these resources."""
+    """Return whether any filter matches an ACL on these resources."""
     budget = Budget(RULES_AT_ONCE)
     for key in keys:
         for acl in present.rules.get(key, ()):
@@ -166,13 +166,13 @@ def _fit_any(wanted: list[AclFilter], present: Acls, keys: list[Key]) -> Steps[b
 
 
 def _decided(present: Acls, filters: list[AclFilter], keys: list[Key], fitting: list[list[Acl]]) -> list[Decision]:
-    """Decide which rules about these resources go, of which `fitting` gets the list of each filter."""
+    """Decide which ACLs on these resources are deleted, and put the list of each filter into `fitting`."""
     fitting[:], decision = acls.delete(present, filters, keys)
     return [decision]
 
 
 def _some_at_a_time(present: Acls) -> Iterator[list[Key]]:
-    """Yield all that there are rules about, in parts that have not many more than `RULES_AT_ONCE`."""
+    """Yield all resources with ACLs, in lists with little more than `RULES_AT_ONCE` ACLs."""
     keys: list[Key] = []
     rules = 0
     for key, about in list(present.rules.items()):
@@ -200,7 +200,7 @@ def _matching(acl: Acl) -> Matching:
 
 
 def _acl(creation: Creation, version: int) -> Acl | tuple[int, str]:
-    """The rule that is wanted, or why there is none: Kafka answers what only filters may have as a failure of its own."""
+    """Return the requested ACL, or the error; Kafka has a different error for values that are valid in filters only."""
     pattern_type = creation.resource_pattern_type if version >= PATTERNS_FROM else Pattern.LITERAL
     numbers = creation.resource_type, pattern_type, creation.operation, creation.permission_type
     if ANY in numbers or pattern_type == Pattern.MATCH:
@@ -213,7 +213,7 @@ def _acl(creation: Creation, version: int) -> Acl | tuple[int, str]:
 
 
 def _filter(given: DescribeAclsRequest | Filter, version: int) -> AclFilter | None:
-    """The rules that are wanted; None where a number means nothing."""
+    """Return the requested filter; None if a number is unknown."""
     pattern = given.pattern_type_filter if version >= PATTERNS_FROM else Pattern.LITERAL
     kinds = (given.resource_type_filter, Resource), (pattern, Pattern), (given.operation, Operation)
     for number, kind in (*kinds, (given.permission_type, Permission)):

@@ -22,7 +22,7 @@ from ottla.wire.api.allocate_producer_ids import AllocateProducerIdsRequest, All
     to_the_end=True,
 )
 def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: ProducerIdBlocks) -> Steps[Reply]:
-    """Take the next block for the broker that asks, if it is in the life that it says."""
+    """Allocate the next block for a broker, unless its broker epoch is stale."""
     block = yield from blocks.allocated(request.body.broker_id, request.body.broker_epoch)
     if isinstance(block, int):
         return AllocateProducerIdsResponse(error_code=block)

@@ -41,7 +41,7 @@ A = TypeVar("A", AlterConfigsResponse.AlterConfigsResourceResponse, IncrementalA
 
 
 class AlterContext(NamedTuple):
-    """What settings are altered through."""
+    """The parts of the broker that the handlers use."""
 
     identity: BrokerIdentity
     cluster: ClusterImage
@@ -50,17 +50,17 @@ class AlterContext(NamedTuple):
 
 
 Alter = Callable[[AlterContext, Altering, str, list[ConfigChange], Mapping[str, str] | None], Decision]
-"""Decides the changes of the resource of a name over these texts, or with None over what it has. Raises `ConfigRefused`."""
+"""Decides the changes of a named resource, applied to these configs, or to its own if None. Raises `ConfigRefused`."""
 
 
 MOST_CHANGES = 5000
-"""So many settings of one resource are looked at in one go; there are some hundreds."""
+"""Upper limit of settings per resource in a request; a few hundred exist."""
 ONE_BY_ONE = Parts(((("resources",), ("responses",)),), things=10, whole_bytes=1024, unique=("resource_type", "resource_name"))
 
 
 @serves(AlterConfigsRequest, Need(Operation.ALTER_CONFIGS, None, "resources.resource_name"), parts=ONE_BY_ONE, to_the_end=True)
 def alter_configs(request: Request[AlterConfigsRequest], context: AlterContext) -> Steps[Reply]:
-    """Replace all settings that a resource has of its own by those given."""
+    """Replace all configs of a resource by the given ones."""
     resources = request.body.resources
     changes = [[ConfigChange(each.name, SET, each.value) for each in one.configs[: MOST_CHANGES + 1]] for one in resources]
     decisions = yield from _decided(context, request, resources, changes, {})
@@ -75,7 +75,7 @@ def alter_configs(request: Request[AlterConfigsRequest], context: AlterContext) 
     to_the_end=True,
 )
 def incremental_alter_configs(request: Request[IncrementalAlterConfigsRequest], context: AlterContext) -> Steps[Reply]:
-    """Change some of a resource's settings, and leave the others (KIP-339)."""
+    """Change some configs of a resource, and keep the others (KIP-339)."""
     resources = request.body.resources
     changes = [
         [ConfigChange(each.name, each.config_operation, each.value) for each in one.configs[: MOST_CHANGES + 1]]
@@ -93,7 +93,7 @@ def _decided(
     changes: Sequence[list[ConfigChange]],
     base: Mapping[str, str] | None,
 ) -> Steps[list[Decision]]:
-    """What becomes of each resource. One sync makes all changes of topics and groups durable."""
+    """Return the decision for each resource. One sync makes all changes of topics and groups durable."""
     times = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     decide = [
         partial(_altered, context, request, resource, wanted, base, times[resource.resource_type, resource.resource_name])
@@ -127,7 +127,7 @@ def _altered(
     base: Mapping[str, str] | None,
     times: int,
 ) -> Decision:
-    """Decide one resource's changes over `base`, or with None over what it has."""
+    """Decide the changes of one resource, applied to `base`, or to its current configs if None."""
     name = resource.resource_name
     alter: dict[int, Alter] = {TOPIC: _alter_topic, BROKER: _alter_broker, GROUP: _alter_group}
     kind = resource.resource_type
@@ -147,7 +147,7 @@ def _altered(
 
 
 def _check(changes: list[ConfigChange]) -> None:
-    """Refuse changes that make no sense for any resource."""
+    """Refuse changes that are invalid for any resource."""
     if len(changes) > MOST_CHANGES:
         raise ConfigRefused(INVALID_REQUEST, f"More than {MOST_CHANGES} settings of a resource are given: change fewer at a time.")
     for name, times in Counter(change.name for change in changes).items():
@@ -163,7 +163,7 @@ def _check(changes: list[ConfigChange]) -> None:
 
 
 def _check_lists(changes: list[ConfigChange], declared: type[SettingsOf], sentence: str) -> None:
-    """Refuse to append to what is not a list; `sentence` has room for the verb and the name."""
+    """Refuse to append to a setting that is not a list; `sentence` has placeholders for the verb and the name."""
     for name, operation, _ in changes:
         setting = declared.DECLARED.get(name)
         if operation in (APPEND, SUBTRACT) and (setting is None or setting.kind is not LIST):
@@ -216,7 +216,7 @@ def _alter_broker(
 
 
 def _check_reach(changes: list[ConfigChange], node_id: int | None) -> None:
-    """Refuse what can't be changed while a broker runs, or not for these brokers."""
+    """Refuse settings that can't change at runtime, or not at this level."""
     found = [(change.name, *_declared(change.name)) for change in changes if change.operation != DELETE]
     known = [(name, setting, one_listener) for name, setting, one_listener in found if setting is not None]
     fixed = [name for name, setting, _ in known if not setting.dynamic]
@@ -235,15 +235,15 @@ def _check_reach(changes: list[ConfigChange], node_id: int | None) -> None:
 
 
 def _declared(name: str) -> tuple[Setting[object] | None, bool]:
-    """The broker setting of this name, and whether the name is for one listener (listener.name.NAME.SETTING)."""
+    """Return the broker setting of this name, and whether the name is for one listener (listener.name.NAME.SETTING)."""
     found = bare(name, BrokerSettings.DECLARED)
     return BrokerSettings.DECLARED.get(found), found != name
 
 
 def _check_replicas(changes: list[ConfigChange], node_id: int | None, *, keeps: bool) -> None:
-    """With eligible leader replicas (KIP-966), min.insync.replicas must be set for all brokers, and must not be for a single one.
+    """Require min.insync.replicas at cluster level, and only there, with eligible leader replicas (KIP-966).
 
-    `keeps`: settings that the request does not name stay as they are.
+    `keeps`: settings that the request does not name stay unchanged.
     """
     named = {change.name: change.operation for change in changes}
     if node_id is not None and MIN_INSYNC_REPLICAS in named:

@@ -21,7 +21,7 @@ from ottla.wire.errors import NOT_CONTROLLER
     AlterPartitionRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=BY_PARTITION, to_the_end=True
 )
 def alter_partition(request: Request[AlterPartitionRequest], controller: Controller) -> Steps[Reply]:
-    """Answer when the registry has taken what may be; the answer says how each partition is then."""
+    """Commit the permitted changes to the registry, and return the resulting state of each partition."""
     if not controller.is_active:
         return AlterPartitionResponse(error_code=NOT_CONTROLLER)
     return (yield from controller.alter_partition(request.body, request.version))

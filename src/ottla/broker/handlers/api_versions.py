@@ -32,7 +32,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.\-]*[a-zA-Z0-9])?")
 
 @serves(ApiVersionsRequest)
 def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity, served: Served, features: Features) -> Reply:
-    """Say which versions of which API are served; an unknown version of this request is answered in version 0 (KIP-511)."""
+    """Return the supported versions of each API; an unknown version of this request is answered in version 0 (KIP-511)."""
     body, told = request.body, _told(served, request.release.name)
     if request.asked_version != request.version:
         told = [each for each in told if request.release.announces_to_newer(each.api_key)]
@@ -48,7 +48,7 @@ def api_versions(request: Request[ApiVersionsRequest], identity: BrokerIdentity,
 
 
 def _features_told(response: ApiVersionsResponse, request: Request[ApiVersionsRequest], features: Features) -> ApiVersionsResponse:
-    """Add the features and the levels of those that are not off; older clients hear of no range from 0 on (KIP-1022)."""
+    """Add the supported features and the levels that are not off; older clients get no range that begins at 0 (KIP-1022)."""
     offered = request.release.features
     if not offered:
         return response
@@ -76,19 +76,21 @@ def _error(identity: BrokerIdentity, body: ApiVersionsRequest, version: int) -> 
     if version >= ADDRESSED_FROM and (
         body.cluster_id not in (None, identity.cluster_id) or body.node_id not in (UNKNOWN_NODE, identity.node_id)
     ):
-        # KIP-1242: the client reached another broker than the one it looked for.
+        # KIP-1242: the client reached another broker than the intended one.
         return REBOOTSTRAP_REQUIRED
     return NONE
 
 
 @lru_cache(64)
 def _told(served: Served, name: str) -> list[ApiVersionsResponse.ApiVersion]:
-    """What a release announces. Without one, all that is served, from version 0 on: as Kafka did until 3.9, so that clients of
-    0.10 to 2.0, which ask and know no Fetch above 3 or 8, find what they need; newer ones take the highest.
+    """Return the APIs that a release announces.
+
+    Without a release, every API begins at version 0, as in Kafka until 3.9. Clients of 0.10 to 2.0, whose newest Fetch is 3 to 8,
+    then find a common version; newer clients use the highest.
     """
     release = find(name) if name else TODAY
-    # librdkafka takes a Produce that does not begin at version 0 for a broker without codecs, and turns compression off; that is
-    # why Kafka 4 announces what it does not serve.
+    # librdkafka treats a broker whose Produce does not begin at version 0 as one without codecs, and disables compression. That is
+    # why Kafka 4 announces versions it does not support.
     return [
         ApiVersionsResponse.ApiVersion(
             api_key=key, min_version=0 if key == PRODUCE else versions.start, max_version=versions.stop - 1

@@ -23,7 +23,7 @@ from ottla.wire.errors import INVALID_REQUEST, UNSUPPORTED_VERSION
 
 MOST_THINGS: Final = 3000
 ENTITIES_AT_ONCE: Final = 200
-"""Entities that are looked at between two pauses."""
+"""Entities compared between two pauses."""
 EXACTLY, THE_DEFAULT, ANY = 0, 1, 2
 
 Altered = AlterClientQuotasResponse.EntryData
@@ -36,7 +36,7 @@ Component = DescribeClientQuotasRequest.ComponentData
 
 @serves(AlterClientQuotasRequest, Need(Operation.ALTER_CONFIGS, Resource.CLUSTER), most=MOST_THINGS, to_the_end=True)
 def alter_client_quotas(request: Request[AlterClientQuotasRequest], changes: QuotaChanges) -> Steps[Reply]:
-    """Set and remove quotas; each entity has a result of its own."""
+    """Set and remove quotas; each entity has its own result."""
     body = request.body
     wanted = [_wanted(entry) for entry in body.entries]
     decisions = yield from changes.alter(wanted, validate_only=body.validate_only)
@@ -61,7 +61,7 @@ def _wanted(entry: AlterClientQuotasRequest.EntryData) -> Wanted:
 
 @serves(DescribeClientQuotasRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER), most=MOST_THINGS)
 def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluster: ClusterImage) -> Steps[Reply]:
-    """The quotas of all entities that a filter lets through."""
+    """Describe the quotas of all entities that match a filter."""
     components = request.body.components
     for number, component in enumerate(components):
         refused = _refusal(component, components[:number])
@@ -82,7 +82,7 @@ def describe_client_quotas(request: Request[DescribeClientQuotasRequest], cluste
 
 
 def _refusal(component: Component, before: list[Component]) -> str | None:
-    """What is wrong with a part of a filter, as a sentence."""
+    """Return why a component of a filter is invalid, as a sentence; None if it is valid."""
     kind, match_type, match = component.entity_type, component.match_type, component.match
     if not kind:
         return f"Invalid empty entity type: there are {', '.join(TYPES)}."

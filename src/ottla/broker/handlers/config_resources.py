@@ -24,7 +24,7 @@ KINDS = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
 class ConfigRefused(Exception):
-    """A resource that can't be described or changed: Kafka's code and a sentence."""
+    """Raised for a resource that can't be described or changed, with Kafka's error code and a sentence."""
 
     def __init__(self, error_code: int, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class ConfigRefused(Exception):
 
 
 def topic_configs(cluster: ClusterImage, name: str) -> Mapping[str, str]:
-    """What was set for a topic, which must exist. Raises `ConfigRefused`."""
+    """Return the configs of a topic, which must exist. Raise `ConfigRefused`."""
     topic = cluster.topics.get(name)
     if topic is not None:
         return topic.configs
@@ -44,14 +44,14 @@ def topic_configs(cluster: ClusterImage, name: str) -> Mapping[str, str]:
 
 
 def group_configs(cluster: ClusterImage, name: str) -> Mapping[str, str]:
-    """What was set for a group, which need not exist. Raises `ConfigRefused`."""
+    """Return the configs of a group, which need not exist. Raise `ConfigRefused`."""
     if not name:
         raise ConfigRefused(INVALID_REQUEST, "Group name must not be empty: name a group.")
     return cluster.group_configs.get(name, {})
 
 
 def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", or_all: str = " or empty string") -> int | None:
-    """The broker that a resource names: this one, or None for all of them. Raises `ConfigRefused`.
+    """Return the id of the broker that a resource names, which must be this one; None for all brokers. Raise `ConfigRefused`.
 
     The words are Kafka's, and differ from API to API.
     """
@@ -69,7 +69,7 @@ def named_broker(identity: BrokerIdentity, name: str, what: str = "Broker id", o
 
 @serves(ListConfigResourcesRequest, Need(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER))
 def list_config_resources(request: Request[ListConfigResourcesRequest], identity: BrokerIdentity, cluster: ClusterImage) -> Reply:
-    """Resources of the given types, or of all. Groups are listed if something was ever set for them."""
+    """List the resources of the given types, or of all types. A group is listed if it ever had configs."""
     wanted = (CLIENT_METRICS,) if request.version == 0 else tuple(dict.fromkeys(request.body.resource_types)) or KINDS
     if not set(wanted) <= set(KINDS):
         return ListConfigResourcesResponse(error_code=UNSUPPORTED_VERSION)

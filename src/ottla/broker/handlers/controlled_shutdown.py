@@ -18,7 +18,7 @@ Remaining = ControlledShutdownResponse.RemainingPartition
 
 @serves(ControlledShutdownRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), controller_only=True, to_the_end=True)
 def controlled_shutdown(request: Request[ControlledShutdownRequest], controller: Controller) -> Reply:
-    """Have others lead in its place, and say what it leads all the same though another replica could."""
+    """Move leadership away from the broker, and return the partitions it still leads although another replica could."""
     return _stopped(request.body, controller)
 
 

@@ -34,20 +34,20 @@ from ottla.wire.errors import (
 )
 
 NO_TIME: Final = -1
-"""What stands for times in answers that tell of no token."""
+"""The timestamps in a response without a token."""
 REQUESTERS_FROM: Final = 3
-"""Since this version answers tell who asked for a token, which need not be its owner."""
+"""The first version with the requester of a token, who may differ from its owner."""
 MOST_RENEWERS: Final = 10_000
 MOST_OWNERS: Final = 10_000
 LOOKED_AT_ONCE: Final = 2000
-"""Tokens and renewers that are looked at between two pauses."""
+"""Tokens and renewers processed between two pauses."""
 
 Renewer = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
 Described = DescribeDelegationTokenResponse.DescribedDelegationToken
 
 
 class TokenContext(NamedTuple):
-    """What these handlers take."""
+    """The parts of the broker that the handlers use."""
 
     tokens: DelegationTokens
     rights: Rights
@@ -55,7 +55,7 @@ class TokenContext(NamedTuple):
 
 @serves(CreateDelegationTokenRequest, most=MOST_RENEWERS, to_the_end=True)
 def create_delegation_token(request: Request[CreateDelegationTokenRequest], context: TokenContext) -> Steps[Reply]:
-    """Make a token for oneself, or for another owner as whom one may act."""
+    """Create a token for the client, or for another owner if the client may act for it."""
     body, requester = request.body, request.peer.principal
     owner = f"{body.owner_principal_type}:{body.owner_principal_name}" if body.owner_principal_name else requester
     if sum(len(each.principal_name) for each in body.renewers) > MOST_BYTES:
@@ -92,7 +92,7 @@ def renew_delegation_token(request: Request[RenewDelegationTokenRequest], contex
 
 @serves(ExpireDelegationTokenRequest, to_the_end=True)
 def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], context: TokenContext) -> Reply:
-    """A period below 0 ends the token now; the answer tells that time."""
+    """Expire a token; a negative period expires it now, and the response has that time."""
     body, now = request.body, request.now
     refusal = _refusal(context.tokens, request.peer)
     if refusal:
@@ -105,7 +105,7 @@ def expire_delegation_token(request: Request[ExpireDelegationTokenRequest], cont
 
 @serves(DescribeDelegationTokenRequest, most=MOST_OWNERS)
 def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], context: TokenContext) -> Steps[Reply]:
-    """Tell of one's own tokens, of those that one may renew, and of others that one may see; with `owners` of theirs alone."""
+    """Describe the client's own tokens, tokens it may renew, and others it may see; with `owners`, only theirs."""
     refusal = _refusal(context.tokens, request.peer)
     if refusal:
         return DescribeDelegationTokenResponse(error_code=refusal)
@@ -124,7 +124,7 @@ def describe_delegation_token(request: Request[DescribeDelegationTokenRequest], 
 def _changed(
     context: TokenContext, steps: Steps[Decision], answer: Callable[[int, int], Reply], gone_ms: int = NO_TIME
 ) -> Steps[Reply]:
-    """The answer to a change: its error, or when the token ends now."""
+    """Return the response to a change: its error code, or the token's new expiry."""
 
     decision = yield from steps
     token = context.tokens.token(decision.name)
@@ -162,7 +162,7 @@ def _may_see(rights: Rights, peer: Peer, token: DelegationToken) -> bool:
 
 
 def _about(owner: str, requester: str, version: int) -> CreateDelegationTokenResponse:
-    """An answer that tells of no token yet."""
+    """Return a response without a token."""
     answer = CreateDelegationTokenResponse(
         issue_timestamp_ms=NO_TIME, expiry_timestamp_ms=NO_TIME, max_timestamp_ms=NO_TIME, token_id="", hmac=b""
     )

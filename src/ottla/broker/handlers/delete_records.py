@@ -37,7 +37,7 @@ PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
     parts=BY_PARTITION,
 )
 def delete_records(request: Request[DeleteRecordsRequest], partitions: Partitions) -> Steps[Reply]:
-    """Let each log begin where it is asked to; of a partition that is named twice the last offset counts."""
+    """Set the log start offsets; if a partition is named twice, the last offset counts."""
     wanted: dict[str, dict[int, int]] = {}
     for topic in request.body.topics:
         wanted.setdefault(topic.name, {}).update((part.partition_index, part.offset) for part in topic.partitions)
@@ -52,7 +52,7 @@ def delete_records(request: Request[DeleteRecordsRequest], partitions: Partition
         is_gone = partitions.get(partition.topic, partition.index) is not partition
         part.error_code = partitions.absent_error(partition.topic, partition.index) if is_gone else partition.leader_error()
         if not part.error_code and partition.log.log_start_offset < offset:
-            part.error_code = KAFKA_STORAGE_ERROR  # the new start could not be noted, so the log begins where it did
+            part.error_code = KAFKA_STORAGE_ERROR  # the new start offset could not be written, so the old one remains
         if not part.error_code:
             part.low_watermark = partition.log.log_start_offset
     response = DeleteRecordsResponse(topics=[TopicResult(name=name, partitions=parts) for name, parts in results.items()])
@@ -64,7 +64,7 @@ def delete_records(request: Request[DeleteRecordsRequest], partitions: Partition
 def _by_all_replicas(
     response: DeleteRecordsResponse, results: dict[str, list[PartitionResult]], starts: dict[Partition, int], until_ms: int
 ) -> Reply:
-    """The response when all live replicas of these partitions begin where they are to, or the time is over."""
+    """Return the response once all live replicas have the new start offset, or the timeout has expired."""
     parts = {partition: _part(results, partition) for partition in starts}
     left = {partition: offset for partition, offset in starts.items() if not parts[partition].error_code}
 
@@ -87,7 +87,7 @@ def _part(results: dict[str, list[PartitionResult]], partition: Partition) -> Pa
 
 
 def _asked(partitions: Partitions, topic: str, index: int, offset: int, starts: dict[Partition, int]) -> PartitionResult:
-    """The refusal, or what `starts` decides."""
+    """Return a refusal, or an empty result after adding the partition to `starts`."""
     partition = partitions.get(topic, index)
     error_code = partitions.absent_error(topic, index) if partition is None else _refusal(partition, offset)
     if partition is not None and not error_code:

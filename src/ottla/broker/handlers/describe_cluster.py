@@ -25,7 +25,7 @@ def describe_cluster(
     rights: Rights,
     news: FirstNews,
 ) -> Reply:
-    """The brokers that listen where the client asks, for brokers alone: controllers have no listeners of their own."""
+    """Describe the brokers with the client's listener; controllers have no listeners of their own."""
     body = request.body
     if body.endpoint_type == CONTROLLERS:
         sentence = "This listener is for clients of brokers: request the endpoint type of brokers."

@@ -35,7 +35,7 @@ Entry = DescribeConfigsResponse.DescribeConfigsResourceResult
 
 
 class DescribeContext(NamedTuple):
-    """What settings are described from."""
+    """The parts of the broker that the handler uses."""
 
     identity: BrokerIdentity
     cluster: ClusterImage
@@ -48,11 +48,11 @@ class DescribeContext(NamedTuple):
     parts=Parts(((("resources",), ("results",)),), things=4, whole_bytes=256),
 )
 def describe_configs(request: Request[DescribeConfigsRequest], context: DescribeContext) -> Reply:
-    """Describe settings: all of a resource, or those that it names (an empty list names all)."""
+    """Describe all settings of a resource, or the ones it names (an empty list means all)."""
     response = DescribeConfigsResponse(results=[_described(context, resource, request) for resource in request.body.resources])
     if request.version == 0:
         for entry in (entry for result in response.results for entry in result.configs):
-            entry.is_default = entry.config_source == DEFAULT_CONFIG  # all that version 0 tells of where a value comes from
+            entry.is_default = entry.config_source == DEFAULT_CONFIG  # the only information about sources in version 0
     return response
 
 
@@ -85,7 +85,7 @@ def _rows(context: DescribeContext, kind: int, name: str, request: Request[Descr
 
 
 def _with_addresses(settings: BrokerSettings, context: DescribeContext, request: Request[DescribeConfigsRequest]) -> BrokerSettings:
-    """What is in force without having been set: the numbers and the address that start-up found."""
+    """Return the settings with the broker id and the listener address that were determined at startup."""
     peer = request.peer
     listener = Listener(peer.listener, peer.local_host, peer.local_port)
     node_id = str(context.identity.node_id)

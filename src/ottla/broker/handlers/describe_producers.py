@@ -30,7 +30,7 @@ State = DescribeProducersResponse.ProducerState
 
 ANSWERED: Final = ("topics", "partitions", "active_producers")
 AT_ONCE: Final = 500
-"""Producers that are told between two pauses."""
+"""Producers described between two pauses."""
 
 
 @serves(
@@ -39,7 +39,7 @@ AT_ONCE: Final = 500
     parts=Parts(((("topics", "partition_indexes"), ANSWERED),), things=100, whole_bytes=512, together=True),
 )
 def describe_producers(request: Request[DescribeProducersRequest], cluster: ClusterImage, partitions: Partitions) -> Steps[Reply]:
-    """Describe who writes to each partition, as any of its replicas knows it; an error of its own where that is not known."""
+    """Describe the active producers of each partition, from any of its replicas; an error per partition that is not here."""
     writer = ResponseWriter(request, ANSWERED, DescribeProducersResponse())
     for part in request.parts():
         if part.refused is not None and not isinstance(part.refused, Message):
@@ -64,7 +64,7 @@ def _piece(topic: str, *parts: PartitionResult) -> DescribeProducersResponse:
 
 
 def _unknown(cluster: ClusterImage, topic: DescribeProducersRequest.TopicRequest) -> list[PartitionResult]:
-    """The error of each partition of a topic that is not there; nothing if it is."""
+    """Return an error for each partition of a topic that does not exist; an empty list if it exists."""
     error_code, message = NONE, name_error(topic.name)
     if message is not None:
         error_code = INVALID_TOPIC_EXCEPTION
@@ -75,7 +75,7 @@ def _unknown(cluster: ClusterImage, topic: DescribeProducersRequest.TopicRequest
 
 
 def _of_partition(partitions: Partitions, topic: str, index: int) -> Iterator[PartitionResult]:
-    """Yield the partition with some of its producers each time."""
+    """Yield the partition with some of its producers at a time."""
     partition = partitions.get(topic, index)
     if partition is None:
         yield PartitionResult(partition_index=index, error_code=partitions.absent_error(topic, index))

@@ -27,7 +27,7 @@ from ottla.wire.api.describe_topic_partitions import DescribeTopicPartitionsRequ
 from ottla.wire.errors import INVALID_REQUEST, INVALID_TOPIC_EXCEPTION, UNKNOWN_TOPIC_OR_PARTITION
 
 MOST_PARTITIONS: Final = 2000
-"""In one response, however many are asked for (Kafka's max.request.partition.size.limit)."""
+"""Upper limit of partitions per response, regardless of the request (Kafka's max.request.partition.size.limit)."""
 
 AT_ONCE: Final = 200
 """Topics and partitions described between two pauses."""
@@ -51,9 +51,9 @@ def describe_topic_partitions(
     rights: Rights,
     news: FirstNews,
 ) -> Reply:
-    """Describe the topics asked for, or all of them if none is, from the cursor on; `next_cursor` says where to go on.
+    """Describe the requested topics, or all if none is given, from the cursor on; `next_cursor` is the next position.
 
-    A cursor that is at none of the topics asked for, or at a negative partition, is refused with INVALID_REQUEST.
+    A cursor at a topic that is not requested, or at a negative partition, is refused with INVALID_REQUEST.
     """
     return news.awaited(request.now, partial(_described_slowly, request, cluster, describer, rights))
 
@@ -87,7 +87,7 @@ def _described_slowly(
 
 
 def _visible(request: Request[DescribeTopicPartitionsRequest], cluster: ClusterImage, rights: Rights) -> list[str]:
-    """The topics that the client may see."""
+    """Return the names of the topics that the client may describe."""
     if rights.is_unlimited(request.peer):
         return list(cluster.topics)
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
@@ -95,7 +95,7 @@ def _visible(request: Request[DescribeTopicPartitionsRequest], cluster: ClusterI
 
 
 class _Page:
-    """What one response tells of topics, a block at a time; `response` hears where the next page begins."""
+    """The content of one response, in blocks; `response` gets the cursor of the next page."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _Page:
         self._are_all = are_all
 
     def blocks(self, names: Sequence[str]) -> Iterator[list[TopicResponse]]:
-        """All that is told of these, or of those among them that come at the cursor or behind it."""
+        """Yield the described topics in blocks, from the cursor on."""
         block: list[TopicResponse] = []
         size = 0
         for topic in self._from_cursor(names):
@@ -138,7 +138,7 @@ class _Page:
         return self._described(islice(names, at, None), cursor.partition_index if is_there else 0)
 
     def _described(self, names: Iterable[str], first: int) -> Iterator[TopicResponse]:
-        """The topics, one with many partitions in pieces. `first` is where the first of them begins."""
+        """Yield the topics, large ones in pieces. `first` is the first partition of the first topic."""
         for name in names:
             if not self._room:
                 self._response.next_cursor = Cursor(topic_name=name, partition_index=0)

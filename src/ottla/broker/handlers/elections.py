@@ -44,7 +44,7 @@ def elect_leaders(
     controller: Controller,
     rights: Rights,
 ) -> Reply:
-    """Say of each partition what came of it. Of all partitions, those are left out that need no election."""
+    """Return a result per partition. For a request of all partitions, those that need no election are skipped."""
     if not rights.asked(request.peer, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now):
         sentence = ERRORS[CLUSTER_AUTHORIZATION_FAILED].sentence
         return _all_refused(request.body, request.version, CLUSTER_AUTHORIZATION_FAILED, sentence)
@@ -52,7 +52,7 @@ def elect_leaders(
 
 
 def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: str) -> ElectLeadersResponse:
-    """As Kafka says it: of each partition, and of the whole where there is a place for it."""
+    """Return Kafka's response to a refused request: an error per partition, and a top-level one if the version has it."""
     results = [
         TopicResult(
             topic=each.topic,
@@ -66,7 +66,7 @@ def _all_refused(body: ElectLeadersRequest, version: int, code: int, sentence: s
 
 
 def _elected_by(controller: Controller, body: ElectLeadersRequest, version: int) -> Steps[Reply]:
-    """What the controller makes of it."""
+    """Run the elections on the controller, and return the response."""
     if body.election_type not in (PREFERRED, UNCLEAN):
         sentence = UNKNOWN_TYPE.format(body.election_type)
         return _all_refused(body, version, INVALID_REQUEST, sentence)

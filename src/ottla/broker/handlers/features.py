@@ -18,7 +18,7 @@ from ottla.wire.api.update_features import UpdateFeaturesRequest, UpdateFeatures
 from ottla.wire.errors import ERRORS, NOT_CONTROLLER
 
 UPGRADE_TYPES_FROM = 1
-"""Before, a request said whether a downgrade is allowed, to which Kafka 4 has not listened since."""
+"""The first version with upgrade types. Earlier requests have `allow_downgrade`, which Kafka 4 ignores."""
 NO_RESULTS_FROM = 2
 MOST_UPDATES = 1000
 
@@ -27,7 +27,7 @@ Result = UpdateFeaturesResponse.UpdatableFeatureResult
 
 @serves(UpdateFeaturesRequest, Need(Operation.ALTER, Resource.CLUSTER), controller_only=True, most=MOST_UPDATES, to_the_end=True)
 def update_features(request: Request[UpdateFeaturesRequest], features: Features, controller: Controller) -> Steps[Reply]:
-    """Change all the levels asked for, or none. In a cluster all brokers must know them: Kafka's end themselves at others."""
+    """Change all the requested levels, or none. All brokers must support them, because Kafka's brokers exit at unsupported ones."""
     body = request.body
     updates = [
         FeatureUpdate(each.feature, each.max_version_level, each.upgrade_type if request.version >= UPGRADE_TYPES_FROM else UPGRADE)

@@ -26,7 +26,7 @@ from ottla.wire.api.fetch import FetchRequest, FetchResponse
     parts=Parts(((("topics", "partitions"), ANSWERED),), things=MANY, whole_bytes=16 * 1024, together=True),
 )
 def fetch(request: Request[FetchRequest], context: FetchContext) -> Reply:
-    """Answer once there are `min_bytes` or an error; until then, and for `max_wait_ms` at most, the reply is delayed."""
+    """Respond once there are `min_bytes` or an error; until then the reply is delayed, for `max_wait_ms` at most."""
     body, whole = request.body, request.whole
     is_full = body.session_epoch in (FIRST_EPOCH, NO_EPOCH)
     is_counted = context.quotas.is_on and replica_id(body) < 0
@@ -51,12 +51,12 @@ def fetch(request: Request[FetchRequest], context: FetchContext) -> Reply:
 
 
 def _continued(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply]:
-    """Serve an incremental fetch that names many partitions, once its session has them all."""
+    """Serve an incremental fetch that names many partitions, after adding them to its session."""
     return (yield from take_in(context, request)) or fetch.handler(request, context)
 
 
 def _begun(context: FetchContext, request: Request[FetchRequest]) -> Fetch | int:
-    """Return the fetch that a request begins: full, with a session afterwards or without, or incremental; or the error code."""
+    """Return the fetch of a request: full, with or without a new session, or incremental; or return the error code."""
     body, sessions = request.body, context.sessions
     if body.session_epoch in (FIRST_EPOCH, NO_EPOCH):
         sessions.end_own(body.session_id, request.peer.principal)

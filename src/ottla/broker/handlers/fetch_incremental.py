@@ -1,4 +1,4 @@
-"""Incremental fetches (KIP-227): within a session only partitions that may have changed are read, and only changes are answered."""
+"""Incremental fetches (KIP-227): a session reads only partitions that may have changed, and returns only changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ottla.wire.schema import Message
 
 
 class IncrementalFetch(Fetch):
-    """A fetch within a session: reads what may have changed, and answers what did."""
+    """A fetch within a session: it reads partitions that may have changed, and returns those that have."""
 
     __slots__ = ("_epoch", "_session", "session_id")
 
@@ -43,7 +43,10 @@ class IncrementalFetch(Fetch):
         return (self._session.key,)
 
     def attempt(self, now: Now, expired: bool) -> Reply | None:
-        """Read what may have changed. None if that is not enough, time is left and the session goes on."""
+        """Read partitions that may have changed.
+
+        Return None if the data is insufficient, time is left and the session continues.
+        """
         session = self._session
         if len(session.due) > MANY:
             return self._attempt_slowly(expired)
@@ -52,12 +55,12 @@ class IncrementalFetch(Fetch):
         self._end()
         if not (self.enough or expired or session.is_over):
             return None
-        if session.epoch != self._epoch:  # another connection went on with the session meanwhile
+        if session.epoch != self._epoch:  # another connection has continued the session
             return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
         return FetchResponse(session_id=session.id, responses=self._news(found))
 
     def _attempt_slowly(self, expired: bool) -> Steps[Reply]:
-        """The same where many partitions may have changed: again and again until there is enough."""
+        """Read many partitions that may have changed, repeatedly until the data is sufficient."""
         session, purgatory = self._session, self.context.purgatory
         while True:
             wakes, began = purgatory.wakes, purgatory.now()
@@ -79,12 +82,12 @@ class IncrementalFetch(Fetch):
             if session.epoch != self._epoch:
                 return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
             news = FetchResponse(session_id=session.id, responses=self._news(found[start : start + READ_AT_ONCE]))
-            writer.add(news, None if start else self.request)  # what was refused is written once
+            writer.add(news, None if start else self.request)  # refusals are written once
             yield None
         return writer.reply()
 
     def _news(self, found: list[tuple[Held, PartitionData]]) -> list[TopicResponse]:
-        """What of it the client does not know."""
+        """Return the topics with changes that the client has not received."""
         session = self._session
         topics: list[TopicResponse] = []
         told: Hashable = None
@@ -110,7 +113,7 @@ class IncrementalFetch(Fetch):
 
 
 def take_in(context: FetchContext, request: Request[FetchRequest]) -> Steps[Reply | None]:
-    """Take the many partitions that an incremental fetch names into its session. Return the reply if that fails, else None."""
+    """Add the many partitions of an incremental fetch to its session. Return the reply if that fails, else None."""
     body, sessions = request.body, context.sessions
     session = sessions.resume(
         body.session_id, request.peer.principal, body.session_epoch, uses_ids=request.version >= TOPIC_IDS_FROM

@@ -1,4 +1,4 @@
-"""Fetches of many partitions: read a part at a time, again and again until there is enough."""
+"""Fetches of many partitions: read in blocks, repeatedly until the data is sufficient."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fetch_many(context: FetchContext, request: Request[FetchRequest], whole: Who
 
 
 class LargeFetch(Fetch):
-    """A fetch of so many partitions that they are read, and their answers written, a block at a time."""
+    """A fetch with so many partitions that they are read, and the response is written, in blocks."""
 
     __slots__ = ("_head", "_in_all", "_is_answered", "_session")
 
@@ -79,12 +79,12 @@ class LargeFetch(Fetch):
         return writer.reply()
 
     def leave(self) -> None:
-        """End a session whose id no client got."""
+        """End the session if no client has received its id."""
         if self._session is not None and not self._is_answered:
             self.context.sessions.end(self._session.id)
 
     def _read(self, body: FetchRequest) -> FetchResponse:
-        self._check_cost = 0  # others had their turn
+        self._check_cost = 0  # other jobs ran in between
         topics = [self._topic(topic) for topic in body.topics]
         self._in_all += sum(len(topic.partitions) for topic in topics)
         if self._session is not None:

@@ -1,7 +1,7 @@
-"""Reading for fetches: each partition within the limits of the request, and what a fetch session keeps of it.
+"""Reads for fetches: each partition within the request's limits, and the state that a fetch session keeps of it.
 
-It opens no batch and copies none, but for versions before 4. Versions: from 4 on logs' own batches, READ_COMMITTED; from 5
-log_start_offset; from 6 KAFKA_STORAGE_ERROR; from 10 zstd; from 12 the diverging epoch (KIP-595); from 13 topic ids.
+Batches are neither decompressed nor copied, except before version 4. Version 4 has batches in their stored format and
+READ_COMMITTED, 5 log_start_offset, 6 KAFKA_STORAGE_ERROR, 10 zstd, 12 the diverging epoch (KIP-595), 13 topic ids.
 """
 
 from __future__ import annotations
@@ -49,15 +49,18 @@ NO_OFFSET = NOTHING = -1
 READ_AT_ONCE = 200
 ANSWERED = ("responses", "partitions")
 MOST_COST = 4000
-"""What one request may cost in checks of what was not read since the start (`Log.check_cost`): about two milliseconds."""
+"""Upper limit per request of the cost to verify data not read since startup (`Log.check_cost`): about two milliseconds."""
 MANY = 500
-"""So many partitions are read at once: more of them are read in slices, and not as often."""
+"""Partitions read in one step: a fetch of more is read in slices, and less often."""
 REST_MS = 5
 REST_FACTOR = 4
 LONGEST_REST_MS = 1000
 IDLE_REST_MS = 50
-"""Whoever waits with many partitions is not woken by each of them, but looks again after a rest: 5 ms, and four times as long as
-the last look took. Within a second it is noticed that a client has gone; where nothing changed, there is nothing to look at."""
+"""The rests, in ms, between readings of a fetch with many partitions, which is not woken by each of them.
+
+A rest takes 5 ms and four times as long as the last reading, and at most a second, so that a closed connection is noticed. If
+nothing has changed, nothing is read.
+"""
 
 TopicResponse = FetchResponse.FetchableTopicResponse
 PartitionData = FetchResponse.PartitionData
@@ -81,21 +84,21 @@ class FetchContext(NamedTuple):
 
 
 def _readable(request: Request[FetchRequest], rights: Rights) -> Mapping[str, bool]:
-    """Which topics a client may read. One that says it is a broker may read all of them, if it may act for the cluster."""
+    """Return which topics a client may read; a follower may read all if it is authorized for cluster actions."""
     if replica_id(request.body) < 0:
         return rights.answers(request.peer, Operation.READ, Resource.TOPIC)
     return YES if rights.may(request.peer, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME) else NO
 
 
 class Fetch:
-    """A fetch of named partitions, read as often as it takes. `enough` is set if the last reading can be answered at once.
+    """A fetch of named partitions, read repeatedly. `enough` is set if the last reading can be returned at once.
 
-    An unknown partition does not end the wait, unless nothing else is asked for, as in Kafka. With `begins_session` the answer
-    begins a session, where there is room for one.
+    An unknown partition does not end the wait unless all are unknown, as in Kafka. With `begins_session`, the response begins a
+    session if there is room for one.
     """
 
     session_id = NO_SESSION
-    """The id of the session that continues."""
+    """The id of the continued session."""
     __slots__ = (
         "_begins_session",
         "_check_cost",
@@ -126,15 +129,16 @@ class Fetch:
         self._looks = 0
 
     def keys(self) -> tuple[Hashable, ...]:
-        """What to wait on: every partition asked for."""
+        """Return the keys to wait on: every requested partition."""
         return tuple(
             ("partition", self._name(topic) or "", part.partition) for topic in self.body.topics for part in topic.partitions
         )
 
     def attempt(self, now: Now, expired: bool) -> Reply | None:
-        """Read every partition in the request's order, within `max_bytes`; the first with data gives a whole batch (KIP-74).
+        """Read every partition in the request's order, within `max_bytes`; the first with data returns a whole batch (KIP-74).
 
-        None if that is not enough and time is left. What was read is not kept then: many may wait, for many partitions.
+        Return None if the data is insufficient and time is left. Data is then not kept, because many fetches may wait for many
+        partitions.
         """
         self._begin()
         topics = [self._topic(topic) for topic in self.body.topics]
@@ -142,7 +146,7 @@ class Fetch:
         return self._answer(FetchResponse(responses=topics), now) if self.enough or expired or not topics else None
 
     def _answer(self, response: FetchResponse, now: Now) -> Reply:
-        """Return what was read, in a format of the request's version."""
+        """Return the data in a format of the request's version."""
         if self._begins_session:
             self._begin_session(response, now)
         if self.version >= BATCHES_FROM:
@@ -176,11 +180,11 @@ class Fetch:
         return sum(len(topic.partitions) for topic in self.body.topics)
 
     def _terms(self) -> Hashable:
-        """What of a request, beside its partitions, decides how far they are read."""
+        """Return the properties of a request, apart from its partitions, that determine how far they are read."""
         return self.body.isolation_level, self.version < ZSTD_FROM, self.context.rights.changes
 
     def until(self, held: Held, data: PartitionData) -> int:
-        """Where reading ends: the last stable offset for readers of committed records, the high watermark for others.
+        """Return where reading ends: the last stable offset for READ_COMMITTED, else the high watermark.
 
         A follower reads to the end of the log.
         """
@@ -215,7 +219,7 @@ class Fetch:
             error_code = followers.error(partition, self.replica_id, part.current_leader_epoch, self.version)
             diverging = None if error_code or self.replica_id < 0 else followers.diverging(partition, part)
         if self.version < ZSTD_FROM and partition.config.compression_type == "zstd" and partition.offline is None:
-            error_code = UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: whatever codec the batches at hand have
+            error_code = UNSUPPORTED_COMPRESSION_TYPE  # KIP-110: regardless of the codec of the stored batches
         sought = not error_code and diverging is None
         if sought and not partition.log.log_start_offset <= part.fetch_offset <= partition.log.log_end_offset:
             error_code = OFFSET_OUT_OF_RANGE
@@ -224,11 +228,11 @@ class Fetch:
         return self._records(partition, part) if followers is None else self._of_replica(partition, part, followers, diverging)
 
     def _of_replica(self, partition: Partition, part: Asked, followers: Followers, diverging: EpochEnd | None) -> PartitionData:
-        """Of a log that others replicate followers read all, and are noted; consumers may be sent to one of them (KIP-392)."""
+        """Read a replicated partition: followers read all, and are recorded; consumers may go to a follower (KIP-392)."""
         preferred = None
         if self.replica_id < 0 and self.body.rack_id:
             preferred = followers.preferred(partition, part.fetch_offset, self.body.rack_id)
-        elif self.replica_id >= 0 and diverging is None and self._looks == 1:  # once, however often it is looked at while it waits
+        elif self.replica_id >= 0 and diverging is None and self._looks == 1:  # once, although a waiting fetch reads repeatedly
             state = self.body.replica_state
             followers.fetched(
                 partition, self.replica_id, part, NO_EPOCH if state is None else state.replica_epoch, self.request.now
@@ -248,7 +252,7 @@ class Fetch:
         return data
 
     def _records(self, partition: Partition, part: Asked, until: int | None = None) -> PartitionData:
-        """The records below `until`, or all that whoever asks may see."""
+        """Return the records below `until`, or all that the client may read."""
         committed = self.body.isolation_level == READ_COMMITTED
         if until is None:
             until = partition.last_stable_offset if committed else partition.high_watermark
@@ -269,7 +273,7 @@ class Fetch:
         return data
 
     def _slice(self, partition: Partition, part: Asked, data: PartitionData, max_bytes: int, until: int) -> None:
-        min_one_batch = not self.size or self.version < BATCHES_FROM  # what is converted is cut afterwards
+        min_one_batch = not self.size or self.version < BATCHES_FROM  # converted data is cut later
         log = partition.log
         before = log.check_cost
         try:
@@ -285,7 +289,7 @@ class Fetch:
             self.enough = True
             return
         self._check_cost += log.check_cost - before
-        self.enough |= isinstance(found, FirstPart)  # nobody would wake who waits for the rest
+        self.enough |= isinstance(found, FirstPart)  # a wait for the other parts would not be woken
         if found is not None and found.size:
             data.records = found
             if self.body.isolation_level == READ_COMMITTED:
@@ -305,12 +309,12 @@ class Fetch:
         return PartitionData(partition_index=part.partition, error_code=self._known(error_code), high_watermark=-1, records=b"")
 
     def _known(self, error_code: int) -> int:
-        """Older clients know no storage error (KIP-112): another leader is what they are to look for."""
+        """Return NOT_LEADER_OR_FOLLOWER instead of a storage error to older clients (KIP-112), so that they find another leader."""
         return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and self.version < STORAGE_ERROR_FROM else error_code
 
 
 def new_session(reading: Fetch, size: int, now: Now) -> FetchSession | None:
-    """A session for the partitions of a full fetch, where there is room for one."""
+    """Return a session for the partitions of a full fetch; None if there is no room."""
     body = reading.body
     slots = reading.context.settings.value.max_incremental_fetch_session_cache_slots
     is_follower, uses_ids = replica_id(body) >= 0, reading.version >= TOPIC_IDS_FROM
@@ -322,7 +326,7 @@ def new_session(reading: Fetch, size: int, now: Now) -> FetchSession | None:
 
 
 def note(reading: Fetch, session: FetchSession, body: FetchRequest, answered: list[TopicResponse]) -> None:
-    """Let a session know what its client is told."""
+    """Record in a session the data that its client receives."""
     for topic, told_of in zip(body.topics, answered, strict=True):
         for part, data in zip(topic.partitions, told_of.partitions, strict=True):
             held = session.find(topic, part.partition)
@@ -330,7 +334,7 @@ def note(reading: Fetch, session: FetchSession, body: FetchRequest, answered: li
 
 
 def rested(purgatory: Purgatory, until_ms: int, wakes: int, took_ms: int) -> Steps[None]:
-    """Pause until it is worth looking again: until something has changed, or the time is over."""
+    """Pause until a partition has changed or the time is over."""
     rest_ms = REST_MS + REST_FACTOR * took_ms
     while (left_ms := until_ms - purgatory.now().mono_ms) > 0:
         yield purgatory.rest(max(1, min(left_ms, rest_ms, LONGEST_REST_MS)))

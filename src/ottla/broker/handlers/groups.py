@@ -59,28 +59,28 @@ MANY_KEYS_FROM = 4
 NULL_PROTOCOL_FROM = 7
 
 MOST_PROTOCOLS = 1000
-"""That a member may say it can follow: clients have a few."""
+"""Upper limit of protocols per member: clients have a few."""
 
 MOST_MEMBERS = 10_000
-"""In one request of a group's leader, or of who removes members: more would hold up others."""
+"""Upper limit of members in a SyncGroup or LeaveGroup request: more would delay other requests."""
 
 MOST_GROUP_BYTES = 2 * MOST_OF_ONE
-"""That a member of a classic group may bring: what does not fit a group is refused with a code of its own up to this."""
+"""Upper limit of a classic member's metadata, in bytes; up to this limit, a member too large for its group gets an error code."""
 
 MOST_TOPICS = 50_000
 MOST_NAMED_BYTES = 16 << 20
-"""That a member of a consumer group may name: what it subscribes to, and what it has; the names of all have room."""
+"""Upper limits of topics and bytes in a consumer group's heartbeat: the subscription and the owned partitions."""
 
 MEMBERS = ("groups", "members")
 PIECE_BYTES = 256 << 10
 MEMBER_BYTES = 1000
-"""About as many bytes of members are written in one step, and what each takes beside its lists and its metadata."""
+"""Bytes of members written in one step, and the fixed size of a member without its lists and metadata."""
 
 DESCRIBED_BYTES = 1 << 20
-"""What the members of groups take that are described in one step, which takes about a millisecond."""
+"""Size of members described in one step, in bytes: about a millisecond."""
 
 DELETED_AT_ONCE = 10
-"""Groups that are deleted in one step: a slice of the offsets of each takes two milliseconds."""
+"""Groups deleted in one step: a slice of each group's offsets takes two milliseconds."""
 
 Coordinator = FindCoordinatorResponse.Coordinator
 Kinds = Mapping[int, Coordinators[GroupMachine] | Coordinators[TransactionMachine]]
@@ -97,7 +97,7 @@ def find_coordinator(
     transactions: Coordinators[TransactionMachine],
     rights: Rights,
 ) -> Reply:
-    """Groups and transactional ids are coordinated by who leads their partition. The first request for one creates their topic."""
+    """Return the leader of the partition of each group or transactional id. The first request creates the internal topic."""
     body = request.body
     is_one = request.version < MANY_KEYS_FROM
     resource = RESOURCES.get(body.key_type)
@@ -124,7 +124,7 @@ def find_coordinator(
 
 
 def _coordinator(key: str, node_id: int, addresses: Addresses, peer: Peer) -> Coordinator:
-    """What is told of a key whose coordinator is a broker; a negative number is none."""
+    """Return the result for a key whose coordinator is `node_id`; a negative number means none."""
     address = addresses.of(node_id, peer)
     if address is None:
         sentence = ERRORS[COORDINATOR_NOT_AVAILABLE].sentence
@@ -134,7 +134,7 @@ def _coordinator(key: str, node_id: int, addresses: Addresses, peer: Peer) -> Co
 
 
 def _denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: Resource, keys: list[str]) -> frozenset[str]:
-    """Those groups or transactional ids that the client may not describe."""
+    """Return the groups or transactional ids that the client may not describe."""
     seen = rights.answers(request.peer, Operation.DESCRIBE, resource)
     denied = [key for key in keys if not seen[key]]
     if denied:
@@ -143,7 +143,7 @@ def _denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: 
 
 
 def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> tuple[int, str]:
-    """Why a client cannot be told a coordinator, as error code and sentence; NONE and no sentence if it can."""
+    """Return why there is no coordinator, as error code and sentence; NONE and an empty sentence if there is one."""
     coordinators = kinds.get(request.body.key_type)
     if coordinators is None:
         return INVALID_REQUEST, ERRORS[INVALID_REQUEST].sentence
@@ -155,7 +155,7 @@ def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> t
 
 @serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_PROTOCOLS, most_bytes=MOST_GROUP_BYTES)
 def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
-    """The reply may take as long as the others need to join. Before version 7 its protocol's name could not be null."""
+    """Join a group; the reply waits for the other members. Before version 7 the protocol name can't be null."""
 
     def finish(response: JoinGroupResponse) -> JoinGroupResponse:
         if response.protocol_name is None and request.version < NULL_PROTOCOL_FROM:
@@ -169,7 +169,7 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
 
 @serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS, most_bytes=MOST_GROUP_BYTES)
 def sync_group(request: Request[SyncGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
-    """The reply may take as long as the leader needs to assign."""
+    """Return the member's assignment; the reply waits for the leader to assign."""
     return groups.ask_one(request.body.group_id, request.body, request, _unchanged, blocking=True)
 
 
@@ -197,9 +197,9 @@ def consumer_group_heartbeat(
     rights: Rights,
     cluster: ClusterImage,
 ) -> Reply:
-    """Served if the settings and the level of the feature allow the consumer protocol (KIP-848).
+    """Serve a heartbeat if the settings and the feature level allow the consumer protocol (KIP-848).
 
-    Names by the thousand are put in order, and their topics hashed, before the coordinator is asked.
+    Thousands of names are sorted, and their topics hashed, before the coordinator gets the request.
     """
     if not _serves_consumers(settings, features):
         return ConsumerGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
@@ -213,7 +213,7 @@ def consumer_group_heartbeat(
 
 
 def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: Message) -> Message:
-    """An answer that gives a member none of the topics which it may not describe: a pattern fits theirs as well as others'."""
+    """Remove topics from an assignment that the member may not describe: a pattern may match them."""
     assert isinstance(message, ConsumerGroupHeartbeatResponse), "what a coordinator answers to a heartbeat"
     if message.assignment is None:
         return message
@@ -228,7 +228,7 @@ def _without_hidden(peer: Peer, rights: Rights, cluster: ClusterImage, message: 
 
 
 def _hides_some(request: Request[ConsumerGroupHeartbeatRequest], rights: Rights, names: Iterable[str]) -> bool:
-    """Whether a member subscribes to topics that it may not describe: it is refused then, and told none of them."""
+    """Return whether a member subscribes to topics that it may not describe; the heartbeat is then refused as a whole."""
     if rights.is_open:
         return False
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
@@ -262,9 +262,9 @@ def _unchanged(message: Message) -> Message:
 def list_groups(
     request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
 ) -> Steps[Reply]:
-    """The groups that the client may see: one coordinator after the other is asked, and encoded before the next one is.
+    """List the groups that the client may describe, one coordinator at a time.
 
-    Who may describe the cluster sees all.
+    A client that may describe the cluster gets all groups.
     """
     sees_all = rights.may(request.peer, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME)
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.GROUP)
@@ -280,7 +280,7 @@ def list_groups(
 
 
 def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, included: bool) -> list[Described]:
-    """The groups; with `included` those that exist have their authorized operations."""
+    """Return the groups; `included` adds authorized operations to existing ones."""
     for group in groups:
         if included and not group.error_code:
             group.authorized_operations = rights.operations(peer, Resource.GROUP, group.group_id)
@@ -295,7 +295,7 @@ def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, inc
 def describe_groups(
     request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
 ) -> Steps[Reply]:
-    """Describe groups a few at a time, by what their members take: a group may have members by the thousand."""
+    """Describe a few groups at a time, by the size of their members: a group may have thousands."""
     asks = request.body.include_authorized_operations
 
     def combine(messages: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
@@ -351,7 +351,7 @@ def _described_slowly(
     writer: ResponseWriter,
     describe: Callable[[list[str]], Reply],
 ) -> Steps[Reply]:
-    """Write what `describe` replies about the groups that a request names, some of them at a time."""
+    """Write the replies of `describe` about the requested groups, some of them at a time."""
     for part in request.parts():
         refused = part.denied if part.refused is None else part.refused
         if refused is not None and not isinstance(refused, Message):
@@ -370,7 +370,7 @@ def _described_slowly(
 
 
 def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
-    """Yield responses that hold a group with some of its members each."""
+    """Yield responses that contain a group with some of its members each."""
     size_of = _SIZE_OF[type(group)]
     members: list[Any] = []
     size = 0
@@ -385,12 +385,12 @@ def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
 
 
 def _size_of_classic(member: DescribeGroupsResponse.DescribedGroupMember) -> int:
-    """Return about how many bytes a member takes, by which the time to describe it is bounded."""
+    """Return the approximate size of a member in bytes, which bounds the time to describe it."""
     return MEMBER_BYTES + len(member.member_metadata) + len(member.member_assignment)
 
 
 def _size_of_consumer(member: ConsumerGroupDescribeResponse.Member) -> int:
-    """Return about how many bytes a member of a consumer group takes."""
+    """Return the approximate size of a consumer group's member in bytes."""
     held = (*member.assignment.topic_partitions, *member.target_assignment.topic_partitions)
     partitions = sum(len(topic.partitions) for topic in held)
     return MEMBER_BYTES + 100 * (len(held) + len(member.subscribed_topic_names)) + 40 * partitions
@@ -409,7 +409,7 @@ def _with_members(group: Any, members: list[Any]) -> Any:
 
 
 def _some(wanted: list[str], groups: Coordinators[GroupMachine], now: Now) -> Iterator[list[str]]:
-    """Yield the names of groups, so many together as are described in about a millisecond."""
+    """Yield lists of group names that are described in about a millisecond each."""
     names: list[str] = []
     weight = 0
     for name in wanted:
@@ -424,14 +424,14 @@ def _some(wanted: list[str], groups: Coordinators[GroupMachine], now: Now) -> It
 
 
 def _topics_of(group: ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[str]:
-    """The topics that the members of a group read, or are to read."""
+    """Yield the topics in the members' assignments and target assignments."""
     for member in group.members:
         yield from (each.topic_name for each in member.assignment.topic_partitions)
         yield from (each.topic_name for each in member.target_assignment.topic_partitions)
 
 
 def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGroupDescribeResponse.DescribedGroup:
-    """What those are told of a group who may not describe a topic that it reads: nothing of its members."""
+    """Return the description of a group with topics that the client may not describe: an error without members."""
     return ConsumerGroupDescribeResponse.DescribedGroup(
         group_id=group.group_id,
         error_code=TOPIC_AUTHORIZATION_FAILED,

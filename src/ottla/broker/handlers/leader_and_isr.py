@@ -31,7 +31,7 @@ PARTS = Parts(
 
 @serves(LeaderAndIsrRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
 def leader_and_isr(request: Request[LeaderAndIsrRequest], replicas: ReplicaManager) -> Steps[Reply]:
-    """Take on all roles, which opens the logs, and say which could not be taken."""
+    """Take all roles, which opens the logs, and return an error per partition."""
     body, version = request.body, request.version
     writer = ResponseWriter(request, BY_ID if version >= BY_TOPIC_ID_FROM else BY_NAME)
 

@@ -24,7 +24,7 @@ PartitionRequest = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
     parts=BY_PARTITION,
 )
 def offset_for_leader_epoch(request: Request[OffsetForLeaderEpochRequest], partitions: Partitions) -> Reply:
-    """The largest epoch up to the one asked for, and where it ends; (-1, -1) where that is not known."""
+    """Return the largest epoch up to the requested one, and its end offset; (-1, -1) if unknown."""
     return OffsetForLeaderEpochResponse(
         topics=[
             TopicResult(topic=topic.topic, partitions=[_end(partitions, topic.topic, part) for part in topic.partitions])
@@ -42,7 +42,7 @@ def _end(partitions: Partitions, topic: str, asked: PartitionRequest) -> EpochEn
         answer.error_code = partition.leader_error(asked.current_leader_epoch)
     if partition is None or answer.error_code:
         return answer
-    if asked.leader_epoch == partition.leader_epoch:  # the log learns of it with the first batch only
+    if asked.leader_epoch == partition.leader_epoch:  # the log contains the epoch only after its first batch
         answer.leader_epoch, answer.end_offset = asked.leader_epoch, partition.log.log_end_offset
     else:
         answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)

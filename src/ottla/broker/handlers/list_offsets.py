@@ -41,7 +41,7 @@ from ottla.wire.errors import (
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
-"""Marks that came later (KIP-734, KIP-405, KIP-1005, KIP-1023); a lower version that asks for one is refused."""
+"""The first version of each special timestamp (KIP-734, KIP-405, KIP-1005, KIP-1023); lower versions refuse it."""
 
 NOTHING = (-1, -1)
 ONE_OFFSET_FROM = 1
@@ -59,7 +59,7 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
     parts=BY_PARTITION,
 )
 def list_offsets(request: Request[ListOffsetsRequest], partitions: Partitions, disk: Disk, checks: LongChecks) -> Steps[Reply]:
-    """Answer (timestamp, offset) for each partition asked for. Batches that take long to open are opened on other threads."""
+    """Return (timestamp, offset) per partition. Large batches are decompressed by workers."""
     response = ListOffsetsResponse()
     for topic in request.body.topics:
         times = Counter(part.partition_index for part in topic.partitions)
@@ -114,19 +114,19 @@ def _answer(
 
 
 def _first_version(timestamp: int, version: int) -> int:
-    """From which version on a time may be asked for; one after `version` where its mark has no meaning."""
+    """Return the first version that accepts a timestamp; a version above `version` if it has no meaning."""
     return 0 if timestamp >= EARLIEST else FIRST_VERSION.get(timestamp, version + 1)
 
 
 def _known(error_code: int, version: int) -> int:
-    """Older clients know no storage error (KIP-112): another leader is what they are to look for."""
+    """Return NOT_LEADER_OR_FOLLOWER instead of a storage error to older clients (KIP-112), so that they find another leader."""
     return NOT_LEADER_OR_FOLLOWER if error_code == KAFKA_STORAGE_ERROR and version < STORAGE_ERROR_FROM else error_code
 
 
 def _segment_offsets(disk: Disk, partition: Partition, part: Asked, now: Now) -> list[int]:
-    """Version 0: where segments begin, and the log's end, newest first: those that were last written at or before a time.
+    """Return segment offsets for version 0, newest first: the bases of segments written at or before a time, and the log's end.
 
-    -1 asks for all, -2 for the first. `max_num_offsets` of them are given, none beyond the high watermark.
+    -1 means all, -2 the first. At most `max_num_offsets` are returned, none above the high watermark.
     """
     offset_times = segment_times(disk, partition.log, now.wall_ms)
     match part.timestamp:
@@ -143,7 +143,7 @@ def _segment_offsets(disk: Disk, partition: Partition, part: Asked, now: Now) ->
 
 
 def _early(partition: Partition, sought: int, request: Request[ListOffsetsRequest]) -> int:
-    """What a new leader answers who asks for the end before it knows what all in sync have (KIP-207)."""
+    """Return the error for the end offset while a new leader does not know the high watermark yet (KIP-207), else NONE."""
     leader = partition.replicas
     is_known = not isinstance(leader, LeaderState) or partition.high_watermark >= leader.start_offset
     if is_known or sought != LATEST or request.body.replica_id >= 0:
@@ -174,7 +174,7 @@ def _find(partition: Partition, timestamp: int, asked: ListOffsetsRequest, check
 
 
 def _in_parts(partition: Partition, look_up: Callable[[], Answer]) -> Steps[Found | Sought | None]:
-    """Return the result of a search, with a pause wherever the log has to look at more than one call may."""
+    """Return the result of a search, with a pause after each part that one call may read."""
     while partition.offline is None:
         try:
             found = look_up()

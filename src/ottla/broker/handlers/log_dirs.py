@@ -28,7 +28,7 @@ Sized = tuple[str, PartitionResult]
 Asked = list[DescribeLogDirsRequest.DescribableLogDirTopic]
 
 AT_ONCE: Final = 200
-"""Partitions looked at between two pauses."""
+"""Partitions described between two pauses."""
 
 
 @serves(
@@ -39,7 +39,7 @@ AT_ONCE: Final = 200
 def describe_log_dirs(
     request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk
 ) -> Steps[Reply]:
-    """One directory, with the partitions asked for that are in it; what is not there is left out."""
+    """Describe the directory with the requested partitions; missing ones are skipped."""
     if request.body.topics is None and request.release.is_today:
         return (yield from _all_described(request, partitions, settings, disk))
     return (yield from _described(request.body.topics, partitions, settings, disk))
@@ -48,7 +48,7 @@ def describe_log_dirs(
 def _all_described(
     request: Request[DescribeLogDirsRequest], partitions: Partitions, settings: SettingsInForce, disk: Disk
 ) -> Steps[Reply]:
-    """Describe everything, encoded a part at a time."""
+    """Describe all partitions, encoded in blocks."""
     directory = _directory(settings, disk)
     found = [] if directory.error_code else list(partitions)
     writer = ResponseWriter(request, ("results", "topics", "partitions"))
@@ -71,7 +71,7 @@ def _described(topics_asked: Asked | None, partitions: Partitions, settings: Set
 
 
 def _directory(settings: SettingsInForce, disk: Disk) -> Result:
-    """The directory as a result without partitions."""
+    """Return the directory as a result without partitions."""
     name = (settings.value.log_dirs or settings.value.log_dir)[0]
     try:
         total_bytes, usable_bytes = disk.room()

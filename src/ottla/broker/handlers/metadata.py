@@ -53,7 +53,7 @@ MADE_AT_ONCE = 10
 
 
 class MetadataContext(NamedTuple):
-    """What is described, and what creates it."""
+    """The parts of the broker that the handler uses."""
 
     identity: BrokerIdentity
     topics: Topics
@@ -73,7 +73,7 @@ class MetadataContext(NamedTuple):
     parts=Parts(((("topics",), ("topics",)),), things=100),
 )
 def metadata(request: Request[MetadataRequest], context: MetadataContext) -> Reply:
-    """Describe the topics asked for (all of them if none is named) and the brokers; a topic made on the way is there at once."""
+    """Describe the brokers and the requested topics (all if none is named); topics created by the request are included."""
     return context.news.awaited(request.now, partial(_described, request, context))
 
 
@@ -98,7 +98,7 @@ def _described(request: Request[MetadataRequest], context: MetadataContext) -> R
 
 
 def _hidden(request: Request[MetadataRequest], context: MetadataContext) -> dict[str, int]:
-    """The error of each topic that the client may not describe, whether there is one of that name or not."""
+    """Return an error for each topic that the client may not describe, existing or not."""
     if context.rights.is_open:
         return {}
     seen = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
@@ -110,7 +110,7 @@ def _hidden(request: Request[MetadataRequest], context: MetadataContext) -> dict
 
 
 def _denied(request: Request[MetadataRequest], rights: Rights, missing: list[str]) -> dict[str, int]:
-    """The error of each topic that is not there, and that the client may not create."""
+    """Return an error for each missing topic that the client may not create."""
     if not missing or rights.may(request.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
         return {}
     may_create = rights.answers(request.peer, Operation.CREATE, Resource.TOPIC)
@@ -121,7 +121,7 @@ def _denied(request: Request[MetadataRequest], rights: Rights, missing: list[str
 
 
 def _named(request: Request[MetadataRequest], context: MetadataContext, refused: dict[str, int]) -> MetadataResponse:
-    """The topics that a request names; `refused` has the errors of those that could not be created."""
+    """Describe the topics that a request names; `refused` has the errors of topics that could not be created."""
     body = request.body
     if context.by_name.made_lately:
         refused |= _unseen(context.by_name, request)
@@ -139,7 +139,7 @@ def _named(request: Request[MetadataRequest], context: MetadataContext, refused:
 def _with_new(
     request: Request[MetadataRequest], context: MetadataContext, missing: list[str], denied: dict[str, int]
 ) -> Steps[Reply]:
-    """The same after what is missing was created, a few topics at a time. They get their logs whether or not anyone still waits."""
+    """Create the missing topics, a few at a time, and describe all; their logs are created even if the client disconnects."""
     refused = dict(denied)
     for start in range(0, len(missing), MADE_AT_ONCE):
         names = missing[start : start + MADE_AT_ONCE]
@@ -172,7 +172,7 @@ def _with_all(request: Request[MetadataRequest], response: MetadataResponse, mad
 
 
 def _visible(request: Request[MetadataRequest], context: MetadataContext, asker: Asker) -> Steps[list[Part]]:
-    """The encoded array of those topics that the client may see."""
+    """Return the encoded array of the topics that the client may describe."""
     seen, rights = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC), context.rights
 
     def operations(name: str) -> int:
@@ -183,7 +183,7 @@ def _visible(request: Request[MetadataRequest], context: MetadataContext, asker:
 
 
 def _brokers(request: Request[MetadataRequest], context: MetadataContext) -> MetadataResponse:
-    """All but the topics."""
+    """Return the response without topics."""
     told_operations = request.body.include_cluster_authorized_operations
     return MetadataResponse(
         brokers=[
@@ -197,7 +197,7 @@ def _brokers(request: Request[MetadataRequest], context: MetadataContext) -> Met
 
 
 def _not_by_id(asked: Iterable[Asked]) -> MetadataResponse:
-    """Versions 10 and 11 have the field, but mean nothing by it."""
+    """Refuse topic ids in versions 10 and 11, which have the field without support for it."""
     return MetadataResponse(
         topics=[TopicResponse(error_code=INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id) for topic in asked]
     )
@@ -208,13 +208,13 @@ def _distinct(asked: Iterable[Asked]) -> Iterable[Asked]:
 
 
 def _missing(cluster: ClusterImage, asked: Iterable[Asked]) -> list[str]:
-    """The topics that are asked for by name, are not there and could be."""
+    """Return the topics requested by name that do not exist and have a valid name."""
     names = {topic.name: None for topic in asked if topic.topic_id == NO_ID and topic.name not in cluster.topics}
     return [name for name in names if name is not None and name_error(name) is None]
 
 
 def _unseen(by_name: TopicsByName, request: Request[MetadataRequest]) -> dict[str, int]:
-    """The error of each topic that a request created a moment ago, which no broker of the release would see yet. Today, none."""
+    """Return an error for each topic created a moment ago that the emulated release would not see yet; empty without a release."""
     errors = {name: request.release.unseen_error(request.now.mono_ms - at_ms) for name, at_ms in by_name.made_lately.items()}
     return {name: error_code for name, error_code in errors.items() if error_code}
 

@@ -51,7 +51,7 @@ OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
 def offset_commit(
     request: Request[OffsetCommitRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
 ) -> Reply:
-    """Commit the offsets of partitions that exist; the others are answered with an error each."""
+    """Commit the offsets of partitions that exist; the others get an error each."""
     if request.version == 0:
         return old_offsets.commit(request)
     body = request.body
@@ -78,7 +78,7 @@ def _split_known(
     known: list[CommitTopic],
     unknown: list[CommittedTopic],
 ) -> None:
-    """Find a topic by its id or name, and split its partitions into those that exist and those that do not."""
+    """Find a topic by its id or name, and split its partitions into existing and missing ones."""
     version = request.version
     missing = UNKNOWN_TOPIC_OR_PARTITION
     if version >= TOPIC_IDS_FROM:
@@ -127,7 +127,7 @@ def offset_fetch(
     old_offsets: RegistryOffsets,
     rights: Rights,
 ) -> Reply:
-    """What one group, or several, have committed, of those topics that the client may see."""
+    """Return the committed offsets of one group or several, for the topics that the client may describe."""
     if request.version == 0:
         return old_offsets.fetch(request)
     body = request.body
@@ -152,18 +152,18 @@ def offset_fetch(
 
 
 def _visible(group: FetchGroup, topics: list[FetchTopic], seen: Mapping[str, bool]) -> FetchGroup:
-    """The same group with those topics alone that the client may see."""
+    """Return the group with only the topics that the client may describe."""
     visible = [topic for topic in topics if seen[topic.name]]
     return group if len(visible) == len(topics) else replace(group, topics=visible)
 
 
 def _asked(request: Request[OffsetFetchRequest], group: FetchGroup) -> FetchGroup | StableFetch:
-    """What a group's coordinator is asked: to be as sure of its offsets as the request wants."""
+    """Return the coordinator's request, with the stability that the client's request requires."""
     return StableFetch(group) if request.body.require_stable else group
 
 
 def _named(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
-    """The same group with the names of its topics; unknown ids are left out."""
+    """Return the group with the names of its topics; unknown ids are skipped."""
     if group.topics is None:
         return group
     named = []
@@ -175,7 +175,7 @@ def _named(cluster: ClusterImage, group: FetchGroup) -> FetchGroup:
 
 
 def _identify(cluster: ClusterImage, asked: FetchGroup, answered: FetchedGroup) -> None:
-    """Give topics their ids. Unknown ids that were asked for have an error; deleted topics that were found are left out."""
+    """Add ids to topics. Requested unknown ids get an error; deleted topics are skipped."""
     if asked.topics is not None:
         if not answered.error_code:
             answered.topics += [_failed(topic, UNKNOWN_TOPIC_ID) for topic in asked.topics if not topic.name]
@@ -203,7 +203,7 @@ def _fetch_one(
     request: Request[OffsetFetchRequest],
     seen: Mapping[str, bool],
 ) -> Reply:
-    """Before version 8 request and response were about a single group."""
+    """Fetch the offsets of the single group in requests before version 8."""
     body = request.body
     wanted_topics = None
     if body.topics is not None:
@@ -213,7 +213,7 @@ def _fetch_one(
     def finish(answered: FetchedGroup) -> OffsetFetchResponse:
         if answered.error_code and request.version < TOP_LEVEL_ERROR_FROM:
             return OffsetFetchResponse(topics=[_old_failed(topic, answered.error_code) for topic in wanted_topics or []])
-        visible = [topic for topic in answered.topics if seen[topic.name]]  # those of a group that was asked for all it has
+        visible = [topic for topic in answered.topics if seen[topic.name]]  # a request for all topics includes hidden ones
         response = OffsetFetchResponse(error_code=answered.error_code, topics=[_old(topic) for topic in visible])
         if request.release.offsets_of_unknown_topics:
             _deny_unknown(cluster, response)
@@ -223,7 +223,7 @@ def _fetch_one(
 
 
 def _deny_unknown(cluster: ClusterImage, response: OffsetFetchResponse) -> None:
-    """Release 0.8.2 answers partitions that do not exist with an error and no offset."""
+    """Replace the offset of partitions that do not exist by an error, as release 0.8.2 does."""
     for topic in response.topics:
         image = cluster.topics.get(topic.name)
         for part in topic.partitions:
@@ -260,7 +260,7 @@ def _old_failed(topic: FetchTopic, error_code: int) -> OldTopic:
     parts=BY_PARTITION,
 )
 def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine]) -> Reply:
-    """Delete offsets of partitions that exist and whose topics no member reads."""
+    """Delete offsets of partitions that exist and whose topics no member subscribes to."""
     body = request.body
     known: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = []
     unknown: list[tuple[str, int]] = []
@@ -274,7 +274,7 @@ def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, 
 
     def finish(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
         if response.error_code:
-            request.denied = None  # an error of the group is all that is said
+            request.denied = None  # only the group's error is returned
         else:
             _add_unknown(response, unknown)
         return response

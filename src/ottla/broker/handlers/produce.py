@@ -67,7 +67,7 @@ BY_PARTITION: Final = (("topic_data", "partition_data"), ("responses", "partitio
 TopicResponse = ProduceResponse.TopicProduceResponse
 
 AT_ONCE_BYTES = PAUSE_BYTES
-"""The bytes of records checked at once. Each partition counts as `PARTITION_BYTES` more: it takes time of its own."""
+"""Bytes of records checked in one step. Each partition counts as `PARTITION_BYTES` in addition, for its fixed cost."""
 
 PARTITION_BYTES = 8192
 PAUSE_PARTITIONS = 16
@@ -86,14 +86,14 @@ class ProduceContext(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """What old messages became, and on what terms."""
+    """Converted messages, and the terms of their conversion."""
 
     terms: Terms
     arrived: Arrived
 
 
 def _writes_to_transaction(body: ProduceRequest) -> bool:
-    """Whether any records of a request are a transaction's. The id that others come with means nothing, as in Kafka."""
+    """Return whether any records are transactional. Without them the transactional id is ignored, as in Kafka."""
     return any(
         is_batch(records) and len(records) >= HEADER_BYTES and read_header(records).is_transactional
         for topic in body.topic_data
@@ -109,7 +109,7 @@ def _writes_to_transaction(body: ProduceRequest) -> bool:
     parts=Parts((BY_PARTITION,), whole_bytes=BOUNDED_BYTES, together=True, at_once=2000),
 )
 def produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply:
-    """Append each partition's batch; with acks=all the reply waits until all of it is on stable storage."""
+    """Append each partition's batch; with acks=all the reply waits for stable storage and replicas."""
     if request.whole is not None:
         return _in_parts(request, context)
     if request.body.transactional_id is not None:
@@ -124,16 +124,16 @@ def produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply:
 
 
 def _other_than_batches(request: Request[ProduceRequest]) -> Close | None:
-    """The end of a connection, where a release ends it for what is no batch."""
+    """Return the close of the connection if a part is not a batch, for releases that close it."""
     if not all(is_batch(data.records or b"") for topic in request.body.topic_data for data in topic.partition_data):
         return Close("a produce request carries something else than one batch of magic 2 for a partition")
     return None
 
 
 def _in_parts(request: Request[ProduceRequest], context: ProduceContext) -> Steps[Reply]:
-    """Serve a request of very many partitions: all are checked, then all are appended to, then all are answered.
+    """Serve a request with very many partitions: check all, then append all, then respond.
 
-    Old messages are converted and appended a part at a time.
+    Old messages are converted and appended in parts.
     """
     checked: list[tuple[Request[ProduceRequest], SlowProduce | Steps[Ready]]] = []
     for part in request.parts():
@@ -157,7 +157,7 @@ def _in_parts(request: Request[ProduceRequest], context: ProduceContext) -> Step
 
 
 def _answered(request: Request[ProduceRequest], replies: list[tuple[Request[ProduceRequest], Steps[Ready]]]) -> Steps[Reply]:
-    """Return the replies to all parts as one: none, or the end of the connection, if one of them says so."""
+    """Return the replies to all parts as one: none, or a close if any of them is a close."""
     writer = ResponseWriter(request, BY_PARTITION[1])
     instead: Reply | None = None
     for part, reply in replies:
@@ -171,7 +171,7 @@ def _answered(request: Request[ProduceRequest], replies: list[tuple[Request[Prod
 
 
 def _produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply | None:
-    """Look at all that the request brings, then append it; None if looking takes longer than others are kept waiting."""
+    """Check all records, then append them; return None if the check takes too long for one step."""
     partitions, cluster, purgatory, _, _ = context
     body, left = request.body, AT_ONCE_BYTES
     looked: list[Looked] = []
@@ -195,7 +195,7 @@ def _produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply
 
 
 class SlowProduce:
-    """The same with pauses, and with what takes long to open on other threads."""
+    """A produce request checked with pauses, with long checks in workers."""
 
     def __init__(self, request: Request[ProduceRequest], context: ProduceContext) -> None:
         partitions, cluster, purgatory, checks, guard = context
@@ -214,12 +214,15 @@ class SlowProduce:
         ]
 
     def steps(self) -> Steps[Reply]:
-        """Everything is looked at, then appended."""
+        """Check all parts, then append them."""
         yield from self.check()
         return (yield from self.append())
 
     def check(self) -> Steps[None]:
-        """Check all parts. Records of a frame that the request does not own are copied: the first pause releases the frame."""
+        """Check all parts.
+
+        Records in a frame that the request does not own are copied, because the first pause releases the frame.
+        """
         if not self._request.is_owned:
             for _, data in self._parts:
                 if isinstance(data.records, memoryview):
@@ -232,7 +235,7 @@ class SlowProduce:
                 yield None
 
     def append(self) -> Steps[Reply]:
-        """What was looked at becomes part of the logs, after another look where something has changed meanwhile."""
+        """Append the checked records; check a part again if its partition or config has changed since."""
         self._request.now = self._checks.now()
         unsynced: Unsynced = []
         parts: list[PartitionResponse] = []
@@ -249,7 +252,7 @@ class SlowProduce:
         return reply_to(self._request, response, unsynced, self._purgatory, self._kept(parts))
 
     def _kept(self, parts: list[PartitionResponse]) -> Kept | None:
-        """What to wait for where the records began a transaction in a partition."""
+        """Return the additions to the transaction that the reply waits for; None if there are none."""
         if self._guard is None or self._admission is None or not self._admission.added:
             return None
         added = [
@@ -260,14 +263,14 @@ class SlowProduce:
         return partial(self._guard.when_kept, self._request), added
 
     def _present(self) -> Iterator[tuple[Partition, Any]]:
-        """The partitions that are there, each with its records."""
+        """Yield the partitions led here, each with its records."""
         for name, data in self._parts:
             partition = None if name is None else self._partitions.get(name, data.index)
             if partition is not None and not partition.leader_error():
                 yield partition, data.records
 
     def _refused_by_guard(self, name: str | None, index: int, looked: Looked) -> PartitionResponse | None:
-        """The answer to records whose transaction is not open here, whatever they are; None if there is nothing against them."""
+        """Return the refusal of records without an open transaction; None if they are admitted."""
         if self._admission is None:
             return None
         error_code = self._admission.errors.get((name or "", index), NONE)
@@ -277,11 +280,11 @@ class SlowProduce:
         return failed(index, error_code) if error_code else None
 
     def _is_pause_due(self, number: int) -> bool:
-        """Whether this partition's part, and those before it since the last pause, may have taken a part of a millisecond."""
+        """Return whether the parts since the last pause may have taken a fraction of a millisecond."""
         return number % PAUSE_PARTITIONS == 0 or len(self._parts[number][1].records or b"") > PAUSE_PARTITIONS * PARTITION_BYTES
 
     def check_part(self, name: str | None, data: PartitionData) -> Steps[Looked]:
-        """Look at one partition's part. Nothing is changed by that, so that a mistake costs this part alone."""
+        """Check one partition's part without changing state, so that a bug fails this part alone."""
         looked = yield from self._purgatory.spared(self._look_at_any_size(name, data))
         if isinstance(looked, Mistake):
             self._purgatory.changes.mistakes += 1
@@ -304,9 +307,9 @@ class SlowProduce:
 
 
 def _convert(request: Request[ProduceRequest], context: ProduceContext) -> Steps[Reply]:
-    """Convert old messages to batches before any is appended. The frame's bytes are copied, for they do not outlive a pause.
+    """Convert old messages to batches before any is appended. The frame's bytes are copied, because a pause releases them.
 
-    Nor may the topic's settings: messages converted on other terms than those that hold in the end are converted again.
+    Configs may change during a pause too: messages are then converted again under the new terms.
     """
     partitions, checks = context.partitions, context.checks
     parts = [(topic.name, data) for topic in request.body.topic_data for data in topic.partition_data if data.records is not None]
@@ -330,7 +333,7 @@ def _convert(request: Request[ProduceRequest], context: ProduceContext) -> Steps
 
 
 def _arrive(records: Buffer, terms: Terms, checks: LongChecks) -> Steps[Arrived]:
-    """Old messages as batches, within the memory that there is: for as much as few have in them, or else for the most."""
+    """Convert old messages to batches within the memory limit: with little memory first, and with the maximum if needed."""
     most_bytes = min(LARGE_BYTES, MOST_EXPANSION * len(records))
     arrived = yield from checks.holding(most_bytes, _arriving(records, terms._replace(limit_bytes=most_bytes)))
     if arrived.error_code == MESSAGE_TOO_LARGE:
@@ -343,7 +346,7 @@ def _arriving(records: Buffer, terms: Terms) -> Steps[Arrived]:
 
 
 def _terms(request: Request[ProduceRequest], partition: Partition | None, data: PartitionData) -> Terms | None:
-    """On what terms a partition takes these messages now; None if there is no such partition, or nothing to convert."""
+    """Return a partition's current terms for old messages; None if it does not exist or has nothing to convert."""
     if partition is None or is_batch(data.records or b""):
         return None
     return request.release.terms(partition.terms(request.now))

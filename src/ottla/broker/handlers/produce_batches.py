@@ -1,4 +1,4 @@
-"""One partition's part of a produce request: checked against its topic's settings, then appended. No part waits for anything."""
+"""One partition's part of a produce request: checked against its topic's config, then appended, without waiting."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ RecordError = ProduceResponse.BatchIndexAndErrorMessage
 PartitionData = ProduceRequest.PartitionProduceData
 
 Unsynced = list[tuple[Partition, int, PartitionResponse]]
-"""What a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its part of the reply)."""
+"""The parts that a reply waits for (acks=all, or flush.messages): (partition, offset after its records, its response)."""
 
 Taken = tuple[int, Partition, LogConfig, bytearray | memoryview, tuple[BatchHeader, ...]]
-"""A checked part: (partition index, partition, its settings, batches as they are appended, their headers)."""
+"""A checked part: (partition index, partition, its config, batches to append, their headers)."""
 
 Looked = Taken | PartitionResponse
 """The result of a check: batches to append, or the response that refuses them."""
@@ -40,7 +40,7 @@ def failed(index: int, error_code: int, message: str | None = None) -> Partition
 def check_part(
     name: str | None, data: PartitionData, request: Request[ProduceRequest], partitions: Partitions, refusal: int
 ) -> Looked | None:
-    """Look at the records for one partition; None if that takes long. Nothing is changed but the batch."""
+    """Check the records for one partition; return None if that takes long. Only the batch itself is changed."""
     if name in INTERNAL and not refusal:
         refusal = internal_error(request)
     partition = None if refusal or name is None else partitions.get(name, data.index)
@@ -60,12 +60,12 @@ def check_part(
 
 
 def internal_error(request: Request[ProduceRequest]) -> int:
-    """Return the error of a topic that coordinators alone write to: what others append there could not be read again."""
+    """Return the error for a topic that only coordinators write to: other records in it could not be replayed."""
     return NONE if request.client_id == ADMIN_CLIENT else INVALID_TOPIC_EXCEPTION
 
 
 def untaken(name: str | None, data: PartitionData, partitions: Partitions, refusal: int) -> PartitionResponse:
-    """Why a partition takes no records, whatever they are."""
+    """Return the error of a partition that can't take any records."""
     if refusal or name is None:
         return failed(data.index, refusal or UNKNOWN_TOPIC_ID)
     partition = partitions.get(name, data.index)
@@ -76,22 +76,22 @@ def untaken(name: str | None, data: PartitionData, partitions: Partitions, refus
 
 
 def _arrived(partition: Partition, index: int, arrived: Arrived) -> Looked:
-    """What became of older messages."""
+    """Return the result for converted messages."""
     if arrived.error_code:
         return failed(index, arrived.error_code, arrived.sentence)
-    if not arrived.headers:  # all was one message torn at the end
+    if not arrived.headers:  # there was only one truncated message
         return PartitionResponse(index=index, base_offset=-1)
     return index, partition, partition.config, arrived.view, arrived.headers
 
 
 def is_current(taken: Taken, partitions: Partitions) -> bool:
-    """Whether it is still that partition, under the same settings."""
+    """Return whether the partition and its config are unchanged since the check."""
     index, partition, config, _, _ = taken
     return partitions.get(partition.topic, index) is partition and partition.config is config
 
 
 def append_part(looked: Looked, request: Request[ProduceRequest], unsynced: Unsynced) -> PartitionResponse:
-    """Append one partition's records, and note them if the reply has to wait until they are on stable storage."""
+    """Append one partition's records, and record in `unsynced` whether the reply must wait for stable storage."""
     if isinstance(looked, PartitionResponse):
         return looked
     index, partition, _, records, headers = looked
@@ -113,7 +113,7 @@ def append_part(looked: Looked, request: Request[ProduceRequest], unsynced: Unsy
 
 
 def _sound(records: memoryview, request: Request[ProduceRequest]) -> BatchHeader | Refused:
-    """The header of a batch that may be taken as far as it shows there, or why not."""
+    """Return the header of a batch that passes the checks of headers, or the refusal."""
     error_code, header = check(records, request.version)
     if header is None:
         return Refused(error_code, "")
@@ -125,7 +125,7 @@ def _sound(records: memoryview, request: Request[ProduceRequest]) -> BatchHeader
 
 
 def check_slowly(partition: Partition, records: memoryview, request: Request[ProduceRequest]) -> Generator[int, None, Checked]:
-    """A batch as it is to be appended, or why not, with pauses as `check_slowly` has them."""
+    """Return the batch to append, or the refusal, with pauses as in `Partition.check_slowly`."""
     header = _sound(records, request)
     if isinstance(header, Refused):
         return records, NO_HEADER, header

@@ -25,7 +25,7 @@ from ottla.wire.errors import (
 )
 
 ONE_BATCH_FROM = 3
-"""The first version with exactly one batch of magic 2 for each partition (KIP-98); before, records have any format."""
+"""The first version with exactly one batch of magic 2 per partition (KIP-98); earlier ones have any format."""
 STORAGE_ERROR_FROM = 4
 
 Kept = tuple[Callable[[Callable[[int], None]], None], list[PartitionResponse]]
@@ -39,7 +39,7 @@ def reply_to(
     purgatory: Purgatory,
     kept: Kept | None = None,
 ) -> Reply:
-    """What is answered when all is appended that could be."""
+    """Return the reply to a request whose valid records are appended."""
     body = request.body
     if request.version < STORAGE_ERROR_FROM:
         _use_older_codes(response, request)
@@ -51,7 +51,7 @@ def reply_to(
         return response
     for topic in body.topic_data:
         for data in topic.partition_data:
-            data.records = None  # they are in the logs: what waits holds the frame no longer
+            data.records = None  # the logs contain the records: a waiting reply no longer needs the frame
     if body.acks not in (ACKS_NONE, ACKS_LEADER) and any(partition.replicas is not None for partition, _, _ in unsynced):
         until_ms = request.now.mono_ms + max(0, body.timeout_ms)
         acks = Acknowledgements(response, partial(_set_error, request.version), purgatory)
@@ -60,7 +60,7 @@ def reply_to(
 
 
 def _use_older_codes(response: ProduceResponse, request: Request[ProduceRequest]) -> None:
-    """Replace the codes that were added after a version by those that its clients know."""
+    """Replace error codes newer than a version by ones that its clients support."""
     instead = {KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER}
     if request.version < ONE_BATCH_FROM and request.release.is_today:
         instead[INVALID_RECORD] = CORRUPT_MESSAGE
@@ -70,7 +70,7 @@ def _use_older_codes(response: ProduceResponse, request: Request[ProduceRequest]
 
 
 def _too_few_replicas(response: ProduceResponse, request: Request[ProduceRequest]) -> Reply:
-    """Release 0.8.2 waits until as many replicas as acks says have the records: here there is one, and the time runs out."""
+    """Delay the response until it times out: release 0.8.2 waits for as many replicas as acks says, and there is only one."""
 
     def retry(now: Now, expired: bool) -> Reply:
         for topic in response.responses:
@@ -82,7 +82,7 @@ def _too_few_replicas(response: ProduceResponse, request: Request[ProduceRequest
 
 
 def _unanswered(request: Request[ProduceRequest], response: ProduceResponse) -> Reply:
-    """acks=0 has no reply; a failure closes the connection, so that the producer looks for the leader anew."""
+    """Return no reply to acks=0, or close the connection after a failure, so that the producer refreshes its metadata."""
     if request.denied is not None:
         return Close(f"a produce request with acks=0 names a topic to which {request.peer.principal} may not write")
     for topic in response.responses:
@@ -95,7 +95,7 @@ def _unanswered(request: Request[ProduceRequest], response: ProduceResponse) -> 
 
 
 def _when_synced(response: ProduceResponse, unsynced: Unsynced, kept: Kept | None, version: int) -> Reply:
-    """The response, once all that it tells of is on stable storage, or never will be."""
+    """Delay the response until every part is on stable storage or has failed."""
     delayed = DelayedReply(lambda: response, blocking=False, missing=len(unsynced) + (kept is not None))
     for partition, offset, part in unsynced:
         partition.when_synced(offset, partial(_synced, delayed, part, version))
@@ -110,7 +110,7 @@ def _also_kept(delayed: DelayedReply, kept: Kept | None) -> Reply:
 
 
 def _added_for_good(delayed: DelayedReply, added: list[PartitionResponse], error_code: int) -> None:
-    """Whether partitions are part of the transaction for good. If not, its coordinator is gone: the client looks anew."""
+    """Complete the wait for an addition to the transaction; after a failure the client must find the coordinator again."""
     if error_code:
         for part in added:
             part.error_code, part.base_offset = NOT_COORDINATOR, -1

@@ -31,9 +31,9 @@ from ottla.wire.errors import (
 
 NO_PRODUCER_ID, NO_EPOCH = -1, -1
 NEWEST_STABLE = 5
-"""Version 6 (KIP-939) is unstable in every release: a broker announces it where two-phase commit is switched on."""
+"""The newest stable version: 6 (KIP-939) is unstable in every release, and announced if two-phase commit is enabled."""
 FENCED_FROM = 4
-"""Since this version a fenced producer hears PRODUCER_FENCED, and INVALID_PRODUCER_EPOCH before."""
+"""The first version with PRODUCER_FENCED; earlier ones get INVALID_PRODUCER_EPOCH."""
 
 
 @serves(
@@ -49,10 +49,10 @@ def init_producer_id(
     coordinators: Coordinators[TransactionMachine],
     rights: Rights,
 ) -> Reply:
-    """Give a new id with epoch 0, or let the coordinator of a transactional id decide.
+    """Return a new id with epoch 0, or the decision of a transactional id's coordinator.
 
-    A producer without one that has an id and asks again gets another: it has nothing to be fenced from. A registry that can't be
-    written is told as COORDINATOR_LOAD_IN_PROGRESS, which every client tries again.
+    An idempotent producer that already has an id gets another one, because it has nothing to be fenced from. If the registry can't
+    be written, the error is COORDINATOR_LOAD_IN_PROGRESS, which every client retries.
     """
     if request.body.transactional_id is None and not _may_write(request, rights):
         return init_refused(CLUSTER_AUTHORIZATION_FAILED)
@@ -90,7 +90,7 @@ def _given(
 
 
 def _may_write(request: Request[InitProducerIdRequest], rights: Rights) -> bool:
-    """Whether a client may have a producer id without a transactional id: whoever may write anywhere (KIP-679)."""
+    """Return whether a client may be idempotent: it needs permission to write to any topic (KIP-679)."""
     peer = request.peer
     return rights.may(peer, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, CLUSTER_NAME) or rights.allows_some(
         peer, Operation.WRITE, Resource.TOPIC

@@ -42,7 +42,7 @@ def alter_partition_reassignments(
     request: Request[AlterPartitionReassignmentsRequest],
     controller: Controller,
 ) -> Reply:
-    """Answer when it is noted where partitions move: that they have moved is for ListPartitionReassignments to tell."""
+    """Respond once the targets are written to the registry; ListPartitionReassignments returns the progress."""
     return _altered(request.body, controller)
 
 
@@ -69,7 +69,7 @@ def _refused(code: int, sentence: str = "") -> AlterPartitionReassignmentsRespon
 
 @serves(ListPartitionReassignmentsRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), controller_only=True)
 def list_partition_reassignments(request: Request[ListPartitionReassignmentsRequest], controller: Controller) -> Reply:
-    """Return what is on the move."""
+    """Return the ongoing reassignments."""
     return _listed(request.body, controller)
 
 

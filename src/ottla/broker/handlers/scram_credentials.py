@@ -22,7 +22,7 @@ from ottla.wire.errors import DUPLICATE_RESOURCE, RESOURCE_NOT_FOUND
 
 MOST_USERS: Final = 3000
 USERS_AT_ONCE: Final = 50
-"""Users that are described between two pauses."""
+"""Users described between two pauses."""
 
 Altered = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 Described = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
@@ -37,7 +37,7 @@ Info = DescribeUserScramCredentialsResponse.CredentialInfo
     to_the_end=True,
 )
 def alter_user_scram_credentials(request: Request[AlterUserScramCredentialsRequest], credentials: Credentials) -> Steps[Reply]:
-    """Set and remove credentials; each user has a result of its own."""
+    """Set and remove credentials; each user has its own result."""
     body = request.body
     removals = [ScramRemoval(each.name, each.mechanism) for each in body.deletions]
     upsertions = [
@@ -53,7 +53,7 @@ def alter_user_scram_credentials(request: Request[AlterUserScramCredentialsReque
 def describe_user_scram_credentials(
     request: Request[DescribeUserScramCredentialsRequest], credentials: Credentials
 ) -> Steps[Reply]:
-    """Describe the users asked for, or all of them if none is."""
+    """Describe the requested users, or all if none is given."""
     named = Counter(each.name for each in request.body.users or ())
     users = list(named or credentials.users())
     writer = ResponseWriter(request, ("results",), DescribeUserScramCredentialsResponse(error_message=None))

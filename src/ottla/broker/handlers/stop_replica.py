@@ -35,7 +35,7 @@ PARTS = Parts(
 
 @serves(StopReplicaRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
 def stop_replica(request: Request[StopReplicaRequest], replicas: ReplicaManager, forgotten: ForgottenTopics) -> Steps[Reply]:
-    """Stop all replicas, and say which could not be stopped or deleted."""
+    """Stop all given replicas, and return an error per partition."""
     body, writer = request.body, ResponseWriter(request, ERRORS)
 
     def stopped() -> Steps[None]:

@@ -44,13 +44,13 @@ from ottla.wire.schema import Message
 
 BY_DEFAULT = UNSAID = -1
 NOTHING = -1
-"""Of a topic's partitions: nothing is waited for."""
+"""The partition count of a topic to which the reply does not wait."""
 NO_ID = bytes(16)
 BY_ID_FROM = 6
 DISABLED_CODE_FROM = 3
 
 STRICT_CREATION_FROM, STRICT_DELETION_FROM, STRICT_GROWTH_FROM = 6, 5, 3
-"""The versions whose clients know that they can be refused for their quota (KIP-599)."""
+"""The first versions whose clients support a refusal for their quota (KIP-599)."""
 EXCEEDED = "The throttling quota has been exceeded: try again after the response's throttle time."
 
 Created = CreateTopicsResponse.CreatableTopicResult
@@ -60,7 +60,7 @@ DeleteState = DeleteTopicsRequest.DeleteTopicState
 
 
 class CreateContext(NamedTuple):
-    """What topics are created through."""
+    """The parts of the broker that CreateTopics uses."""
 
     topics: Topics
     settings: SettingsInForce
@@ -69,7 +69,7 @@ class CreateContext(NamedTuple):
 
 
 class ChangeContext(NamedTuple):
-    """What topics are deleted and grow through."""
+    """The parts of the broker that DeleteTopics and CreatePartitions use."""
 
     topics: Topics
     cluster: ClusterImage
@@ -86,7 +86,7 @@ class ChangeContext(NamedTuple):
     parts=Parts(((("topics",), ("topics",)),), things=20, whole_bytes=512, unique=("name",)),
 )
 def create_topics(request: Request[CreateTopicsRequest], context: CreateContext) -> Steps[Reply]:
-    """Create topics, each with its own result; they are visible to every API when the reply leaves."""
+    """Create topics, each with its own result; they are visible to every API when the response is sent."""
     body, settings = request.body, context.settings.value
     wanted = [_new_topic(settings, topic) for topic in body.topics if not request.repeats(topic.name)]
     whole = request.whole
@@ -112,7 +112,7 @@ def create_topics(request: Request[CreateTopicsRequest], context: CreateContext)
 
 
 def _late(results: Mapping[str, Created | Deleted | Grown]) -> Late:
-    """Has a result say that its topic is not as it was to be yet; it will be."""
+    """Return a function that sets REQUEST_TIMED_OUT in the result of a topic whose change is not complete yet."""
 
     def late(name: str) -> None:
         if not results[name].error_code:
@@ -123,7 +123,10 @@ def _late(results: Mapping[str, Created | Deleted | Grown]) -> Late:
 
 
 def _admitted(quotas: ClientQuotas, request: Request[Message], strict_from: int, decision: Decision, partitions: int) -> bool:
-    """Whether a client's quota allows what is decided; an error needs none. Versions before `strict_from` are never refused."""
+    """Return whether a client's quota permits a decision, unless it is an error.
+
+    Versions before `strict_from` are never refused.
+    """
     if decision.error_code or not quotas.is_on:
         return True
     is_strict = request.version >= strict_from
@@ -135,7 +138,7 @@ def _throttled(name: str) -> Decision:
 
 
 def _hide_configs(created: list[Created], seen: Mapping[str, bool]) -> None:
-    """Take out what those must not know who may create topics and may not see their settings."""
+    """Remove the configs of created topics whose configs the client may not describe."""
     for topic in created:
         if not topic.error_code and not seen[topic.name]:
             topic.topic_config_error_code = TOPIC_AUTHORIZATION_FAILED
@@ -197,7 +200,7 @@ def _created(told: BrokerSettings, decision: Decision, configs: Mapping[str, str
     ),
 )
 def delete_topics(request: Request[DeleteTopicsRequest], context: ChangeContext) -> Steps[Reply]:
-    """Delete topics by name or, from version 6 on, by id; the same name or id given twice deletes nothing."""
+    """Delete topics by name or, from version 6 on, by id; a topic that is named twice is not deleted."""
     body, cluster = request.body, context.cluster
     states = body.topics if request.version >= BY_ID_FROM else [DeleteState(name=name) for name in body.topic_names]
     if not context.settings.value.delete_topic_enable:
@@ -215,7 +218,7 @@ def delete_topics(request: Request[DeleteTopicsRequest], context: ChangeContext)
 def _refuse_denied(
     request: Request[DeleteTopicsRequest], results: Iterable[Deleted], cluster: ClusterImage, rights: Rights
 ) -> None:
-    """Turn those into refusals that the client may not delete; whether they are there hears who may describe them alone."""
+    """Refuse topics that the client may not delete; only clients that may describe a topic get to know whether it exists."""
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
     may_delete = rights.answers(request.peer, Operation.DELETE, Resource.TOPIC)
     denied = []
@@ -248,7 +251,7 @@ def _delete(request: Request[DeleteTopicsRequest], context: ChangeContext, resul
 
 
 def _count_deletion(request: Request[DeleteTopicsRequest], context: ChangeContext, result: Deleted) -> None:
-    """Say so in a result if the quota of the client does not allow it."""
+    """Refuse a deletion that exceeds the client's quota."""
     if not result.error_code:
         topic = context.cluster.topics[_known_name(context.cluster, result)]
         if not _admitted(context.quotas, request, STRICT_DELETION_FROM, Decision(topic.name), len(topic.partitions)):
@@ -256,12 +259,12 @@ def _count_deletion(request: Request[DeleteTopicsRequest], context: ChangeContex
 
 
 def _given(state: DeleteState, version: int) -> tuple[object, ...]:
-    """What a request with several blocks calls a topic."""
+    """Return the key by which the blocks of a request identify a topic."""
     return (state.name, state.topic_id) if version >= BY_ID_FROM else (state.name,)
 
 
 def _name(cluster: ClusterImage, state: DeleteState) -> tuple[str | None, bytes]:
-    """What tells topics apart: the name if there is such a topic, whether it was given by name or by id."""
+    """Return the key of a topic: its name if it exists, whether it was given by name or by id."""
     if state.name is None and (name := cluster.name_of(state.topic_id)) is not None:
         return name, NO_ID
     return state.name, NO_ID if state.name is not None and state.topic_id == NO_ID else state.topic_id
@@ -302,7 +305,7 @@ def _deletable(cluster: ClusterImage, state: DeleteState, times: Counter[tuple[s
     parts=Parts(((("topics",), ("results",)),), things=20, whole_bytes=512, unique=("name",)),
 )
 def create_partitions(request: Request[CreatePartitionsRequest], context: ChangeContext) -> Steps[Reply]:
-    """Add partitions to topics; one that is named twice is left as it is."""
+    """Add partitions to topics; a topic that is named twice is left unchanged."""
     times = Counter(topic.name for topic in request.body.topics)
     response, grown = CreatePartitionsResponse(), dict.fromkeys(times, NOTHING)
     for topic in {topic.name: topic for topic in request.body.topics}.values():

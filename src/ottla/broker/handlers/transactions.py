@@ -53,15 +53,15 @@ MarkerTopic = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult
 MarkerPartition = WriteTxnMarkersResponse.WritableTxnMarkerPartitionResult
 
 MOST_PARTITIONS = 10_000
-"""A transaction is stored as a whole, and so is what is added to it: more partitions at a time are refused."""
+"""Upper limit of partitions added at once, because a transaction is stored as a whole."""
 MOST_FILTERS = 10_000
-"""By which ListTransactions may be asked to filter: states and producer ids together."""
+"""Upper limit of filters in ListTransactions: states and producer ids together."""
 FENCED_FROM = 2
-"""Since this version of the three requests of producers a fenced one hears PRODUCER_FENCED, and INVALID_PRODUCER_EPOCH before."""
+"""The first version of the three producer requests with PRODUCER_FENCED; earlier ones get INVALID_PRODUCER_EPOCH."""
 MANY_FROM = 4
-"""Since this version AddPartitionsToTxn is for brokers, and names several transactions."""
+"""The first version of AddPartitionsToTxn for brokers, with several transactions."""
 EPOCHS_FROM = 5
-"""Since this version of EndTxn each transaction has an epoch of its own (KIP-890)."""
+"""The first version of EndTxn with an epoch for each transaction (KIP-890)."""
 
 
 @serves(
@@ -77,7 +77,7 @@ def add_partitions_to_txn(
     coordinators: Coordinators[TransactionMachine],
     endings: Endings,
 ) -> Steps[Reply]:
-    """Make partitions part of a transaction: all of them, or none if one does not exist."""
+    """Add partitions to a transaction: all of them, or none if one does not exist."""
     add = _added_to_several if request.version >= MANY_FROM else _added
     return (yield from add(request, cluster, coordinators, endings))
 
@@ -109,7 +109,7 @@ def _added_to_several(
     coordinators: Coordinators[TransactionMachine],
     endings: Endings,
 ) -> Steps[Reply]:
-    """Ask for each transaction. Only one that is asked for by itself waits for its markers: it must keep no others waiting."""
+    """Add partitions to each transaction. Only a single one waits for its markers, so that it delays no others."""
     response = AddPartitionsToTxnResponse()
     for transaction in request.body.transactions:
         response.results_by_transaction.append((yield from _added_to_one(transaction, request, cluster, coordinators, endings)))
@@ -150,7 +150,7 @@ def _places(topics: Iterable[Topic]) -> Partitions:
 
 
 def _unknown(cluster: ClusterImage, topics: Iterable[Topic]) -> Partitions:
-    """Those partitions that there are not."""
+    """Return the partitions that do not exist."""
     found: set[TopicPartition] = set()
     for topic in topics:
         image = cluster.topics.get(topic.name)
@@ -187,7 +187,7 @@ def add_offsets_to_txn(
     groups: Coordinators[GroupMachine],
     endings: Endings,
 ) -> Steps[Reply]:
-    """Make the partition that holds a group's offsets part of a transaction."""
+    """Add the partition with a group's offsets to a transaction."""
     if groups.ensure(request.now):
         return AddOffsetsToTxnResponse(error_code=COORDINATOR_NOT_AVAILABLE)
     body = request.body
@@ -200,7 +200,7 @@ def add_offsets_to_txn(
 
 @serves(EndTxnRequest, Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"))
 def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[TransactionMachine]) -> Reply:
-    """Commit or abort. The reply leaves once that is decided for good; markers follow."""
+    """Commit or abort a transaction. The response is sent once the decision is durable; markers follow."""
     body = request.body
 
     def finish(ended: Ended) -> EndTxnResponse:
@@ -214,9 +214,9 @@ def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[Transact
 
 @serves(WriteTxnMarkersRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER, instead=Operation.ALTER), most=MOST_PARTITIONS)
 def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerAppender) -> Steps[Reply]:
-    """Write the transaction markers that another broker, or an operator, has decided.
+    """Write the transaction markers of another broker or of an operator.
 
-    All are appended before any is waited for: each has to reach stable storage and other replicas.
+    All are appended before the wait for stable storage and replicas begins.
     """
     response = WriteTxnMarkersResponse()
     written: dict[Partition, list[MarkerPartition]] = {}
@@ -255,7 +255,7 @@ def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerA
 def describe_transactions(
     request: Request[DescribeTransactionsRequest], coordinators: Coordinators[TransactionMachine], rights: Rights
 ) -> Reply:
-    """Transactions, with those of their topics that the client may see."""
+    """Describe transactions, with the topics that the client may describe."""
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
 
     def combine(messages: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
@@ -274,7 +274,7 @@ def list_transactions(
     coordinators: Coordinators[TransactionMachine],
     rights: Rights,
 ) -> Steps[Reply]:
-    """List all transactional ids that the client may see: one coordinator after the other, some ids at a time."""
+    """List the transactional ids that the client may describe: one coordinator after the other, some ids at a time."""
     found = without_ids(request.body)
     found.error_code = found.error_code or coordinators.loading_error
     if found.error_code:

@@ -40,9 +40,9 @@ from ottla.wire.errors import (
 
 ABORTABLE_FROM = 4
 ADDS_FROM = 5
-"""Since this version the group's partition becomes part of the transaction by the commit itself (KIP-890)."""
+"""The first version in which the commit adds the group's partition to the transaction (KIP-890)."""
 TOPIC_IDS_FROM = 6
-"""Since this version topics are named by their ids (KIP-1319)."""
+"""The first version with topic ids (KIP-1319)."""
 
 Topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
 TopicResult = TxnOffsetCommitResponse.TxnOffsetCommitResponseTopic
@@ -64,7 +64,7 @@ def txn_offset_commit(
     partitions: Partitions,
     settings: SettingsInForce,
 ) -> Steps[Reply]:
-    """Commit the offsets of partitions that exist, once the producer is known to have the group's partition in its transaction."""
+    """Commit the offsets of existing partitions, after verifying that the transaction has the group's partition."""
     body = request.body
     if not body.group_id:
         return refused(body, INVALID_GROUP_ID)
@@ -94,7 +94,7 @@ def _admitted(
     partition: Partition,
     additions: PartitionAdditions,
 ) -> Steps[int]:
-    """Whether the group's partition is part of the transaction, and has not got its end while the coordinator was asked."""
+    """Return NONE if the transaction has the group's partition and did not end during the verification, else the error."""
     body, adds = request.body, request.version >= ADDS_FROM
     if adds:
         yield from additions.passed(body.transactional_id, request)
@@ -108,7 +108,7 @@ def _admitted(
         verify_only=not adds,
     )
     error_code = NONE
-    for _ in range(ASKED if adds else 1):  # again if it was the end of the transaction before that came
+    for _ in range(ASKED if adds else 1):  # repeated if the marker of the previous transaction arrived meanwhile
         token = partition.log.producers.token(body.producer_id)
         added: Added = yield from additions.asked(wanted, request)
         error_code = _told(added.error_of(place, TRANSACTION_ABORTABLE), request.version)
@@ -121,14 +121,14 @@ def _admitted(
 
 
 def _told(error_code: int, version: int) -> int:
-    """The code as this version of the request knows it."""
+    """Return the error code for this version of the request."""
     if error_code == PRODUCER_FENCED:
         return INVALID_PRODUCER_EPOCH
     return INVALID_TXN_STATE if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM else error_code
 
 
 def _split(cluster: ClusterImage, topics: list[Topic], version: int) -> tuple[list[Topic], list[TopicResult]]:
-    """The partitions that exist, with their topics' names and ids, and the errors of the others."""
+    """Return the existing partitions, with their topics' names and ids, and the errors of the others."""
     known: list[Topic] = []
     unknown: list[TopicResult] = []
     for topic in topics:

@@ -20,7 +20,7 @@ PARTS = Parts(((("topic_states", "partition_states"), ()), (("ungrouped_partitio
 
 @serves(UpdateMetadataRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=PARTS, to_the_end=True)
 def update_metadata(request: Request[UpdateMetadataRequest], news: ClusterNews) -> Steps[Reply]:
-    """Take all of it into this broker's image of the cluster."""
+    """Apply all of it to this broker's cluster image."""
     body, version = request.body, request.version
     live, told = brokers(body, version), (topics(part.body, version) for part in request.parts())
     error_code = yield from news.take(body.controller_epoch, body.broker_epoch, body.controller_id, live, told)
