@@ -1,1 +1,1 @@
-"""How a broker belongs to a cluster: its session with the registry that brokers share, and what it writes there about itself."""
+"""A broker's membership in its cluster: its session with the shared registry, and its own entries there."""

@@ -1,8 +1,8 @@
-"""Whether this broker's data directory is the one that others count on: a broker registers with no other one.
+"""The check that this broker's data directory is the one the cluster counts on, before the broker registers.
 
-The directory notes the broker epoch of its last registration, the registry the newest of each broker. A directory that is empty, or
-that noted an older epoch, may lack records: its broker registers once no partition has it in sync, or an operator has accepted the
-loss. Knows the registry and the disk; knows no logs.
+The directory contains the broker epoch of its last registration, and the registry the newest epoch of each broker. A directory
+that is empty, or has an older epoch, may lack records. Its broker registers once it is in no ISR, or once an operator has accepted
+the loss. Depends on the registry and the disk, and not on logs.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from ottla.ports import Change, Disk, SharedRegistry, Steps
 log = logging.getLogger("ottla.broker")
 
 BROKER_EPOCH: Final = ".broker-epoch"
-"""The file with the broker epoch of the last registration. Directories of before it was written have none, and are trusted."""
+"""The file with the broker epoch of the last registration. Directories older than this file have none, and are trusted."""
 
 NEW: Final = b"new\n"
-"""Its content until the first registration of a directory that was made empty."""
+"""The file's content until the first registration of a directory that was created empty."""
 
 NO_EPOCH: Final = -1
 
 PATIENCE: Final = 3
-"""For so many session timeouts a broker waits until the controller has taken it out of the in-sync sets."""
+"""Session timeouts during which a broker waits for the controller to remove it from the ISR of all partitions."""
 
 LOOK_MS: Final = 500
 
 
 class DirectoryEpoch:
-    """The check of one broker's data directory before it registers, and the notes after it."""
+    """The check of one broker's data directory before it registers, and the epochs written afterwards."""
 
     def __init__(
         self, node_id: int, disk: Disk, registry: SharedRegistry, scheduler: Scheduler, *, has_registry: bool = False
     ) -> None:
-        """A directory that `has_registry` in it holds both or neither: there is nothing to check."""
+        """Create the check. A directory that `has_registry` in it cannot differ from the registry, and is not checked."""
         self._node_id = node_id
         self._has_registry = has_registry
         self._disk = disk
@@ -49,12 +49,12 @@ class DirectoryEpoch:
         self._scheduler = scheduler
         self._may_register = False
         self.newest_epoch = NO_EPOCH
-        """The newest epoch of an earlier registration that the registry has noted."""
+        """The newest epoch of earlier registrations in the registry."""
 
     def refusal(self) -> Steps[str | None]:
-        """Return None once the broker may register, else a sentence that says why not and what to do. Raises `StorageFailed`.
+        """Return None if the broker may register, else a sentence with the reason and the remedy. Raise `StorageFailed`.
 
-        Later registrations of the same life are not refused: its directory was its own all the time.
+        Later registrations of the same process are never refused, because its directory has not changed.
         """
         if not self._may_register and not self._has_registry:
             counted = yield from self._counted_on()
@@ -64,7 +64,7 @@ class DirectoryEpoch:
         return None
 
     def _counted_on(self) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
-        """Return the partitions that have this broker in sync whose directory may lack records, after a wait for the controller."""
+        """Wait for the controller, and return the partitions whose ISR still contains this broker although it may lack records."""
         if not (yield from self._is_in_doubt()):
             return {}
         counted = yield from in_sync_of(self._registry, self._node_id)
@@ -79,7 +79,7 @@ class DirectoryEpoch:
         return counted
 
     def registered(self, broker_epoch: int) -> Steps[None]:
-        """Note a registration, in the directory first. Raises `StorageFailed`."""
+        """Write the epoch of a registration, to the directory first. Raise `StorageFailed`."""
         if self._has_registry:
             return
         self._disk.write_file(BROKER_EPOCH, b"%d\n" % broker_epoch)
@@ -92,14 +92,14 @@ class DirectoryEpoch:
         (entry,) = yield from self._registry.read([layout.broker_epoch_path(self._node_id)])
         newest = int(entry.value) if entry is not None and entry.value.isdigit() else NO_EPOCH
         own = int(noted) if noted.isdigit() else NO_EPOCH
-        self.newest_epoch = newest  # the directory's own may be of another registry, from which this one was copied
+        self.newest_epoch = newest  # the directory's own epoch may come from another registry that this one was copied from
         return own == NO_EPOCH or own < newest
 
     def _alone(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> list[TopicPartition]:
         return [one for one, state in counted.items() if state.isr == (self._node_id,)]
 
     def _take_acceptance(self, counted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[bool]:
-        """Return whether an operator has accepted the loss; this broker has then left the in-sync sets that others can lead."""
+        """Return whether an operator has accepted the loss; this broker has then left every ISR that another replica can lead."""
         path = layout.accepted_loss_path(self._node_id)
         (accepted,) = yield from self._registry.read([path])
         if accepted is None:

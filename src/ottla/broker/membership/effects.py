@@ -1,4 +1,4 @@
-"""What a change of the registry means for this broker's rooms: logs follow settings, requests follow quotas. Knows no registry."""
+"""The effects of registry changes on this broker: logs apply configs, requests apply quotas. Independent of the registry."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ QUOTA_KINDS = (layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS)
 
 
 class Effects:
-    """Has rooms follow. Rules of access, users' credentials and tokens are looked up in the image each time.
+    """The updates after a change. ACLs, credentials and tokens are read from the image on each use and need none.
 
-    `settings_changed` is told of topics and brokers that have other settings.
+    `settings_changed` is called after changes of topic or broker configs.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Effects:
         self._settings_changed = settings_changed
 
     def take_effect(self, paths: Collection[str]) -> Steps[None]:
-        """These entries have changed in the image."""
+        """Apply the changes of these entries, which are in the image already."""
         if any(path.startswith(kind) for path in paths for kind in QUOTA_KINDS):
             self._quotas.load()
         if layout.FEATURES in paths:

@@ -1,6 +1,6 @@
-"""Entries of users for whom nothing is set any more: out of the shared registry, unless another broker puts a quota below them.
+"""The removal of empty user entries from the shared registry, unless another broker adds a quota below them.
 
-Apache Kafka removes them too. Its brokers and this one may do so at once, so what is removed is read, and checked by the commit.
+Apache Kafka removes them too. Another broker may do so at the same time, so the entries are read, and the commit verifies them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ PREFIX = f"{layout.USER_CONFIGS}/"
 
 
 def without_empty_users(registry: SharedRegistry, changes: Sequence[Change]) -> Steps[list[Change | Condition]]:
-    """Return these changes, by which entries of users go that say nothing then, and no others.
+    """Return these changes, extended by the removal of user entries that they leave empty.
 
-    `changes` have the versions that were read. Of a user whose entry is to go though some client id has a quota, it is emptied.
+    `changes` have the versions that were read. The entry of a user with a quota for some client id is emptied instead of removed.
     """
     users = list(dict.fromkeys(_user_of(change) for change in changes if change.value is None and change.path.startswith(PREFIX)))
     if not users:
@@ -33,7 +33,7 @@ def without_empty_users(registry: SharedRegistry, changes: Sequence[Change]) -> 
 
 
 def _user_of(change: Change) -> str:
-    """Return the path of the user's entry that a change is about, or that is above it."""
+    """Return the path of the user entry that a change modifies or is below; "" if there is none."""
     return PREFIX + change.path.removeprefix(PREFIX).partition("/")[0] if change.path.startswith(PREFIX) else ""
 
 

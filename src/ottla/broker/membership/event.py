@@ -1,4 +1,4 @@
-"""Something that happens once, for a job to wait for."""
+"""An event that occurs once and that a job can wait for."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from ottla.ports import Done, Now
 
 
 class Event:
-    """Happens once: `while not event.has_happened: yield event.wait`."""
+    """An event that occurs once: `while not event.has_happened: yield event.wait`."""
 
     def __init__(self) -> None:
         self.has_happened = False
         self._done: Done | None = None
 
     def changed(self, path: str) -> None:
-        """It happens, by a watch of the registry."""
+        """Set the event, as a callback of a registry watch."""
         self._happen()
 
     def passed(self, now: Now) -> None:
-        """It happens, by a deadline."""
+        """Set the event, as a callback of a deadline."""
         self._happen()
 
     def _happen(self) -> None:
@@ -27,5 +27,5 @@ class Event:
             done(None)
 
     def wait(self, done: Done) -> None:
-        """Call `done(None)` when it happens; it has not yet."""
+        """Call `done(None)` when the event occurs; it has not occurred yet."""
         self._done = done

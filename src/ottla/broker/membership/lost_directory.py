@@ -1,6 +1,6 @@
-"""The partitions that have a broker in sync whose data directory is lost, and how that broker leaves their in-sync sets.
+"""The partitions whose ISR contains a broker with a lost data directory, and the broker's removal from each ISR.
 
-Knows the registry; knows no disk, and no controller.
+Depends on the registry, and neither on a disk nor on the controller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ottla.cluster.image import NO_LEADER
 from ottla.ports import Change, SharedRegistry, Steps
 
 AT_ONCE = 2000
-"""Entries that are read in one go."""
+"""Entries read in one request."""
 
 TOLD_AT_ONCE = 3000
 """Partitions in one notification of the controller."""
@@ -25,9 +25,9 @@ TOLD_AT_ONCE = 3000
 def in_sync_of(
     registry: SharedRegistry, node_id: int, places: Iterable[TopicPartition] | None = None
 ) -> Steps[dict[TopicPartition, LeaderAndIsr]]:
-    """Return the states that have this broker in sync, of these partitions or of all. Topics under deletion are left out.
+    """Return the states, of these partitions or of all, whose ISR contains the broker. Topics under deletion are skipped.
 
-    A state that cannot be read is for the controller to report.
+    The controller reports states that can't be read.
     """
     found = dict[TopicPartition, LeaderAndIsr]()
     (leaving,) = yield from registry.list([entries.DELETIONS])
@@ -55,10 +55,10 @@ def _all(registry: SharedRegistry) -> Steps[list[TopicPartition]]:
 
 
 def leave_in_sync_sets(registry: SharedRegistry, node_id: int, counted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[bool]:
-    """Leave these in-sync sets to others, and notify the controller: replicas in sync if there are any, else all others.
+    """Remove the broker from the ISR of these partitions, and notify the controller.
 
-    Where there is no other replica, the broker stays in sync. Return whether there was anything to leave: a state that another
-    broker changed meanwhile is as it was.
+    The other in-sync replicas remain, or else all other replicas. Without other replicas, the broker stays in the ISR. Return
+    whether any partition had another replica; a state that another broker changed meanwhile is left unchanged.
     """
     changed, is_left = list[TopicPartition](), False
     for (name, index), state in counted.items():

@@ -1,7 +1,7 @@
-"""A broker as a member of its cluster: it registers, steps down before its session can have ended elsewhere, and registers anew.
+"""A broker's membership in its cluster: registration, stepping down before its session can expire elsewhere, reregistration.
 
-Knows the registry that brokers share and the scheduler. Knows no partitions: who leads or follows something asks `is_member`, and
-is told of each registration (`entered`) and of each end (`left`).
+Depends on the shared registry and the scheduler, and not on partitions: leaders and followers read `is_member`, and callbacks
+report each registration (`entered`) and its end (`left`).
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ NO_EPOCH = -1
 NOT_YET = 1 << 63
 """Newer than every epoch."""
 LISTENER_NAMES = "0.10.0-IV1"
-"""The protocol version that introduced racks and the names of listeners."""
+"""The protocol version that introduced racks and listener names."""
 
 RETRY_MS, MOST_RETRY_MS = 500, 2_000
-"""After so long a registration is tried again, first and at most, where the registry was not reached or refused."""
+"""First and longest pause before a failed registration is retried, in ms."""
 
 LOOK = "check the registration"
 
 DRIFT = 20
-"""A broker steps down when this part of its session's timeout is left: the clock of the registry may run so much faster."""
+"""A broker steps down when 1/n of its session timeout is left, because the registry's clock may be that much faster."""
 
 
 class NotAMember(Exception):
-    """A broker that cannot join its cluster: one sentence that says why and what to do."""
+    """Raised for a broker that can't join its cluster, with one sentence that says why and what to do."""
 
 
 class BrokerMembership:
     """The session of this broker, and its entry below /brokers/ids.
 
-    `entered` are called after each registration, when `broker_epoch` is the new one: the controller says anew who leads what.
-    `left` are called when that registration is over: nothing that the controller said before holds any longer. While the registry
-    is only silent, roles stay as they are, and `is_member` says whether they may be used; `silenced` are called when they may not,
-    and `woken` when they may again.
+    Callbacks: `entered` after each registration, when `broker_epoch` is new and the controller assigns all roles again; `left` at
+    the end of a registration, which makes earlier requests of the controller obsolete. While the registry is only unreachable,
+    roles remain, and `is_member` returns whether they may be used: `silenced` is called when they may not, and `woken` when they
+    may again.
     """
 
     def __init__(
@@ -61,11 +61,14 @@ class BrokerMembership:
         levels: Callable[[], Mapping[str, int]],
         directory: DirectoryEpoch,
     ) -> None:
-        """`levels` tells what the cluster has finalized of its features, as far as this broker has heard."""
+        """Create an unregistered member. `levels` returns the cluster's finalized features, as far as this broker has read them."""
         self.broker_epoch = NO_EPOCH
-        """The number of the transaction that made this broker's entry (KIP-380): it grows with each registration."""
+        """The broker epoch: the id of the transaction that created this broker's entry (KIP-380).
+
+        It increases with each registration.
+        """
         self.oldest_epoch = NO_EPOCH
-        """Requests of controllers to older registrations are not for this life of the broker."""
+        """Controller requests with an older broker epoch are meant for an earlier registration."""
         self.entered: list[Callable[[Now], None]] = []
         self.left: list[Callable[[Now], None]] = []
         self.silenced: list[Callable[[Now], None]] = []
@@ -81,22 +84,22 @@ class BrokerMembership:
         self._value = b""
         self._joined: Callable[[NotAMember | None], None] | None = None
         self._must_look = False
-        """Whether the entry may have changed since it was read last."""
+        """Whether the entry may have changed since the last read."""
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def prepare(self) -> None:
-        """Take no request of a controller before this broker may register: it would be for its last life."""
+        """Refuse requests of a controller until this broker registers: they are meant for its previous process."""
         self.oldest_epoch = NOT_YET
 
     def join(self, listeners: Sequence[Listener], joined: Callable[[NotAMember | None], None]) -> None:
-        """Register at these addresses, now and in each later session. `joined` is called once, when it is done or refused."""
+        """Register with these listeners, now and in each later session. `joined` is called once, after success or refusal."""
         self._listeners = listeners
         self._joined = joined
         self._registry.on_session(self._told)
         self._begin()
 
     def is_member(self, now: Now) -> bool:
-        """Whether this broker is registered, and nobody else can think that it is not."""
+        """Return whether this broker is registered and its session can't have expired."""
         return self.broker_epoch != NO_EPOCH and now.mono_ms < self._until_ms()
 
     def _until_ms(self) -> int:
@@ -113,7 +116,7 @@ class BrokerMembership:
                 self._leave(event)
 
     def _leave(self, event: SessionEvent) -> None:
-        """What this broker was is over with its session."""
+        """End the registration with its session, and register again in a new session."""
         self._end("the session with the registry ended")
         if event is SessionEvent.BEGUN:
             self._begin()
@@ -129,7 +132,7 @@ class BrokerMembership:
                 tell(now)
 
     def look(self) -> None:
-        """Check that the entry of this registration is there. An operator may have removed it though the session lives."""
+        """Check that the registration's entry exists: an operator may have removed it during the session."""
         self._must_look = True
         self._scheduler.begin(LOOK, self._looked(), failed=self._could_not_look)
 
@@ -149,9 +152,9 @@ class BrokerMembership:
                 self._begin()
 
     def _watch_session(self, now: Now) -> None:
-        """Notice when the session may have ended elsewhere. While it is kept up, that time moves on before it comes.
+        """Detect when the session may have expired. While the session is renewed, that deadline moves ahead.
 
-        It may also be kept up again after this broker stood still, without a word of the registry about it.
+        After a pause of the process, the session may also be renewed without an event from the registry.
         """
         if self.broker_epoch == NO_EPOCH:
             return
@@ -177,7 +180,7 @@ class BrokerMembership:
                 tell(now)
 
     def _begin(self) -> None:
-        """Register with a value of its own: by that an entry is known as made in this session, also where the answer got lost."""
+        """Register with a unique value, which identifies the entry as created in this session even if the response was lost."""
         self._scheduler.cancel("registration")
         self._scheduler.drop("registration")
         self._value = self._described()
@@ -196,7 +199,7 @@ class BrokerMembership:
         self._scheduler.at("registration", self._scheduler.now().mono_ms + self._repeats.pause_ms(), self._register)
 
     def _ended(self, outcome: Entry | NotAMember) -> None:
-        """The entry is this broker's, or another one's that did not go away; or none was made."""
+        """Complete a registration attempt: the entry is this broker's or another one's, or the attempt was refused."""
         joined, self._joined = self._joined, None
         refusal = outcome if isinstance(outcome, NotAMember) else self._taken(outcome)
         if refusal is not None and joined is None:
@@ -206,7 +209,7 @@ class BrokerMembership:
             joined(refusal)
 
     def _taken(self, entry: Entry) -> NotAMember | None:
-        """Go on as a member, or say who is one with this broker's number."""
+        """Continue as a member, or return why not: another broker with the same id is registered."""
         if entry.value == self._value:
             now = self._scheduler.now()
             self.broker_epoch = entry.created
@@ -224,7 +227,10 @@ class BrokerMembership:
         )
 
     def _unsuitable(self) -> NotAMember | None:
-        """Why this broker can't serve what the cluster has finalized (KIP-584), if so. Older protocols know no levels."""
+        """Return why this broker does not support the finalized features (KIP-584).
+
+        None if it does. Older protocols have no levels.
+        """
         if not self._settings.value.inter_broker_protocol_version.has(Switch.FEATURES):
             return None
         unserved = features.unserved(self._levels(), features.OFFERED)
@@ -237,7 +243,7 @@ class BrokerMembership:
         )
 
     def _registered(self) -> Steps[Entry | NotAMember]:
-        """Make the entry, and note its epoch in the data directory, where others may count on that."""
+        """Create the entry, and write its epoch to the data directory, unless the directory is refused."""
         refusal = self._unsuitable()
         if refusal is not None:
             return refusal
@@ -251,7 +257,7 @@ class BrokerMembership:
         return entry
 
     def _made(self) -> Steps[Entry]:
-        """Make the entry. One that is there is most likely of this broker's life before, whose session is about to end."""
+        """Create the entry. An existing one is probably from this broker's previous process, whose session is about to expire."""
         deadline_ms = self._scheduler.now().mono_ms + self._registry.timeout_ms * 5 // 4
         path = layout.broker_path(self._identity.node_id)
         while True:
@@ -268,7 +274,7 @@ class BrokerMembership:
                 yield gone.wait
 
     def _described(self) -> bytes:
-        """This broker as its entry says it, in the version that the oldest release of the cluster reads."""
+        """Return the value of this broker's entry, in a version that the oldest release of the cluster can read."""
         settings = self._settings.value
         protocol = settings.inter_broker_protocol_version
         version = 5 if protocol.has(Switch.FEATURES) else 4 if protocol.is_at_least(LISTENER_NAMES) else 2

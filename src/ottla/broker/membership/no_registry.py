@@ -1,4 +1,4 @@
-"""The registry of its own that a broker of a cluster does not have: nothing is in it, and whatever is put into it is refused."""
+"""A stand-in for the own registry of a broker in a larger cluster: it is empty and refuses changes."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from ottla.ports import Change, CommitSteps, Entry, StorageFailed
 
 
 class NoRegistry:
-    """Implements `ottla.ports.Registry` for rooms that keep something in the registry of a lone broker."""
+    """Implementation of `ottla.ports.Registry` for components that use the registry of a single broker."""
 
     commits = 0
 
     def get(self, path: str) -> Entry | None:
-        """There is none."""
+        """Return None: there is no entry."""
         return None
 
     def children(self, path: str) -> list[str]:
-        """There are none."""
+        """Return an empty list: there are no entries."""
         return []
 
     def commit(self, changes: Sequence[Change]) -> None:
-        """Raises `StorageFailed` unless there is nothing to change."""
+        """Raise `StorageFailed` unless there is nothing to change."""
         if changes:
             raise StorageFailed(changes[0].path, "a broker of a cluster keeps nothing of this in a registry of its own")
 
     def commit_slowly(self, changes: Sequence[Change]) -> CommitSteps:
-        """As `commit`."""
+        """Do the same as `commit`."""
         self.commit(changes)
         yield None
 

@@ -1,7 +1,7 @@
-"""Settings, quotas, users, rules of access, delegation tokens and levels of features, as the registry of the cluster has them.
+"""Configs, quotas, credentials, ACLs, delegation tokens and feature levels from the cluster's registry.
 
-They are read when this broker comes up and after each new session; between, brokers tell each other which entries to read again
-(`ottla.cluster.announcements`). Knows no rooms: `follow` is told of the entries that changed in the image.
+They are read at startup and at the beginning of each session. In between, brokers notify each other of changed entries
+(`ottla.cluster.announcements`). Independent of other components: `follow` receives the paths of changed entries in the image.
 """
 
 from __future__ import annotations
@@ -22,58 +22,61 @@ log = logging.getLogger("ottla.broker")
 
 READ_AT_ONCE: Final = 200
 KEPT_MS: Final = 15 * 60 * 1000
-"""So long a notification stays, for brokers that are away for a moment."""
+"""Lifetime of a notification, for brokers that are briefly away."""
 REMOVED_AT_ONCE: Final = 100
 RETRY_MS: Final = 500
 MOST_RETRY_MS: Final = 2_000
 
 WATCHED: Final = (layout.FEATURES, layout.UNKNOWN_USERS)
-"""Entries of whose changes no broker notifies others."""
+"""Entries whose changes are not announced by notifications."""
 
 Item = TypeVar("Item")
 Follow = Callable[[Collection[str]], Steps[None]]
 
 
 class Notifications:
-    """Keeps the image up to date. One job at a time reads; what happens meanwhile has it look again."""
+    """The updates of the image. One job at a time reads; further notifications make it read again."""
 
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, follow: Follow, known: set[str]
     ) -> None:
-        """`known` are the entries that are in the image. Commits of this broker add theirs: others may remove them."""
+        """Create the updates.
+
+        `known` are the entries in the image; this broker's commits add theirs, and other brokers may remove them.
+        """
         self._registry = registry
         self._image = image
         self._scheduler = scheduler
         self._follow = follow
         self.features_epoch = 0
-        """The version of the entry of the features, as Kafka tells it to clients."""
+        """The version of the features entry, as Kafka returns it to clients."""
         self._seen: dict[str, int] = {}
-        """When each notification was seen first, by its path: monotonic ms."""
+        """When each notification was first seen, by path: monotonic ms."""
         self._told: dict[str, None] = {}
-        """The entries that notifications have told of, until they have been read and followed."""
+        """The entries named in notifications, until they are read and applied."""
         self._unfollowed: dict[str, None] = {}
-        """The entries that have changed in the image, and that rooms have not followed yet."""
+        """The entries that have changed in the image and are not applied yet."""
         self._known = known
         self._is_due = False
         self._is_all_due = False
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def load(self) -> Steps[str]:
-        """Read everything, and have later changes noticed. Returns why it can't be used, as a sentence; empty if it can.
+        """Read everything, watch for changes, and return why an entry is invalid, as a sentence; "" if all are valid.
 
-        Notifications are listed first: what they tell of may be read twice, and nothing is missed.
+        Notifications are listed first: their entries may be read twice, but none is missed.
         """
         yield from self._new()
         paths = yield from self._paths()
         return (yield from self._read([*paths, *sorted(self._known.union(self._told).difference(paths))]))
 
     def load_again(self, now: Now) -> None:
-        """Read everything, in a new session: what was told may be gone."""
+        """Read everything in a new session: notifications may have been missed."""
         self._is_all_due = True
         self._look()
 
     def read_again(self, paths: Iterable[str]) -> None:
-        """Read these entries as soon as the registry is reached: they could not be read when they had to be known."""
+        """Read these entries as soon as the registry is reachable, because an earlier read failed."""
         self._told.update(dict.fromkeys(paths))
         self._look()
 
@@ -100,7 +103,7 @@ class Notifications:
         yield from self._forget_old()
 
     def _new(self) -> Steps[None]:
-        """Note the entries that are told of since the last time, each once."""
+        """Record the entries of new notifications, each once."""
         listed = yield from self._registry.list([each.path for each in announcements.ALL], changed=self._changed)
         now_ms = self._scheduler.now().mono_ms
         seen: dict[str, int] = {}
@@ -125,7 +128,7 @@ class Notifications:
             log.warning("the notification %s cannot be parsed (%s), and is ignored", path, error)
 
     def _paths(self) -> Steps[list[str]]:
-        """Every entry of the registry that the image holds, but for topics, brokers and the controller."""
+        """Return the paths of all registry entries in the image, except topics, brokers and the controller."""
         found = [*WATCHED]
         kinds = (layout.BROKER_CONFIGS, layout.GROUP_CONFIGS, layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS)
         found += yield from self._below(kinds)
@@ -144,10 +147,10 @@ class Notifications:
         return found
 
     def _read(self, paths: Iterable[str]) -> Steps[str]:
-        """Take in what these entries say. An entry that can't be understood leaves the image as it is, and has a sentence.
+        """Load these entries into the image, and return a sentence about one that can't be decoded; it leaves the image unchanged.
 
-        Rooms follow when all are read: until then what has changed is noted, and those that were told of stay told, so that nothing
-        is lost where the registry goes between two reads.
+        Changes are applied after all entries are read. Until then they are recorded, and notifications are kept, so that nothing
+        is lost if the registry disconnects between two reads.
         """
         fault, wanted = "", list(paths)
         for some in _pieces(wanted):
@@ -191,7 +194,7 @@ class Notifications:
         return fault
 
     def _forget_old(self) -> Steps[None]:
-        """Remove notifications that all brokers have had time to read. Others do so too, and may be quicker."""
+        """Remove notifications that all brokers have had time to read. Other brokers do so too, and may come first."""
         before_ms = self._scheduler.now().mono_ms - KEPT_MS
         old = [path for path, seen_ms in self._seen.items() if seen_ms < before_ms][:REMOVED_AT_ONCE]
         for path in old:

@@ -1,6 +1,6 @@
-"""What a broker finds out before it starts in a cluster: the cluster's id, and its own number.
+"""The cluster id and the broker's own id, determined before a broker starts in a cluster.
 
-Knows the registry that brokers share; no broker runs yet. Each refusal is a `NotAMember` of one sentence.
+Depends on the shared registry; no broker runs yet. Each refusal is a `NotAMember` with one sentence.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.ports import NEW, Change, SharedRegistry, Steps
 
 
 def cluster_id(registry: SharedRegistry) -> Steps[str | None]:
-    """The id in the registry; None where there is no cluster yet."""
+    """Return the cluster id in the registry; None if there is no cluster yet."""
     (entry,) = yield from registry.read([layout.CLUSTER_ID])
     if entry is None:
         return None
@@ -28,14 +28,14 @@ def cluster_id(registry: SharedRegistry) -> Steps[str | None]:
 
 
 def begin_cluster(registry: SharedRegistry, own: str) -> Steps[str]:
-    """The id of a cluster that begins with this broker; another one may be quicker."""
+    """Return the id of a new cluster; another broker may have written its own first."""
     with suppress(*CONFLICTS):
         yield from registry.commit([Change(layout.CLUSTER_ID, layout.cluster_id_json(own), NEW)])
     return (yield from cluster_id(registry)) or own
 
 
 def make_persistent(registry: SharedRegistry) -> Steps[None]:
-    """Make the entries that brokers and tools expect from the start."""
+    """Create the entries that brokers and tools expect."""
     found = yield from registry.read(layout.PERSISTENT)
     for path, entry in zip(layout.PERSISTENT, found, strict=True):
         if entry is None:
@@ -44,7 +44,7 @@ def make_persistent(registry: SharedRegistry) -> Steps[None]:
 
 
 def generated_node_id(registry: SharedRegistry, reserved: int) -> Steps[int]:
-    """A number larger than `reserved` that no broker had before: the version of an entry that each broker changes once."""
+    """Return a generated broker id above `reserved`: the version of an entry that each new broker changes once."""
     for _ in range(MOST_RACES):
         (entry,) = yield from registry.read([layout.BROKER_SEQUENCE])
         with suppress(*CONFLICTS):

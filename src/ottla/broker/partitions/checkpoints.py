@@ -1,7 +1,8 @@
-"""The files that say, for each partition, how far it is synced and compacted, where it begins and what readers may see.
+"""The checkpoint files: how far each partition is synced and compacted, its log start offset and its high watermark.
 
-Knows partitions and Kafka's four checkpoint files; decides no sync. An entry that outlives its topic would be taken for damage of
-the next topic of that name, so whoever drops a partition has these files written before the name is free again.
+Depends on partitions and on Kafka's four checkpoint files, and starts no syncs. An entry that outlives its topic would be treated
+as damage of a new topic of the same name. Whoever drops a partition must therefore have the files written before the name is
+reused.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 NOTHING = format_offsets({})
 CAUSE = {"cause": "checkpoint"}
 MOST_STALE = 10_000
-"""How many deleted topics the files may still name."""
+"""Upper limit of deleted topics that the files may still name."""
 
 
 class Checkpoints:
-    """The four files as they are and as they should be; put a partition into `touched` if its entries may have changed."""
+    """The four files, as written and as required; put a partition into `touched` if its entries may have changed."""
 
     def __init__(self, disk: Disk, scheduler: Scheduler) -> None:
         self._disk = disk
@@ -50,10 +51,10 @@ class Checkpoints:
         self._stale: dict[str, int] = {}
         self._count = 0
         self.knows_starts = False
-        """Whether there was a file that says where the logs begin."""
+        """Whether a log start offset checkpoint existed at startup."""
 
     def load(self) -> None:
-        """Read the files, before any partition is opened. Raises `StorageFailed`."""
+        """Read the files before any partition is opened. Raise `StorageFailed`."""
         for name in FILES:
             try:
                 known = known_offsets(self._disk, name)
@@ -68,15 +69,15 @@ class Checkpoints:
                 self.knows_starts = known is not None
 
     def recovery_point(self, topic: str, index: int) -> int:
-        """Below it all records were on stable storage; 0 if nothing is known."""
+        """Return the recovery point: all records below it are on stable storage; 0 if unknown."""
         return self._offsets[RECOVERY_POINTS].get((topic, index), 0)
 
     def is_noted(self, topic: str, index: int) -> bool:
-        """Whether anything is known of a partition: then this broker has held it before."""
+        """Return whether the files have an entry for a partition: this broker has held it before."""
         return (topic, index) in self._offsets[RECOVERY_POINTS]
 
     def is_known(self, partition: Partition) -> bool:
-        """Whether the entries of a partition are true of it now: after a power cut one file may be older than another."""
+        """Return whether a partition's entries are current: after a power failure one file may be older than another."""
         key = (partition.topic, partition.index)
         points, starts, marks, _ = (noted.get(key, 0) for noted in self._offsets.values())
         return (points, starts, marks) == (partition.log.synced_offset, _inner_start(partition), partition.high_watermark)
@@ -85,35 +86,34 @@ class Checkpoints:
         return self._offsets[LOG_START_OFFSETS].get((topic, index), 0)
 
     def cleaned_offset(self, topic: str, index: int) -> int:
-        """Return up to where a log is compacted; 0 if nothing is known."""
+        """Return the offset up to which a log is compacted; 0 if unknown."""
         return self._offsets[CLEANED_OFFSETS].get((topic, index), 0)
 
     def note_cleaned(self, partition: Partition, offset: int) -> None:
-        """Write down, soon, up to where a log is compacted. A lost file costs work, not records: logs are compacted once more."""
+        """Record, and soon write, how far a log is compacted. A lost file costs work, not records: logs are compacted again."""
         self._offsets[CLEANED_OFFSETS][partition.topic, partition.index] = offset
         self._scheduler.begin(CLEANED_OFFSETS, self._replace(CLEANED_OFFSETS))
 
     def high_watermark(self, partition: Partition) -> int:
-        """What readers were known to see last; 0 if nothing is known."""
+        """Return the last checkpointed high watermark; 0 if unknown."""
         return self._offsets[HIGH_WATERMARKS].get((partition.topic, partition.index), 0)
 
     def note_high_watermarks(self, partitions: Iterable[Partition]) -> None:
-        """Write down what readers of these may see now, soon."""
+        """Record, and soon write, the high watermarks of these partitions."""
         for partition in partitions:
             if partition.offline is None:
                 self._offsets[HIGH_WATERMARKS][partition.topic, partition.index] = partition.high_watermark
         self._scheduler.begin(HIGH_WATERMARKS, self._replace(HIGH_WATERMARKS))
 
     def says_more(self, partition: Partition, offset: int, latest_start: int) -> bool:
-        """Return whether the files count records from an offset on as synced or compacted, or begin a log after `latest_start`."""
+        """Return whether the files have a higher synced or compacted offset, or a later log start than `latest_start`."""
         key = (partition.topic, partition.index)
         return any(self._offsets[name].get(key, 0) > most for name, most in _of_a_cut(offset, latest_start))
 
     def lower(self, partition: Partition, offset: int, latest_start: int) -> Steps[None]:
-        """Have the files say, on stable storage, that no more than this is synced and compacted: before the log is cut there.
+        """Lower the recorded offsets of a partition on stable storage, before its log is truncated there.
 
-        What is written there later would be passed over by compaction, and older records of its keys would stay. Raises
-        `StorageFailed`.
+        Otherwise compaction would skip records written there later, and keep older records of their keys. Raise `StorageFailed`.
         """
         key = (partition.topic, partition.index)
         for name, most in _of_a_cut(offset, latest_start):
@@ -128,13 +128,13 @@ class Checkpoints:
                 raise failure
 
     def was_cut(self, partition: Partition) -> None:
-        """The log was cut: what is being flushed of it says nothing of what it holds afterwards."""
+        """Record a truncation: a flush that is in progress says nothing about the log afterwards."""
         key = (partition.topic, partition.index)
         self._cuts[key] = self._cuts.get(key, 0) + 1
         self.touched[partition] = None
 
     def forget(self, topic: str, index: int) -> None:
-        """The partition is gone: `settle` before the topic's name can come back."""
+        """Remove the entries of a deleted partition; call `settle` before the topic's name can be reused."""
         self._cuts.pop((topic, index), None)
         for offsets in self._offsets.values():
             if offsets.pop((topic, index), None) is not None:
@@ -142,7 +142,7 @@ class Checkpoints:
                 self._stale[topic] = self._count
 
     def keep_only(self, held: set[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Forget every partition that is not one of `held`; returns those of them that held records, sorted."""
+        """Remove the entries of every partition not in `held`, and return the removed ones that had records, sorted."""
         held_records = sorted(key for key, offset in self._offsets[RECOVERY_POINTS].items() if offset and key not in held)
         for offsets in self._offsets.values():
             for topic, index in offsets.keys() - held:
@@ -150,20 +150,20 @@ class Checkpoints:
         return held_records
 
     def settle(self, topics: Iterable[str] | None = None) -> None:
-        """Have the files name no forgotten partition of these topics, or of any: called before a name is given again.
+        """Remove deleted partitions of these topics, or of all, from the files, before a name is reused.
 
-        It waits for the disk, but mostly there is nothing to do.
+        This waits for the disk, but usually there is nothing to do.
         """
         if not self._is_settling_due(topics) or not self._write_files():
             return
         try:
-            self._disk.sync_dir("")  # a file that was replaced a moment ago may not be on stable storage under its name
+            self._disk.sync_dir("")  # a file replaced a moment ago may not be on stable storage under its name
             self._stale.clear()
         except StorageFailed as failure:
             log.error("deleted topics may come back in the checkpoints after a power cut: %s", failure)
 
     def settle_slowly(self, topics: Iterable[str]) -> Steps[None]:
-        """The same with pauses, and without waiting for the disk. If that refuses, `settle` still finds it to do."""
+        """Do the same as `settle` in steps, without blocking on the disk. After a failure, `settle` still has it to do."""
         if not self._is_settling_due(topics):
             return
         count = self._count
@@ -178,7 +178,7 @@ class Checkpoints:
         return not self._stale.keys().isdisjoint(topics)
 
     def write(self) -> bool:
-        """Bring the files up to date; durable when it returns. False if the disk refused: what is there stays true."""
+        """Write the files durably, and return False if the disk refused: the existing files remain correct."""
         touched = self._take_touched()
         for partition in touched:
             if partition.offline is None:
@@ -189,7 +189,7 @@ class Checkpoints:
         return self._write_files()
 
     def begin_at(self, starts: Mapping[Partition, int]) -> Steps[None]:
-        """Let logs begin later: first the file says so on stable storage, then they do. If the disk refuses, none of them does."""
+        """Advance log start offsets: first in the file on stable storage, then in the logs. If the disk refuses, none advances."""
         later = {partition: offset for partition, offset in starts.items() if offset > partition.log.log_start_offset}
         if not later:
             return
@@ -206,15 +206,15 @@ class Checkpoints:
             for partition, offset in later.items():
                 if self._promised.get((partition.topic, partition.index)) == offset:
                     del self._promised[partition.topic, partition.index]
-                self.touched[partition] = None  # an offset that was not taken must not stay in the file
+                self.touched[partition] = None  # an offset that was not applied must not stay in the file
 
     def _bring_up_to_date(self, name: str, done: Done) -> None:
-        """Have a file say, on stable storage, what is known now; `done` hears of it."""
+        """Write current offsets to a file on stable storage, and then call `done` with the result."""
         self._waiting[name].append(done)
-        self._scheduler.begin(name, self._replace(name), urgent=True)  # or the job that is under way goes on
+        self._scheduler.begin(name, self._replace(name), urgent=True)  # a running job of this name continues instead
 
     def _tell(self, waiting: list[Done], failure: StorageFailed | None) -> None:
-        """Tell them later: nobody may be resumed while it is being served."""
+        """Complete waits later: a job must not be resumed while another call is in progress."""
         for done in waiting:
             self._scheduler.at(object(), 0, partial(_told, done, failure))
 
@@ -226,7 +226,7 @@ class Checkpoints:
     def _write_files(self) -> bool:
         written = True
         for name, data in self._changed():
-            self._scheduler.drop(name)  # or it would replace the file with something older
+            self._scheduler.drop(name)  # otherwise the job would replace the file with older data
             failed: StorageFailed | None = None
             try:
                 self._disk.write_file(name, data)
@@ -239,7 +239,7 @@ class Checkpoints:
         return written
 
     def write_soon(self) -> Steps[None]:
-        """The same without waiting for the disk: every partition is synced by itself, and the files follow when all are."""
+        """Write the files without blocking: sync each partition separately, then replace the files when all syncs have ended."""
         touched = self._take_touched()
         flushes = Countdown()
         for partition in touched:
@@ -252,7 +252,7 @@ class Checkpoints:
             self._scheduler.begin(name, self._replace(name))
 
     def _flush(self, partition: Partition) -> Steps[None]:
-        """Sync what memory holds of a partition's indexes, producers and epochs; note its offsets then."""
+        """Sync a partition's indexes, producer state and epochs, then record its offsets."""
         recovery_point, log_start_offset = partition.log.synced_offset, partition.log.log_start_offset
         cuts = self._cuts.get((partition.topic, partition.index))
         try:
@@ -277,16 +277,18 @@ class Checkpoints:
             self._note(partition, recovery_point)
 
     def _replace(self, name: str) -> Steps[None]:
-        """Bring a file up to date; again, if somebody has begun to wait for it meanwhile."""
+        """Replace a file with current offsets, again if another wait began meanwhile."""
         while True:
             waiting, self._waiting[name] = self._waiting[name], []
             failed: StorageFailed | None = None
             try:
                 data = yield from formatted_slowly(self._offsets[name])
                 if data != self._written.get(name, NOTHING):
-                    yield from replace_file(self._disk, name, data)  # what a power cut brings back in its place is true as well
+                    yield from replace_file(
+                        self._disk, name, data
+                    )  # if a power failure restores the old content, it is correct too
                     self._written[name] = data
-                if waiting:  # for somebody it is not
+                if waiting:  # a waiting job needs the new one
                     failed = yield partial(self._disk.sync_soon, [self._disk.directory("")])
             except StorageFailed as failure:
                 failed = failure
@@ -294,21 +296,21 @@ class Checkpoints:
                     "a checkpoint could not be written: %s; %s", failure, _what_comes_of(failure), extra={"cause": "checkpoint"}
                 )
             except GeneratorExit:
-                self._waiting[name] += waiting  # whoever dropped this job writes the file at once
+                self._waiting[name] += waiting  # the caller that dropped this job writes the file at once
                 raise
             self._tell(waiting, failed)
             if not self._waiting[name]:
                 return
 
     def _changed(self) -> Iterable[tuple[str, bytes]]:
-        """The files that are out of date, with what should be in them."""
+        """Yield the names of outdated files, with their new content."""
         for name, offsets in self._offsets.items():
             data = format_offsets(offsets)
             if data != self._written.get(name, NOTHING):
                 yield name, data
 
     def _note(self, partition: Partition, recovery_point: int) -> None:
-        """Take over what is true of a partition now; what was known last of one that is offline stays."""
+        """Record a partition's current offsets; an offline partition keeps its last ones."""
         if partition.offline is not None:
             return
         recovery_points, starts, high_watermarks, _ = self._offsets.values()
@@ -322,7 +324,7 @@ class Checkpoints:
             starts.pop(key, None)
 
     def has_vanished(self, partition: Partition, vanished: Vanished) -> None:
-        """Take a partition offline whose files somebody removed, and note what it held, soon: the next start must miss it."""
+        """Take a partition with missing files offline, and soon record its end, so that the next startup reports the loss."""
         self._note(partition, partition.log.log_end_offset)
         self._scheduler.begin(RECOVERY_POINTS, self._replace(RECOVERY_POINTS))
         log.error("%s is offline: %s", partition, vanished)
@@ -335,7 +337,7 @@ class Checkpoints:
 
 
 def _of_a_cut(offset: int, latest_start: int) -> Iterable[tuple[str, int]]:
-    """Return the largest offset that each file may have for a log that is about to be cut."""
+    """Return the largest offset that each file may have for a log that is about to be truncated."""
     return (RECOVERY_POINTS, offset), (CLEANED_OFFSETS, offset), (LOG_START_OFFSETS, latest_start)
 
 
@@ -344,11 +346,11 @@ def _told(done: Done, failure: StorageFailed | None, now: Now) -> None:
 
 
 def _inner_start(partition: Partition) -> int:
-    """Where a log begins if that is within a segment, which the segments' names do not tell; 0 otherwise."""
+    """Return the log start offset if it is inside a segment, and not evident from segment names; else 0."""
     start = partition.log.log_start_offset
     return start if start > partition.log.segments[0].base_offset else 0
 
 
 def _what_comes_of(failure: StorageFailed) -> str:
-    """What to expect after a checkpoint was not written: a failed sync of names is never begun again."""
+    """Return what to expect after a failed write: a failed sync of names is never retried."""
     return "none is until the broker restarts" if isinstance(failure, SyncFailed) else "it is written with the next one"

@@ -1,4 +1,4 @@
-"""Small files that are replaced whole, so that a power cut leaves the old one or the new one. Knows the disk port."""
+"""Small files that are replaced as a whole: a power failure leaves the old or the new content. Depends on the disk port."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import partial
 from ottla.ports import Disk, Steps, StorageFailed
 
 NEW = ".new"
-"""What the next content of a file is called until it is on stable storage."""
+"""Suffix of a file's next content until it is on stable storage."""
 
 
 def replace_file(disk: Disk, name: str, data: bytes) -> Steps[None]:
-    """Let `data` take the place of what a file holds, without waiting for the disk. Raises `StorageFailed`.
+    """Replace the content of a file without blocking on the disk. Raise `StorageFailed`.
 
-    The rename is not synced: the old content must be as true as the new one, for a power cut may bring it back.
+    The rename is not synced: the old content must remain as correct as the new one, because a power failure may restore it.
     """
     file = disk.open(name + NEW, create=True)
     file.truncate(0)
@@ -22,7 +22,7 @@ def replace_file(disk: Disk, name: str, data: bytes) -> Steps[None]:
     failure = yield partial(disk.sync_soon, [file])
     if failure is not None:
         with suppress(StorageFailed):
-            disk.remove(name + NEW)  # a file that could not be synced never can be: the next one must be another
+            disk.remove(name + NEW)  # a file whose sync failed can never be synced: the next one must be a new file
         raise failure
     file.close()
     disk.rename(name + NEW, name, sync=False)

@@ -1,6 +1,6 @@
-"""Compaction as background work: which log is next, and how far each one is compacted.
+"""Compaction as a background job: the choice of the next log, and how far each one is compacted.
 
-Knows partitions, their checkpoints and the disk port; `ottla.log` decides what a log may lose.
+Depends on partitions, their checkpoints and the disk port; `ottla.log` decides which records a log may lose.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from ottla.ports import Clock, Disk, Now, Steps, StorageFailed, TryAgain
 log = logging.getLogger("ottla.broker")
 
 PASSED_AT_ONCE = 500
-"""Partitions that are looked at between two pauses, if there is nothing to be done for them: far below a millisecond."""
+"""Partitions skipped between two pauses: far below a millisecond of work."""
 
 LEAST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 600_000
-"""How long a log is left alone whose compaction was refused, first at least and later at most."""
+"""First and longest pause before the compaction of a log is retried after a disk error, in ms."""
 
 
 class PausedCompaction(NamedTuple):
-    """Until when a log is not compacted that the disk refused to compact, and for how long in all."""
+    """When the compaction of a log is retried after a disk error, and the pause before, in ms."""
 
     until_mono_ms: int
     pause_ms: int
 
 
 class Cleaner:
-    """Compacts one log at a time, the dirtiest first. Large batches are opened on other threads, within the memory for that."""
+    """The log cleaner: compacts one log at a time, the dirtiest first. Workers decompress large batches within a memory limit."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Cleaner:
         self._refused: dict[Partition, PausedCompaction] = {}
 
     def start(self, now: Now) -> None:
-        """Look regularly for what has to be compacted."""
+        """Schedule the search for logs to compact."""
 
         def look(now: Now) -> None:
             self._scheduler.begin("compaction", self._compact_all())
@@ -70,11 +70,11 @@ class Cleaner:
         self._scheduler.every("compaction", lambda: self._settings.value.log_cleaner_backoff_ms, look, now)
 
     def cleaned_offset(self, partition: Partition) -> int:
-        """Up to where a partition has been compacted."""
+        """Return the offset up to which a partition is compacted."""
         return self._partitions.checkpoints.cleaned_offset(partition.topic, partition.index)
 
     def _compact_all(self) -> Steps[None]:
-        """Compact log after log until none is due. A log that the disk refuses to compact is left alone for a while."""
+        """Compact one log after another until none is due. A log with a disk error is paused."""
         self._forget_gone()
         while self._settings.value.log_cleaner_enable:
             now = self._clock.now()
@@ -102,7 +102,7 @@ class Cleaner:
                 log.warning("%s is not to be compacted any more", partition)
 
     def _pause(self, partition: Partition, failure: StorageFailed) -> None:
-        """Leave a log alone for twice as long as the last time: its compaction reads all of it again."""
+        """Pause a log for twice as long as before, because its compaction reads all of it again."""
         before = self._refused.get(partition)
         wanted_ms = 2 * before.pause_ms if before else max(self._settings.value.log_cleaner_backoff_ms, LEAST_PAUSE_MS)
         pause_ms = min(wanted_ms, LONGEST_PAUSE_MS)
@@ -114,7 +114,7 @@ class Cleaner:
         return refused is not None and now.mono_ms < refused.until_mono_ms
 
     def _dirtiest(self, now: Now) -> Steps[tuple[Partition, Dirtiness] | None]:
-        """Look at one partition after the other; topics that are not compacted are passed over many at a time."""
+        """Return the dirtiest partition; topics without compaction are skipped many at a time."""
         found: tuple[bool, float, Partition, Dirtiness] | None = None
         for number, partition in enumerate(list(self._partitions)):
             if not number % PASSED_AT_ONCE:
@@ -130,7 +130,7 @@ class Cleaner:
         return None if found is None else found[2:]
 
     def _due(self, partition: Partition, now: Now) -> Steps[Dirtiness | None]:
-        """What a compaction would find, if the settings ask for one."""
+        """Return the dirtiness of a partition that is due for compaction, else None."""
         while partition.offline is None:
             try:
                 roll_if_overdue(partition.log, now)
@@ -145,7 +145,7 @@ class Cleaner:
         return None
 
     def _compact(self, partition: Partition, compaction: Compaction) -> Steps[None]:
-        """Go through with one pass, or as far as the partition may still be compacted. Raises `Damaged` and `StorageFailed`."""
+        """Run one pass, as long as the partition may be compacted. Raise `Damaged` and `StorageFailed`."""
         pauses = compaction.run()
         failure: StorageFailed | None = None
         try:
@@ -159,7 +159,7 @@ class Cleaner:
             pauses.close()
         if failure is not None:
             if partition.log.is_swapping and not isinstance(failure, TryAgain):
-                # Which segments a power cut would leave is not known, so that neither these nor those may be deleted any more.
+                # A power failure could leave either set of segments, so neither may be deleted any more.
                 partition.fail(failure)
             raise failure
 

@@ -1,6 +1,6 @@
-"""One partition that this broker holds: its log, this broker's role, and what readers may see.
+"""One partition that this broker holds: its log, this broker's role, and the readable range.
 
-Knows `ottla.log` and `ottla.records`; knows nothing of requests, of other partitions, or of when the disk is synced.
+Depends on `ottla.log` and `ottla.records`, and neither on requests, other partitions, nor the schedule of syncs.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ log = logging.getLogger("ottla.broker")
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
 RECOMPRESSED_AT_ONCE_BYTES = 16 * 1024
-"""What is compressed anew while others wait, as it came and opened: thorough codecs take milliseconds for it."""
+"""Upper limit of a batch, in bytes, that is recompressed in one step: strong codecs take milliseconds for it."""
 
 TOO_LARGE = Refused(MESSAGE_TOO_LARGE, "The batch is larger than the topic's max.message.bytes.")
 
 Checked = tuple[memoryview | bytearray, BatchHeader, Refused | None]
-"""(batch, header, None) as a client's batch is to be stored, or (..., why it is refused)."""
+"""(batch, header, None) for a client's batch as it is to be stored, or (..., the refusal)."""
 
 
 class Role(Enum):
-    """What this broker is to a partition."""
+    """This broker's role for a partition."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
 
 
 LEADER = Role.LEADER
-"""Looked up once: each look into the enum would take longer than the rest of `leader_error`."""
+"""A copy of the enum member: reading it from the enum would take longer than the rest of `leader_error`."""
 
 
 def demands(config: LogConfig) -> Demands:
-    """What a topic's settings demand of each record."""
+    """Return the requirements of a topic's config for each record."""
     if config.message_timestamp_type == LOG_APPEND_TIME:
         return Demands(keyed=config.compacts, append_time=True)
     after_ms = min(config.message_timestamp_after_max_ms, MOST_MS)
@@ -65,7 +65,7 @@ def demands(config: LogConfig) -> Demands:
 
 
 def stored_codec(config: LogConfig) -> tuple[int | None, int | None]:
-    """(codec, level) in which a topic's settings want batches stored; (None, None) if each stays as it came."""
+    """Return the (codec, level) of stored batches by a topic's config; (None, None) if each batch keeps its own."""
     match config.compression_type:
         case "producer":
             return None, None
@@ -82,7 +82,7 @@ def stored_codec(config: LogConfig) -> tuple[int | None, int | None]:
 
 
 class Accountable(Protocol):
-    """Somebody on whose account a client's batches are appended."""
+    """The writer of a client's batches, whose owner is accountable for producer ids."""
 
     @property
     def owner(self) -> str: ...
@@ -91,9 +91,9 @@ class Accountable(Protocol):
 class Partition:
     """One replica of a partition.
 
-    `offline` says why it cannot be used (damage, a failed sync), or is None. `high_watermark` is where readers stop: every record
-    below it is on all in-sync replicas. `log` is set unless the partition was offline from the start. `replicas` is what this
-    broker knows of the others, or None while it has no role; a lone broker always leads, and has no others.
+    `offline` says why it can't be used (damage, a failed sync), or is None. `high_watermark` is where readers stop: every record
+    below it is on all in-sync replicas. `log` is set unless the partition was offline from the start. `replicas` is the state of a
+    leader or follower, or None without a role; a partition without other replicas is always led here.
     """
 
     __slots__ = (
@@ -135,9 +135,11 @@ class Partition:
         want_name: Callable[[Partition], None],
         flush: Callable[[Partition, Now], None],
     ) -> None:
-        """`touched` collects partitions whose checkpoints are out of date; `on_change` hears of what readers may see.
+        """Create a partition.
 
-        `flush` hears of appends if the topic has flush.* settings.
+        `touched` collects partitions with outdated checkpoints; `on_change` is called when the readable range may change.
+
+        `flush` is called after appends if the topic has flush.* configs.
         """
         self.topic = topic
         self.index = index
@@ -162,9 +164,9 @@ class Partition:
         return f"{self.topic}-{self.index}"
 
     def opened(self, log: Log) -> None:
-        """Take over the recovered log. This broker is the only in-sync replica, so readers may see all of it.
+        """Take over a recovered log. As the only in-sync replica, all of it is readable.
 
-        A log that other brokers wrote is written on in its newest leader epoch: epochs only grow.
+        A log written by other brokers continues in its newest leader epoch, because epochs only increase.
         """
         self.log = log
         self.leader_epoch = max(self.leader_epoch, log.leader_epoch)
@@ -172,7 +174,7 @@ class Partition:
         self.high_watermark = log.log_end_offset
 
     def configure(self, config: LogConfig) -> None:
-        """Let changed settings of the topic take effect."""
+        """Apply a changed topic config."""
         self.config = config
         self.demands = demands(config)
         self._has_flush_settings = config.flush_messages < FOREVER or config.flush_ms < FOREVER
@@ -181,9 +183,9 @@ class Partition:
     # Leadership
 
     def leader_error(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
-        """What stands against serving a request that only the leader serves, as an error code; NONE if nothing does.
+        """Return the error code for a request that only the leader serves; NONE if it may be served.
 
-        `current_leader_epoch` is the client's idea of it (KIP-320); -1 asks for no check.
+        `current_leader_epoch` is the leader epoch in the client's request (KIP-320); -1 skips the check.
         """
         if self.offline is not None:
             return KAFKA_STORAGE_ERROR
@@ -196,29 +198,29 @@ class Partition:
         return UNKNOWN_LEADER_EPOCH if current_leader_epoch > self.leader_epoch else NONE
 
     def reader_error(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
-        """What stands against serving a request that any replica serves, as an error code; NONE if nothing does."""
+        """Return the error code for a request that any replica serves; NONE if it may be served."""
         return self.leader_error(current_leader_epoch)
 
     @property
     def last_stable_offset(self) -> int:
-        """Where readers of committed records stop: below it no transaction is open."""
+        """Return the last stable offset: no transaction is open below it."""
         return min(self.log.last_stable_offset, self.high_watermark)
 
     @property
     def low_watermark(self) -> int:
-        """Below it no live replica has records any more."""
+        """Return the low watermark: no live replica has records below it."""
         start = self.log.log_start_offset
         return self.replicas.low_watermark(start) if isinstance(self.replicas, LeaderState) else start
 
     # Appending
 
     def terms(self, now: Now) -> Terms:
-        """On what terms an old client's messages are taken."""
+        """Return the terms for an old client's messages."""
         size, codec, level = self.config.max_message_bytes, self._codec, self._level
         return Terms(self.demands, now.wall_ms, size, codec=codec, level=level)
 
     def check_at_once(self, view: memoryview, header: BatchHeader, now: Now) -> Checked | None:
-        """A client's batch as it is to be stored, in the topic's codec, or why it is refused; None if looking at it takes long."""
+        """Return a client's batch as it is to be stored, or the refusal; None if the check takes long."""
         if header.batch_length + LOG_OVERHEAD_BYTES > self.config.max_message_bytes:
             return view, header, TOO_LARGE
         if self._codec is None or self._codec == header.codec:
@@ -236,7 +238,7 @@ class Partition:
         return encoded, header, TOO_LARGE if header.size > self.config.max_message_bytes else None
 
     def check_slowly(self, view: memoryview, header: BatchHeader, now: Now) -> Generator[int, None, Checked]:
-        """The same for any batch, with the pauses of `verify.check_slowly`. It changes nothing but the batch."""
+        """Do the same for any batch, with the pauses of `verify.check_slowly`. Only the batch itself is changed."""
         most_bytes = self.config.max_message_bytes
         if header.batch_length + LOG_OVERHEAD_BYTES > most_bytes:
             return view, header, TOO_LARGE
@@ -264,7 +266,7 @@ class Partition:
     ) -> Appended:
         """Append checked batches as the leader. If the result has an error code, nothing was written.
 
-        The `writer` says whose an idempotent producer is: too many of an owner's push out his own first.
+        `writer` has the owner of an idempotent producer: beyond the limit of producer ids, the owner's own ones expire first.
         """
         if self.offline is not None or self.role is not LEADER:
             return Appended(self.leader_error(), -1, -1, NO_TIMESTAMP, False)
@@ -275,7 +277,7 @@ class Partition:
             self.fail(failure)
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         except Vanished:
-            self._touched[self] = None  # the next checkpoint takes it offline, and says why
+            self._touched[self] = None  # the next checkpoint takes it offline, and logs why
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         except StorageFailed as failure:
             sentence = "%s: the disk refused an append: %s; the partition can still be read, and takes appends again later"
@@ -287,7 +289,7 @@ class Partition:
             if self.log.unnamed is not None:
                 self._want_name(self)
             if self.replicas is None:
-                self.high_watermark = self.log.log_end_offset  # no other replica has to have it
+                self.high_watermark = self.log.log_end_offset  # there are no other replicas
             else:
                 self._raise_high_watermark(now)
             self._touched[self] = None
@@ -297,20 +299,20 @@ class Partition:
         return appended
 
     def _raise_high_watermark(self, now: Now) -> None:
-        """Let readers see what all that are in sync have: for partitions of which there are other replicas."""
+        """Advance the high watermark of a partition with other replicas to the end that is on all in-sync ones."""
         raise NotImplementedError
 
     def acks_error(self) -> int:
-        """What stands against an append with acks=all, as an error code, before it is made: too few replicas in sync."""
+        """Return the error code for acks=all before an append: NOT_ENOUGH_REPLICAS, or NONE."""
         return NONE
 
     def changed(self) -> None:
-        """Tell that readers and checkpoints depend on something that is different now, such as where the log starts."""
+        """Notify readers and checkpoints of a change, such as a new log start offset."""
         self._touched[self] = None
         self._on_change(self)
 
     def delete_records(self, offset: int) -> None:
-        """Let the log begin at `offset`, which the checkpoints say already."""
+        """Advance the log start offset, which the checkpoint file already contains."""
         self._changes.made = True
         self.log.delete_records(offset)
         self.changed()
@@ -319,19 +321,19 @@ class Partition:
 
     @property
     def is_flush_due(self) -> bool:
-        """Whether at least flush.messages records are not on stable storage."""
+        """Return whether at least flush.messages records are not on stable storage."""
         return self.log.log_end_offset - self.log.synced_offset >= self.config.flush_messages
 
     def must_sync(self, *, acks_all: bool) -> bool:
-        """Whether the reply to the last append has to wait for stable storage."""
+        """Return whether the reply to the last append must wait for stable storage."""
         return (acks_all and self.config.ottla_acks_all_sync) or (self._has_flush_settings and self.is_flush_due)
 
     def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(error_code)` once acks=all holds of all records below `offset`: no other replica has to have them."""
+        """Call `callback(error_code)` once acks=all holds for all records below `offset`: there are no other replicas."""
         self.when_synced(offset, callback)
 
     def when_synced(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(error_code)` once all records below `offset` are as safe as acks=all promises: at once if they are."""
+        """Call `callback(error_code)` once all records below `offset` are as durable as acks=all requires, possibly at once."""
         if self.offline is not None:
             callback(KAFKA_STORAGE_ERROR)
         elif self.log.synced_offset >= offset or not self.must_sync(acks_all=True):
@@ -341,17 +343,17 @@ class Partition:
             self._want_sync(self)
 
     def want_sync(self) -> None:
-        """Have everything that was appended synced soon."""
+        """Request a sync of everything appended."""
         self._want_sync(self)
 
     def after_sync(self, callback: Callable[[int], None]) -> None:
-        """Call `callback(error_code)` after the next sync, which is asked for, or with an error when it goes offline before."""
+        """Request a sync, and call `callback(error_code)` afterwards, or with an error if the partition goes offline first."""
         assert self.offline is None, "nothing is synced of what is offline"
         self._waiting.append((0, callback))
         self._want_sync(self)
 
     def synced(self, upto: int, now: Now) -> None:
-        """Note that all files were synced as they were when the log ended at `upto`, and call back whoever waited for that."""
+        """Record that the log is on stable storage up to `upto`, and call the callbacks that waited for it."""
         self.log.mark_synced(upto)
         self._touched[self] = None
         waiting, end = self._waiting, self.log.synced_offset
@@ -361,17 +363,17 @@ class Partition:
                 callback(NONE)
 
     def fail(self, failure: StorageFailed) -> None:
-        """Go offline after a failed sync: what is on stable storage is not known any more. No news if it is offline already."""
+        """Go offline after a failed sync: the content of stable storage is unknown. Do nothing if already offline."""
         if self.offline is None:
             log.error("%s: a sync failed (%s); the partition is offline until the broker restarts", self, failure)
             self.go_offline(str(failure))
 
     def came_online(self) -> None:
-        """It could be opened after all."""
+        """Notify of an opening that succeeded after a delay."""
         self.changed()
 
     def go_offline(self, reason: str) -> None:
-        """Serve nothing any more, and tell that to whoever waits."""
+        """Go offline, and call all waiting callbacks with KAFKA_STORAGE_ERROR."""
         self.offline = reason
         self.log.producers.leave()
         self.changed()

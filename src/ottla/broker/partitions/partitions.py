@@ -1,6 +1,6 @@
-"""All partitions that this broker holds, and what is done for them: opening, checkpoints, retention, syncs.
+"""All partitions that this broker holds: opening, checkpoints, retention, syncs.
 
-Knows `ottla.log` and the disk port; knows nothing of requests.
+Depends on `ottla.log` and the disk port, and not on requests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ottla.wire.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 log = logging.getLogger("ottla.broker")
 
 AGAIN_MS = 250
-"""How long after a partition could not be opened for lack of file handles it is tried again."""
+"""Pause before the opening of a partition is retried after a lack of file handles, in ms."""
 
 
 def _nowhere(topic: str, index: int) -> bool:
@@ -46,9 +46,11 @@ class Partitions:
         kind: Callable[..., Partition] = Partition,
         is_elsewhere: Callable[[str, int], bool] = _nowhere,
     ) -> None:
-        """`on_change` hears of every partition of which readers may see something else now. `kind` makes partitions.
+        """Create an empty collection.
 
-        `is_elsewhere` tells of a topic and an index whether other brokers have that partition.
+        `on_change(partition)` is called when its readable range may have changed; `kind` makes partitions.
+
+        `is_elsewhere` returns whether other brokers have the partition of a topic and index.
         """
         self.checkpoints = Checkpoints(disk, scheduler)
         self.producers = ProducerShares()
@@ -71,11 +73,11 @@ class Partitions:
         self._topics: dict[str, dict[int, Partition]] = {}
         self._unopened: dict[Partition, bool] = {}
         self.was_killed = False
-        """Whether the machine ran on when the last life ended without a stop."""
+        """Whether the machine kept running after the last process ended without a clean shutdown."""
         self.sidecars: SidecarFormat | None = None
         """The format of files that logs keep beside their segments."""
         self.opens = 0
-        """How often a partition was opened, online or not."""
+        """How many partitions were opened, online or not."""
 
     def __iter__(self) -> Iterator[Partition]:
         return (partition for topic in self._topics.values() for partition in topic.values())
@@ -89,17 +91,17 @@ class Partitions:
         return None if found is None else found.get(index)
 
     def holds(self, topic: str) -> bool:
-        """Return whether any partition of a topic is here."""
+        """Return whether this broker has any partition of a topic."""
         return topic in self._topics
 
     def absent_error(self, topic: str, index: int) -> int:
-        """What is told of a partition that is not here: whoever asks is to look for its leader, or to learn that there is none."""
+        """Return NOT_LEADER_OR_FOLLOWER for a partition on other brokers, else UNKNOWN_TOPIC_OR_PARTITION."""
         return NOT_LEADER_OR_FOLLOWER if self._is_elsewhere(topic, index) else UNKNOWN_TOPIC_OR_PARTITION
 
     def open(self, topic: str, index: int, topic_id: bytes, config: LogConfig, now: Now, *, clean: bool = False) -> Partition:
-        """Open a partition's log, or make a new one. Damage leaves this partition offline, and the others as they are.
+        """Open a partition's log, or create it. Damage takes this partition offline, and no others.
 
-        One for which the process lacks a file handle is offline until it has one.
+        A partition without an available file handle is offline until one is free.
         """
         self._changes.made = True
         partition = self._partition(topic, index, topic_id, config)
@@ -110,7 +112,7 @@ class Partitions:
         return partition
 
     def _is_opened(self, partition: Partition, now: Now, *, clean: bool) -> bool:
-        """Whether it is known what becomes of a partition: its log is opened, or stays closed. False: it can be tried again."""
+        """Try to open a partition's log, and return False if another attempt may succeed."""
         self.opens += 1
         try:
             partition.opened(self._open_log(partition, now, clean=clean))
@@ -135,7 +137,7 @@ class Partitions:
         self._scheduler.at("open", self._clock.now().mono_ms + AGAIN_MS, again)
 
     def _open_rest(self, now: Now) -> Steps[None]:
-        """Open what could not be opened, one after the other, up to the first that still can't."""
+        """Open the remaining partitions, one after another, up to the first that still can't be opened."""
         for partition, clean in list(self._unopened.items()):
             if self.get(partition.topic, partition.index) is partition:
                 if not self._is_opened(partition, now, clean=clean):
@@ -171,7 +173,7 @@ class Partitions:
         )
 
     def configure(self, topic: str, index: int, config: LogConfig, now: Now) -> None:
-        """Let the changed settings of its topic take effect in a partition, if it is there."""
+        """Apply a changed topic config to a partition, if it is here."""
         partition = self.get(topic, index)
         if partition is not None:
             partition.configure(config)
@@ -181,9 +183,9 @@ class Partitions:
             self._on_change(partition)
 
     def before_cut(self, partition: Partition, offset: int, latest_start: int) -> Steps[None]:
-        """What comes before a log is cut at an offset: nothing is on its way to the disk then, and no checkpoint says more.
+        """Prepare the truncation of a log: wait for running syncs, and lower the checkpoints.
 
-        Nor does one say that the log begins after `latest_start`. Raises `StorageFailed`.
+        The recorded log start offset is then at most `latest_start`. Raise `StorageFailed`.
         """
         while self.syncs.is_under_way(partition) or self.checkpoints.says_more(partition, offset, latest_start):
             if self.syncs.is_under_way(partition):
@@ -191,9 +193,9 @@ class Partitions:
             yield from self.checkpoints.lower(partition, offset, latest_start)
 
     def note_gaps(self, partition: Partition) -> Steps[None]:
-        """Note that offsets are missing within a log's newest segment before batches are copied that show it.
+        """Record gaps between offsets in the newest segment, before batches are copied that reveal them.
 
-        Raises `StorageFailed`.
+        Raise `StorageFailed`.
         """
         with closing(partition.log.note_gaps_soon()) as files:
             for file in files:
@@ -204,9 +206,9 @@ class Partitions:
                     raise failure
 
     def drop(self, topic: str, index: int) -> bool:
-        """Delete a partition's log and files; False if the files are still there.
+        """Delete a partition's log and files, and return False if the files still exist.
 
-        Have `checkpoints` settled before its name can come back.
+        Settle `checkpoints` before its name can be reused.
         """
         self._changes.made = True
         self.checkpoints.forget(topic, index)
@@ -225,13 +227,13 @@ class Partitions:
         return True
 
     def retain(self, now: Now) -> Steps[None]:
-        """Apply retention everywhere, each partition in a job of its own."""
+        """Apply retention to each partition in a job of its own."""
         for partition in list(self):
             self._scheduler.begin(("retention", partition), self._retain(partition, now))
             yield None
 
     def _retain(self, partition: Partition, now: Now) -> Steps[None]:
-        """Delete the segments that have to go, each only once it is certain that the one before will not come back."""
+        """Delete old segments, each only after the deletion of the previous one is durable."""
         yield from self._finish_swap(partition)
         while partition.offline is None and not partition.log.is_swapping:
             start = partition.log.log_start_offset
@@ -254,7 +256,7 @@ class Partitions:
                 partition.fail(failure)
 
     def _finish_swap(self, partition: Partition) -> Steps[None]:
-        """Go on with what compaction has begun: a segment that is being replaced cannot be deleted."""
+        """Complete the swap of compacted segments: a segment under replacement can't be deleted."""
         while partition.offline is None and partition.log.is_swapping:
             step = partition.log.swap_step
             failure = yield partial(self._disk.sync_soon, [partition.log.directory])
@@ -268,14 +270,14 @@ class Partitions:
             return
 
     def checkpoint(self) -> Steps[None]:
-        """Note how far each log is on stable storage, and sync the segments that were sealed since."""
+        """Record how far each log is on stable storage, and sync segments sealed since the last checkpoint."""
         for partition in self.checkpoints.touched:
             if partition.offline is None and partition.log.has_unsynced_segments:
                 self.syncs.want(partition)
         return self.checkpoints.write_soon()
 
     def write_out(self) -> Steps[None]:
-        """Before a stop: write and sync what changed, all partitions side by side. What the disk refuses, `close` meets again."""
+        """Write and sync all changed partitions in parallel before a shutdown. `close` meets the errors again."""
         writing = Countdown()
         for partition in list(self.checkpoints.touched):
             if partition.offline is None:
@@ -297,7 +299,7 @@ class Partitions:
         self.syncs.over(partition)
 
     def close(self) -> bool:
-        """Close every log. False if one is not as an orderly stop leaves it, so that the next start must check the logs."""
+        """Close every log, and return False if one was not closed cleanly: the next startup must then check the logs."""
         clean = True
         for partition in self:
             if partition.offline is None:

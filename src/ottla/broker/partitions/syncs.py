@@ -1,6 +1,6 @@
-"""When what was appended goes to stable storage: one sync serves everybody who waits for it. Knows partitions and the disk port.
+"""The schedule of syncs: one sync serves all waits for it. Depends on partitions and the disk port.
 
-Syncs are asked for by those who wait (acks=all) and by a topic's flush.messages and flush.ms, whatever the acks.
+Replies with acks=all request syncs, as do a topic's flush.messages and flush.ms regardless of acks.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ottla.ports import Clock, Disk, Done, Now, Steps, StorageFailed, TryAgain
 log = logging.getLogger("ottla.broker")
 
 AGAIN_MS = 100
-"""How long after a sync could not begin it is asked for again."""
+"""Pause before a sync that could not begin is retried, in ms."""
 
 
 class Syncs:
-    """Asks the disk for the syncs that are wanted.
+    """The pending and running syncs of partitions.
 
-    A partition has at most one sync under way; what is appended meanwhile shares the next one. A failed sync is never repeated:
-    what the kernel still holds is unknown then, so the partition goes offline (KAFKA_STORAGE_ERROR) until the broker restarts. One
-    that could not begin is asked for again: nothing was lost, and those who wait for it wait on.
+    A partition has at most one running sync; later appends share the next one. A failed sync is never retried: the kernel's cache
+    is then in an unknown state, and the partition is offline (KAFKA_STORAGE_ERROR) until the broker restarts. A sync that could
+    not begin is retried: nothing was lost, and its waits continue.
     """
 
     def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler, vanished: Callable[[Partition, Vanished], None]) -> None:
-        """`vanished` hears of a partition whose files somebody removed: a sync is what meets that first."""
+        """Create the schedule. `vanished` is called for a partition with missing files, which a sync detects first."""
         self._disk = disk
         self._vanished = vanished
         self._clock = clock
@@ -49,12 +49,12 @@ class Syncs:
         self._wanted[partition] = None
 
     def want_name(self, partition: Partition) -> None:
-        """Sync the name of its newest segment with the next `start`, or the next segment would have to wait for that."""
+        """Sync the name of the newest segment with the next `start`; otherwise the next segment would wait for that."""
         if partition not in self._naming:
             self._unnamed[partition] = None
 
     def start(self) -> None:
-        """Ask for every wanted sync that is not under way: called at the end of each bundle of requests."""
+        """Start every pending sync that is not running: called at the end of each batch of requests."""
         if self._unnamed:
             self._start_names()
         if not self._wanted:
@@ -63,21 +63,21 @@ class Syncs:
             self._start_one(partition)
 
     def is_under_way(self, partition: Partition) -> bool:
-        """Whether a sync of this partition is under way."""
+        """Return whether a sync of this partition is running."""
         return partition in self._under_way
 
     def when_over(self, partition: Partition, done: Done) -> None:
-        """Call `done(None)` when the sync that is under way is over."""
+        """Call `done(None)` when the running sync has ended."""
         self._waiting.setdefault(partition, []).append(done)
 
     def turn(self, partition: Partition) -> Steps[None]:
-        """Wait until no sync of this partition is under way, and let another begin only when this one is `over`."""
+        """Wait until no sync of this partition is running, and block further ones until `over` is called."""
         while self.is_under_way(partition):
             yield partial(self.when_over, partition)
         self._under_way.add(partition)
 
     def over(self, partition: Partition) -> None:
-        """A sync of this partition is not under way any more."""
+        """Record the end of a partition's sync, and start the next one if it is pending."""
         self._under_way.discard(partition)
         for done in self._waiting.pop(partition, ()):
             done(None)
@@ -89,7 +89,7 @@ class Syncs:
         if partition.offline is not None:
             return
         upto, files = partition.log.log_end_offset, partition.log.dirty_files()
-        if not files:  # it was wanted again while a sync of all there is was under way, as when followers had the records meanwhile
+        if not files:  # a running sync has already covered everything
             partition.synced(upto, self._clock.now())
             return
         try:
@@ -106,7 +106,7 @@ class Syncs:
         for partition in unnamed:
             log = partition.log
             if partition.offline is not None or log.unnamed is None or partition in self._wanted or partition in self._under_way:
-                continue  # a file that is synced is synced with its name; if not, the next append asks again
+                continue  # a sync of the file covers its name; otherwise the next append requests it again
             try:
                 self._disk.sync_soon([log.directory], partial(self._named, partition, log.unnamed))
                 self._naming.add(partition)
@@ -123,7 +123,7 @@ class Syncs:
             self._fail(partition, failure)
 
     def flush(self, partition: Partition, now: Now) -> None:
-        """Want a sync at once or later, as flush.messages and flush.ms say: called after an append."""
+        """Request a sync now or later, by flush.messages and flush.ms: called after an append."""
         if partition.is_flush_due:
             self.want(partition)
         elif partition.config.flush_ms < FOREVER and partition not in self._timed:
@@ -131,7 +131,7 @@ class Syncs:
             self._scheduler.at(("flush", partition), now.mono_ms + partition.config.flush_ms, partial(self._flush_due, partition))
 
     def configured(self, partition: Partition, now: Now) -> None:
-        """Apply changed flush settings to what was written before, too."""
+        """Apply changed flush configs to records already appended too."""
         if partition.log.synced_offset < partition.log.log_end_offset:
             self._timed.discard(partition)
             self.flush(partition, now)
@@ -163,5 +163,5 @@ class Syncs:
             self._vanished(partition, vanished)
             return
         except StorageFailed:
-            pass  # the failure of the sync says it all
+            pass  # the failure of the sync is reported below
         partition.fail(failure)

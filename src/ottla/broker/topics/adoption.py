@@ -1,7 +1,7 @@
-"""Making topics again of directories that the registry does not know, from what these tell. Decides; commits nothing.
+"""Restoration of topics from directories that the registry does not contain. Decides, and commits nothing.
 
-A directory tells the topic's name and id and the partition's number, and nothing of the topic's settings: an adopted topic keeps
-its records for ever until somebody sets what it had.
+A directory reveals the topic's name and id and the partition's index, but not the topic's configs. An adopted topic keeps all
+records until an operator restores its configs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ottla.ports import Change, Disk
 KEEP_ALL = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 MOST_MISSING = 1000
-"""How many partitions without a directory a topic may be given: what ends with a date is no partition of that number."""
+"""Upper limit of partitions without a directory in an adopted topic: a name that ends with a date is no partition of that index."""
 
 
 class Adoption(NamedTuple):
-    """What is to be committed for a topic, and what to tell of it. Without changes it is refused."""
+    """The changes to commit for a topic, and a sentence about it. Without changes the adoption is refused."""
 
     topic: str
     changes: tuple[Change, ...]
@@ -33,7 +33,7 @@ class Adoption(NamedTuple):
 
 
 def adopt(image: ClusterImage, disk: Disk, strangers: Sequence[str], node_id: int, new_id: Callable[[], bytes]) -> list[Adoption]:
-    """Decide for each topic that these directories are of, in order. Raises `StorageFailed`."""
+    """Decide the adoption of each topic in these directories, in order. Raise `StorageFailed`."""
     found: dict[str, dict[int, bytes | None]] = defaultdict(dict)
     for directory in strangers:
         name, _, index = directory.rpartition("-")

@@ -1,6 +1,6 @@
-"""Topics that clients bring into being by naming them, and internal ones: the controller makes them with the broker's defaults.
+"""Automatic creation of topics, by name, and of internal topics: the controller creates them with the broker's defaults.
 
-Knows how the controller is asked; decides nothing. A topic is there when the controller has told this broker who leads it.
+Depends on the requests to the controller, and decides nothing. A topic exists once the controller has sent its leaders.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ log = logging.getLogger("ottla.broker")
 
 LANE: Final = "topics"
 MOST_WAIT_MS: Final = 5_000
-"""How long a client waits for the leaders of a topic that the controller has made."""
+"""Time a client waits for the leaders of a topic that the controller has created, in ms."""
 MANY_BROKERS: Final = 1 << 15
-"""Any number of brokers may join a cluster: fewer than the settings want replicas may be up at first, and no topic is made then."""
+"""The size of a cluster that more brokers may join: a topic is created only once enough of them are up for its replicas."""
 
 Topic = CreateTopicsRequest.CreatableTopic
 Config = CreateTopicsRequest.CreatableTopicConfig
@@ -36,10 +36,10 @@ Placed = CreateTopicsRequest.CreatableReplicaAssignment
 
 
 class TopicsByName:
-    """Has topics made by name alone: internal ones have their own settings, others the defaults.
+    """Creation of topics by name alone: internal ones have their own configs, others the defaults.
 
-    Internal topics have as many replicas as the settings say, but no more than there can be `brokers`. What is begun in the
-    context of `hurrying` comes to its end with it if nobody else has to be waited for.
+    Internal topics have the replication factor of the settings, limited to `brokers`. Work begun in the context of `hurrying` is
+    complete at its end if no other broker is involved.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class TopicsByName:
         hurrying: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self.made_lately: dict[str, int] = {}
-        """When each topic was made that a name alone created lately (ms, monotonic)."""
+        """When each topic was last created by name alone (monotonic ms)."""
         self._image = image
         self._settings = settings
         self._asker = asker
@@ -63,7 +63,7 @@ class TopicsByName:
         self._hurrying = hurrying
 
     def begin(self, names: Sequence[str], now: Now) -> list[Decision]:
-        """Have these made, unless that is under way. One that is not there yet has the error LEADER_NOT_AVAILABLE."""
+        """Begin the creation of topics, unless it is in progress; a topic without leaders has the error LEADER_NOT_AVAILABLE."""
         refused: list[Decision] = []
 
         def told(decisions: list[Decision]) -> None:
@@ -76,11 +76,11 @@ class TopicsByName:
         return [Decision(name) if self._is_led(name) else known.get(name, Decision(name, LEADER_NOT_AVAILABLE)) for name in names]
 
     def made(self, names: Sequence[str], now: Now) -> Steps[list[Decision]]:
-        """Have these made and wait for their leaders; one that has none in time has the error LEADER_NOT_AVAILABLE."""
+        """Create topics and wait for their leaders; a topic without leaders in time has the error LEADER_NOT_AVAILABLE."""
         return (yield from self._led((yield from self._asked(list(map(self._topic, names))))))
 
     def made_on(self, name: str, node_id: int, now: Now) -> Steps[Decision]:
-        """The same for one topic, with all its partitions on this broker alone."""
+        """Do the same for one topic, with all its partitions on one broker."""
         spec = topic_on(name, self._settings.value, node_id)
         placed = [Placed(partition_index=index, broker_ids=list(replicas)) for index, replicas in spec.assignments]
         topic = Topic(name=name, num_partitions=-1, replication_factor=-1, assignments=placed)
@@ -88,7 +88,7 @@ class TopicsByName:
         return decision
 
     def _led(self, decisions: list[Decision]) -> Steps[list[Decision]]:
-        """Wait until those that are made have their leaders."""
+        """Wait until the created topics have leaders."""
         until_ms = self._scheduler.now().mono_ms + MOST_WAIT_MS
         made = [each.name for each in decisions if is_there(each)]
         yield from self._news.until(lambda: all(map(self._is_led, made)), until_ms)
@@ -98,7 +98,7 @@ class TopicsByName:
         ]
 
     def _asked(self, topics: list[Topic]) -> Steps[list[Decision]]:
-        """What the controller says; LEADER_NOT_AVAILABLE if there is none that answers."""
+        """Send CreateTopics to the controller, and return its decisions; LEADER_NOT_AVAILABLE without a response."""
         response: CreateTopicsResponse | None = None
         if self._image.controller_id >= 0:
             request = CreateTopicsRequest(topics=topics, timeout_ms=self._settings.value.request_timeout_ms)
@@ -131,7 +131,7 @@ class TopicsByName:
         return topic is not None and all(one.leader != NO_LEADER for one in topic.partitions)
 
     def _told(self, decisions: list[Decision]) -> list[Decision]:
-        """Log which topics were refused, and return them."""
+        """Log and return the refused topics."""
         refused = [one for one in decisions if not is_there(one) and one.error_code != LEADER_NOT_AVAILABLE]
         for decision in refused:
             why = decision.message or error_name(decision.error_code)
@@ -141,5 +141,5 @@ class TopicsByName:
 
 
 def is_there(decision: Decision) -> bool:
-    """Return whether a topic was made, by this decision or by another one."""
+    """Return whether a topic exists, created by this decision or before."""
     return decision.error_code in (NONE, TOPIC_ALREADY_EXISTS)

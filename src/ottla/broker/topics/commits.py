@@ -1,7 +1,7 @@
-"""Decisions of `ottla.cluster` committed in the registry, then true in this broker's image of it.
+"""Decisions of `ottla.cluster` committed to the registry, and then applied to this broker's image.
 
-Each commit is a compare-and-set on what was read a moment ago: what is decided rests on what other brokers have written. Knows no
-logs and no controller.
+Each commit is a compare-and-set on versions read just before, so that a decision is based on other brokers' writes. Independent of
+logs and the controller.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ RACES = "Other brokers change the same things all the time: try again."
 
 Decide = Callable[[], list[Decision]]
 DecideOn = Callable[[Mapping[str, Entry | None]], list[Decision]]
-"""Decides on entries as they were read, by their paths; where one was not read, on the image."""
+"""Decides on the entries that were read, by path; on the image for entries that were not read."""
 
 Announce = Callable[[Sequence[Change]], Sequence[Change]]
-"""Returns what has to be written besides, so that other brokers are notified of these changes."""
+"""Returns further changes that notify other brokers of these ones."""
 
 
 class Commits:
-    """Commits decisions, all that are made together or none, and decides again where another broker was quicker.
+    """Commits of decisions, atomically, with a new decision if another broker came first.
 
-    Commits take turns, and each decides when it is its turn: on an image that holds all that was committed before.
+    Commits run one after another, and each decides on an image that contains all earlier ones.
     """
 
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, changes: Changes, announce: Announce, known: set[str]
     ) -> None:
-        """Add each entry that gets into the image to `known`."""
+        """Create the commits. Each entry added to the image is added to `known`."""
         self._registry = registry
         self._image = image
         self._changes = changes
@@ -53,14 +53,14 @@ class Commits:
         self._turns = InTurn()
 
     def commit_slowly(self, decide: Decide) -> Steps[list[Decision]]:
-        """Commit what `decide` returns and apply it to the image; a registry that refuses turns it into errors.
+        """Commit the decisions of `decide` and apply them to the image; a registry error becomes an error code.
 
-        These steps must be taken to their end. Where the registry is not reached, the change may have been made all the same.
+        The steps must run to their end. If the registry is unreachable, the change may have been made.
         """
         return self.commit_read((), lambda entries: decide())
 
     def commit_read(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
-        """Commit what is decided on entries read from the registry: the image lacks some of their content, or is behind."""
+        """Commit decisions based on entries read from the registry, for content that the image lacks or has in an older version."""
         return self._turns.steps(self._decided(reads, decide))
 
     def _decided(self, reads: Sequence[str], decide: DecideOn) -> Steps[list[Decision]]:
@@ -100,7 +100,7 @@ class Commits:
         self._apply((change.path, change.value) for change in changes)
 
     def _changing(self, steps: CommitSteps) -> CommitSteps:
-        """Note with each step that something changes: a mistake in any of them must not look as if nothing had happened."""
+        """Record with each step that state changes, so that a bug in any of them is not treated as free of effects."""
         resumed: StorageFailed | None = None
         try:
             while True:
@@ -110,7 +110,7 @@ class Commits:
             return
 
     def _take_in(self, entries: Mapping[str, Entry | None]) -> None:
-        """Let the image say what the registry says: notifications of it may be under way."""
+        """Load these entries into the image: notifications of them may be under way."""
         self._apply((path, None if entry is None else entry.value) for path, entry in entries.items())
 
     def _apply(self, values: Iterable[tuple[str, bytes | None]]) -> None:
@@ -122,17 +122,17 @@ class Commits:
 
 
 def alone(changes: Sequence[Change]) -> Sequence[Change]:
-    """Announce nothing: there is no other broker."""
+    """Return no notifications: there is no other broker."""
     return ()
 
 
 def _is_told(path: str) -> bool:
-    """Return whether it is the controller that tells brokers of an entry: until then it is not in their image."""
+    """Return whether an entry reaches the image through the controller's metadata only."""
     return path.startswith(f"{layout.TOPICS}/")
 
 
 def _taken(decision: Decision, entries: Mapping[str, Entry | None]) -> Decision:
-    """Refuse a decision that makes what is there already: the controller has not told of it yet, or it is being deleted."""
+    """Refuse to create an existing entry: the controller has not sent it yet, or it is being deleted."""
     if decision.error_code or all(change.version != NEW or entries.get(change.path) is None for change in decision.changes):
         return decision
     return replace(decision, error_code=TOPIC_ALREADY_EXISTS, message=THERE.format(decision.name))

@@ -1,6 +1,6 @@
-"""Settings that are changed while the broker runs: of topics, of groups and of brokers. Kept in the registry, in force at once.
+"""Dynamic configs of topics, groups and brokers: stored in the registry and effective at once.
 
-Knows which settings there are from their declarations; knows no requests.
+Depends on the declarations of settings, and not on requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Texts = dict[str, str]
 
 
 class DynamicConfigs:
-    """Replaces all the settings of resources. `configure` lets the log of a partition follow."""
+    """Replacement of all configs of a resource. `configure` applies a config to the log of a partition."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class DynamicConfigs:
         self._configure = configure
 
     def load(self) -> None:
-        """Put in force what was set for this broker in an earlier life: at start-up, before logs are opened.
+        """Apply the dynamic configs of this broker at startup, before logs are opened.
 
-        A value that cannot be in force is left out: the broker could never start again otherwise.
+        An invalid value is skipped; otherwise the broker could never start again.
         """
         configs = self._image.broker_configs
         if not configs:
@@ -58,7 +58,7 @@ class DynamicConfigs:
             self._settings.change(*self._without_bad(of_all_brokers, of_this_broker))
 
     def _without_bad(self, of_all_brokers: Mapping[str, str], of_this_broker: Mapping[str, str]) -> tuple[Texts, Texts]:
-        """Return the values that can be in force together, and log each other one: its setting stays as it was."""
+        """Return the configs that are valid together, and log the others, whose settings stay unchanged."""
         found: tuple[Texts, Texts] = {}, {}
         before = self._settings.value.of_all_brokers, self._settings.value.of_this_broker
         for given, kept, present in zip((of_all_brokers, of_this_broker), found, before, strict=True):
@@ -73,7 +73,7 @@ class DynamicConfigs:
         return found
 
     def changed_elsewhere(self, topics: Collection[str], now: Now, *, of_brokers: bool) -> Steps[None]:
-        """Other brokers of the cluster have changed the settings of these topics, and `of_brokers` perhaps those of this one."""
+        """Apply config changes of other brokers to these topics, and with `of_brokers` also to this broker."""
         if of_brokers:
             self.load()
         for known in filter(None, map(self._image.topics.get, topics)):
@@ -82,15 +82,15 @@ class DynamicConfigs:
         yield from self._configure_logs(list(self._image.topics) if of_brokers else topics, now)
 
     def of_topic(self, name: str, configs: Mapping[str, str | None]) -> Decision:
-        """Decide to replace the settings of a topic that exists."""
+        """Decide to replace the configs of an existing topic."""
         return topics.set_configs(self._image.topics[name], configs, topic_config_error)
 
     def of_group(self, group_id: str, configs: Mapping[str, str]) -> Decision:
-        """Decide to replace the settings of a group; its members are told with their next heartbeats."""
+        """Decide to replace the configs of a group; members receive them with their next heartbeats."""
         return groups.set_configs(group_id, configs, partial(group_config_error, self._settings.value))
 
     def of_broker(self, node_id: int | None, configs: Mapping[str, str]) -> Decision:
-        """Decide to replace what was set while they run for one broker, or with None for all. Raises `SettingError`."""
+        """Decide to replace the dynamic configs of one broker, or of all if None. Raise `SettingError`."""
         ours = self._settings.value
         if (sentence := size_error(configs)) is not None:
             raise SettingError(sentence)
@@ -101,16 +101,16 @@ class DynamicConfigs:
         return Decision("", changes=(Change(layout.broker_config_path(node_id), layout.config_json(configs)),))
 
     def commit(self, decide: Sequence[Decide], now: Now) -> Steps[list[Decision]]:
-        """Make what is decided about topics and groups, all of it with one change of the registry; logs follow.
+        """Commit decisions about topics and groups in one change of the registry, and apply them to logs.
 
-        The steps must be taken to their end.
+        The steps must run to their end.
         """
         results = yield from self._commits.commit_slowly(lambda: [one() for one in decide])
         yield from self._configure_logs([decision.name for decision in results if decision.is_made], now)
         return results
 
     def commit_broker(self, decide: Decide, now: Now) -> Steps[Decision]:
-        """Make what is decided about brokers; it is in force, and all logs follow. The steps must be taken to their end."""
+        """Commit a decision about brokers, and apply it to the settings and all logs. The steps must run to their end."""
         (decision,) = yield from self._commits.commit_slowly(lambda: [decide()])
         if decision.is_made:
             self.load()
@@ -118,7 +118,7 @@ class DynamicConfigs:
         return decision
 
     def _configure_logs(self, names: Iterable[str], now: Now) -> Iterator[None]:
-        """Each log gets the settings that are in force when it is its turn: they may be changed again meanwhile."""
+        """Apply to each log the config that is effective at that time: it may change between two pauses."""
         for name in names:
             made_of: tuple[object, object] = None, None
             index = 0

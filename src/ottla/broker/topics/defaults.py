@@ -1,4 +1,4 @@
-"""Topics that are created by name alone: with the broker's defaults, or as internal topics. Knows settings only."""
+"""The specifications of topics created by name alone: with the broker's defaults, or internal. Depends on settings only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.cluster.topics import TopicSpec
 
 
 def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpec:
-    """The topic of this name, in a cluster of so many brokers."""
+    """Return the specification of a topic in a cluster of `brokers` brokers."""
     configs: dict[str, str | None]
     if name == OFFSETS_TOPIC:
         configs = {
@@ -31,5 +31,5 @@ def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpe
 
 
 def topic_on(name: str, settings: BrokerSettings, node_id: int) -> TopicSpec:
-    """The topic of this name with all its partitions on one broker alone, however many replicas others have by default."""
+    """Return the specification of a topic with all partitions on one broker, regardless of the default replication factor."""
     return TopicSpec(name, -1, -1, tuple((index, (node_id,)) for index in range(settings.num_partitions)))

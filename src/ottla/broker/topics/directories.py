@@ -1,4 +1,4 @@
-"""The directories of partitions in the data directory: which there are, and how they go. Knows the disk port and their names."""
+"""The directories of partitions in the data directory, and their removal. Depends on the disk port and their names."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ _DELETED = re.compile(rf".+-\d+\.[0-9a-f]{{32}}{DELETING}")
 
 
 class PartitionDirectories:
-    """Every directory of a partition is renamed before it goes, so that its name is free at once."""
+    """The partition directories. Each is renamed before its removal, so that its name is free at once."""
 
     def __init__(self, disk: Disk, random_bytes: Callable[[int], bytes]) -> None:
         self._disk = disk
         self._random_bytes = random_bytes
 
     def strangers(self, held: Collection[str], deleted: Collection[str]) -> list[str]:
-        """Those that hold a partition's files, but are not in `held` and of no topic in `deleted`. Raises `StorageFailed`.
+        """Return the directories with a partition's files that are neither in `held` nor of a topic in `deleted`.
 
-        A partition's directory is made when its topic is in the registry, and a deletion is noted there until the directory has
-        another name: whatever else is there was put there, or the registry has lost something.
+        Raise `StorageFailed`.
+
+        A partition's directory is created after its topic is in the registry, and the deletion request remains until the directory
+        is renamed. Any other directory was copied there, or the registry has lost entries.
         """
         unknown = sorted(self._present().difference(held))
         return [name for name in unknown if name.rpartition("-")[0] not in deleted and self._holds_records(name)]
@@ -38,13 +40,13 @@ class PartitionDirectories:
     def _holds_records(self, name: str) -> bool:
         try:
             return any(file == PARTITION_METADATA or file.endswith(LOG) for file in self._disk.list(name))
-        except StorageFailed:  # it is a file, or nobody's business
+        except StorageFailed:  # it is a file, or belongs to no partition
             return False
 
     def clear(self, held: Collection[str], deleted: Collection[str], new: Collection[str]) -> None:
-        """Delete what is left of the topics in `deleted`: at start-up. Raises `StorageFailed`.
+        """Delete the remaining directories of topics in `deleted`, at startup. Raise `StorageFailed`.
 
-        Those in `held` that are missing and not `new` are logged; those that are nobody's are left alone.
+        Directories in `held` that are missing and not `new` are logged; unrelated ones are left unchanged.
         """
         for name in self._disk.list(""):
             if _DELETED.fullmatch(name):
@@ -58,7 +60,7 @@ class PartitionDirectories:
             log.warning("%d partitions have no directory: those that held no records begin empty: %s", len(missing), some(missing))
 
     def make_room(self, name: str) -> None:
-        """Set aside what has the name of a new partition. If that fails, the partition's log will be offline because of it."""
+        """Rename an existing directory that has the name of a new partition. If that fails, the partition's log will be offline."""
         if self._disk.exists(name):
             try:
                 log.warning("%s is there though the partition is new; it is kept as %s", name, self.set_aside(name))
@@ -66,29 +68,29 @@ class PartitionDirectories:
                 log.error("%s exists although the partition is new, and cannot be moved: %s", name, failure)
 
     def sync_soon(self) -> None:
-        """Start a sync of the names of new directories, or the first sync in each of them would have to do it."""
+        """Start a sync of the names of new directories; otherwise the first sync in each of them would do it."""
         try:
             self._disk.sync_soon([self._disk.directory("")], _names_are_synced)
         except StorageFailed as failure:
             _names_are_synced(failure)
 
     def delete(self, name: str) -> None:
-        """Delete the directory of a partition whose topic was deleted. Raises `StorageFailed`."""
+        """Delete the directory of a deleted topic's partition. Raise `StorageFailed`."""
         gone = set_aside_name(name, self._random_bytes(16).hex(), DELETING)
         self._disk.rename(name, gone, sync=False)
         self._disk.remove_tree_soon(gone)
 
     def set_aside(self, name: str) -> str:
-        """Rename a directory that belongs to no partition, as Kafka does, to keep its records; returns the new name."""
+        """Rename a directory that belongs to no partition, as Kafka does, to keep its records; return the new name."""
         stray = set_aside_name(name, self._random_bytes(16).hex(), STRAY)
         self._disk.rename(name, stray, sync=False)
         return stray
 
 
 def gone(disk: Disk, deleted: Collection[str]) -> dict[str, int]:
-    """Partitions that held records and have no directory, with the offset below which these were; none of a topic in `deleted`.
+    """Return partitions with records but without a directory, with their recovery point; none of a topic in `deleted`.
 
-    Raises `StorageFailed`.
+    Raise `StorageFailed`.
     """
     noted = sorted(read_offsets(disk, RECOVERY_POINTS).items())
     return {
@@ -99,12 +101,12 @@ def gone(disk: Disk, deleted: Collection[str]) -> dict[str, int]:
 
 
 def _names_are_synced(failure: StorageFailed | None) -> None:
-    """A directory that a power cut takes is made again: nothing in it was promised."""
+    """Log a failed sync: a directory lost in a power failure is created again, and had no acknowledged records."""
     if failure is not None:
         log.error("the names of new directories could not be synced: %s", failure)
 
 
 def some(names: Collection[str]) -> str:
-    """The first of these names, and how many more there are."""
+    """Return the first of these names, and the number of the others."""
     first = list(names)[:5]
     return ", ".join(first) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

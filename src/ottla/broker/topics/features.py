@@ -1,4 +1,7 @@
-"""The levels of the cluster's features: kept in the registry, in force at once. Knows no requests, and what no level means."""
+"""The cluster's feature levels: stored in the registry and effective at once.
+
+Independent of requests and of the levels' meaning.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +19,26 @@ log = logging.getLogger("ottla.broker")
 
 
 class Features:
-    """Tells levels and changes them. `told` are called after each change, for rooms that keep something made of them."""
+    """Lookup and changes of feature levels. The callbacks in `told` are called after each change."""
 
     def __init__(self, epoch: Callable[[], int], image: ClusterImage, commits: Commits) -> None:
-        """`epoch` tells how often they have been changed, 0 before the first time."""
+        """Create the lookup. `epoch` returns the number of changes, 0 before the first one."""
         self.told: list[Callable[[], None]] = []
         self._epoch = epoch
         self._image = image
         self._commits = commits
 
     def level(self, feature: Feature) -> int:
-        """The level in force; `OFF` for none."""
+        """Return the finalized level; `OFF` if there is none."""
         return self._image.features.get(feature.name, OFF)
 
     @property
     def epoch(self) -> int:
-        """Grows with each change; 0 before the first."""
+        """Return the epoch, which increases with each change; 0 before the first one."""
         return self._epoch()
 
     def update(self, offered: Mapping[str, Feature], updates: Sequence[FeatureUpdate], *, validate_only: bool) -> Steps[Decision]:
-        """Let the features `offered` have these levels, all of them or none. The steps must be taken to their end."""
+        """Change the levels of the `offered` features, all of them or none. The steps must run to their end."""
 
         def decide() -> list[Decision]:
             return [features.update(self._image.features, offered, updates)]

@@ -1,7 +1,7 @@
-"""Producer ids: taken in blocks, given out one by one. What is left of a block is lost when the broker stops.
+"""Producer ids: allocated in blocks and handed out one by one. The rest of a block is lost when the broker stops.
 
-A block comes from the registry where this broker is the controller, or by AllocateProducerIds. Either takes a while, so the next
-block is taken before the present one is used up.
+The controller takes blocks from the registry; other brokers send AllocateProducerIds. Both take time, so the next block is
+allocated before the current one is used up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger("ottla.broker")
 
 LANE: Final = "producer ids"
 FEW: Final = 100
-"""When so many ids are left the next block is asked for."""
+"""Remaining ids at which the next block is requested."""
 
 
 class ProducerIdBlocks:
@@ -34,21 +34,21 @@ class ProducerIdBlocks:
         self._registry = registry
 
     def taken(self, node_id: int, size: int = BLOCK_SIZE) -> Steps[range]:
-        """Take the next block for a broker. Raises `StorageFailed`."""
+        """Allocate the next block for a broker. Raise `StorageFailed`."""
         for _ in range(MOST_RACES):
             (entry,) = yield from self._registry.read([layout.PRODUCER_ID_BLOCK])
             change, block = take_block(entry, node_id, size)
             try:
                 yield from self._registry.commit((change,))
-            except CONFLICTS:  # another broker took that one
+            except CONFLICTS:  # another broker took this block
                 continue
             return block
         raise StorageFailed(layout.PRODUCER_ID_BLOCK, "other brokers change it all the time")
 
     def allocated(self, node_id: int, broker_epoch: int) -> Steps[range | int]:
-        """Return the next block for a broker that asks for it in this broker epoch, or an error code.
+        """Return the next block for a broker's request with this broker epoch, or an error code.
 
-        Where the registry is not reached, a block may have been taken that nobody gets: there are enough of them.
+        If the registry is unreachable, an allocated block may be lost: there are enough of them.
         """
         try:
             (registered,) = yield from self._registry.read([layout.broker_path(node_id)])
@@ -63,7 +63,7 @@ class ProducerIdBlocks:
 
 
 class ProducerIds:
-    """Gives out ids of blocks that no other broker has. `broker_epoch()` returns that of this broker."""
+    """The ids of this broker's blocks. `broker_epoch()` returns this broker's epoch."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ProducerIds:
         self._waiting: list[Done] = []
 
     def next(self) -> int | None:
-        """Return an id that was never given out before; None if there is none at the moment."""
+        """Return an id that was never handed out before; None if none is available at the moment."""
         if self._left <= FEW:
             self._begin()
         if not self._left:
@@ -97,11 +97,11 @@ class ProducerIds:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the next id has to be waited for."""
+        """Return whether the next id requires a wait."""
         return not self._left
 
     def awaited(self) -> Steps[None]:
-        """Wait until there is an id, or none could be had."""
+        """Wait until an id is available, or its allocation has failed."""
         if not self._left:
             self._begin()
         if self._is_coming and not self._left:
@@ -144,6 +144,6 @@ class ProducerIds:
 
 
 def _chained(first: Iterator[int], block: range) -> Iterator[int]:
-    """Yield what is left of the block before, then the new block."""
+    """Yield the rest of the previous block, then the new block."""
     yield from first
     yield from block

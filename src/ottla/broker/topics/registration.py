@@ -1,4 +1,4 @@
-"""Checks of a lone broker's registry against its data directory, at start-up: neither may lack what the other knows."""
+"""Checks of a single broker's registry against its data directory at startup: each must contain what the other does."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ UNREADABLE = "its registry's entry {} cannot be read ({}): run `ottla registry c
 
 
 class RegistryCheck:
-    """The partitions that a registry knows (`held`), and the topics that are noted as deleted, as they are at the start."""
+    """The partitions in a registry (`held`), and its requested topic deletions, at startup."""
 
     def __init__(self, registry: Registry, cluster_id: str) -> None:
-        """Read them. Raises `RegistryDamaged`."""
+        """Read the registry. Raise `RegistryDamaged`."""
         self._registry = registry
         self._cluster_id = cluster_id
         self.deleted = frozenset(registry.children(DELETIONS))
@@ -29,9 +29,9 @@ class RegistryCheck:
         self._held = {(name, int(index)): None for name in self._topics for index in self._indexes(layout.topic_path(name))}
 
     def identity(self, directories: PartitionDirectories) -> None:
-        """Refuse the registry of another cluster, and one that lacks topics: damage must not look as if they had been deleted.
+        """Refuse a registry of another cluster, or one without topics that have directories: damage must not look like a deletion.
 
-        Raises `RegistryDamaged` and `StorageFailed`.
+        Raise `RegistryDamaged` and `StorageFailed`.
         """
         entry = self._registry.get(layout.CLUSTER_ID)
         if entry is not None and (other := layout.read(entry.value)["id"]) != self._cluster_id:
@@ -49,16 +49,16 @@ class RegistryCheck:
             self._registry.commit([Change(layout.CLUSTER_ID, layout.cluster_id_json(self._cluster_id))])
 
     def clear(self, directories: PartitionDirectories, checkpoints: Checkpoints, *, clean: bool) -> None:
-        """Delete what is left of topics that are gone. Raises `StorageFailed`.
+        """Delete the remaining files of deleted topics. Raise `StorageFailed`.
 
-        Topics that are noted as deleted and still have an entry are left to the controller.
+        The controller finishes requested deletions of topics that still have an entry.
         """
         gone = self.deleted.difference(self._topics)
         going = {f"{name}-{index}" for name, index in self._held if name in self.deleted}
         directories.clear(self._names(), gone, self._never_led() | going)
         forgotten = checkpoints.keep_only(set(self._held))
         lost = [f"{name}-{index}" for name, index in forgotten if name not in self.deleted]
-        if lost and clean:  # after a crash, these files may name what was deleted since they were written
+        if lost and clean:  # after a crash, these files may name partitions deleted since they were written
             log.warning("partitions that held records have neither a topic nor a directory any more: %s", some(lost))
         checkpoints.settle()
 
@@ -66,7 +66,7 @@ class RegistryCheck:
         return [f"{name}-{index}" for name, index in self._held]
 
     def _never_led(self) -> set[str]:
-        """Return the partitions that never had a leader, whose directory may not be made yet."""
+        """Return the partitions that never had a leader, whose directory may not exist yet."""
         led = {(name, index) for name in self._topics for index in self._registry.children(layout.partitions_path(name))}
         return {f"{name}-{index}" for name, index in self._held if (name, str(index)) not in led}
 

@@ -1,7 +1,7 @@
-"""The cluster's topics: decided here, committed in the registry, and made real by the controller, which watches their entries.
+"""The cluster's topics: decided here, committed to the registry, and implemented by the controller, which watches the entries.
 
-Nothing is in the image before the controller has told this broker of it, so replies wait for that, as long as the client says.
-Knows no logs and no wire formats.
+The image contains a change only after the controller has sent it, so responses wait for it, up to the client's timeout. Depends on
+neither logs nor wire formats.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ from ottla.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_SERVER_ERROR, UNKNOW
 from ottla.wire.schema import Message
 
 Late = Callable[[str], None]
-"""Called with a topic that is not as it was to be when time is up."""
+"""Called with a topic whose change is not complete at the timeout."""
 
 LOOK_AGAIN_MS = 10
-"""The pause before a name is tried again that may still be on its way out."""
+"""Pause before the creation of a topic is retried whose name may still be in deletion, in ms."""
 
 GOING_MS = 2_000
-"""How long a topic is waited for that is on its way out, so that its name can be given again."""
+"""Time to wait for the deletion of a topic whose name is to be reused, in ms."""
 
 MOST_WAIT_MS = 60_000
-"""How long a broker that is alone works on a request whose client asked for less: it waits for itself."""
+"""Longest work of a single broker on a request with a shorter timeout, in ms: it waits only for itself."""
 
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
 
 
 class Topics:
-    """Creates, grows and deletes topics. What is decided is in the registry when the steps are over, which must be taken to
-    their end. The controller and the brokers it tells make and delete the logs.
+    """Creation, growth and deletion of topics.
+
+    Decisions are in the registry when the steps end, and the steps must run to their end. The controller then has brokers create
+    and delete logs.
     """
 
     def __init__(
@@ -57,7 +59,10 @@ class Topics:
         *,
         is_alone: bool,
     ) -> None:
-        """`holds` returns whether this broker holds replicas of a topic. One that `is_alone` has nobody to wait for but itself."""
+        """Create the operations.
+
+        `holds` returns whether this broker has replicas of a topic; `is_alone`: there is no other broker.
+        """
         self._image = image
         self._commits = commits
         self._settings = settings
@@ -70,10 +75,10 @@ class Topics:
     def create(
         self, wanted: Sequence[TopicSpec], now: Now, *, validate_only: bool = False, room: int = MOST_PARTITIONS
     ) -> Steps[list[Decision]]:
-        """Create these topics; each has a decision of its own. With `validate_only` all is decided and nothing created.
+        """Create topics, and return a decision for each. With `validate_only`, nothing is created.
 
-        All of them together have at most `room` partitions. A name that is in no image may still be on its way out: it is waited
-        for, not long.
+        All together have at most `room` partitions. A name that exists in the registry but not in the image may be in deletion: a
+        short wait follows.
         """
         decisions = yield from self._create(wanted, room, validate_only=validate_only)
         until_ms = self._purgatory.now().mono_ms + GOING_MS
@@ -93,7 +98,7 @@ class Topics:
         return (yield from self._commits.commit_slowly(decide))
 
     def _new_id(self) -> bytes:
-        """Return a new topic's id: none before 2.8, so that a broker of that time can share the cluster."""
+        """Return the id of a new topic: none before 2.8, so that a broker of that time can share the cluster."""
         has_ids = self._settings.value.inter_broker_protocol_version.has(Switch.TOPIC_IDS)
         return self._random_id() if has_ids else NO_TOPIC_ID
 
@@ -101,9 +106,9 @@ class Topics:
         return decision.error_code == TOPIC_ALREADY_EXISTS and decision.name not in self._image.topics
 
     def delete(self, names: Iterable[str]) -> Steps[list[Decision]]:
-        """Note topics that are to be deleted, with all their records and the offsets that groups committed for them.
+        """Request the deletion of topics, with all records and committed offsets.
 
-        The controller removes the entries of a topic when every broker has deleted its replicas.
+        The controller removes a topic's entries when every broker has deleted its replicas.
         """
         wanted = list(names)
         return self._commits.commit_slowly(lambda: [self._deletion(name) for name in wanted])
@@ -117,7 +122,7 @@ class Topics:
     def add_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None, *, validate_only: bool = False
     ) -> Steps[Decision]:
-        """Let a topic have `count` partitions; the new ones begin empty."""
+        """Increase the partitions of a topic to `count`; the new ones are empty."""
 
         path = layout.topic_path(name)
 
@@ -134,10 +139,10 @@ class Topics:
         return decision
 
     def reply(self, response: Message, expected: Mapping[str, int], now: Now, timeout_ms: int, late: Late) -> Steps[Reply]:
-        """Return the response, once these topics have so many partitions, or with 0 are gone here; with -1 nothing is expected.
+        """Return the response once these topics have the given number of partitions; 0 means deleted here, and -1 no wait.
 
-        `late` is called with those that are not so after `timeout_ms`; the controller goes on with them all the same. A broker
-        that is alone takes its time.
+        `late` is called for topics that are not complete after `timeout_ms`; the controller continues with them. A single broker
+        waits longer.
         """
         until_ms = now.mono_ms + (max(timeout_ms, MOST_WAIT_MS) if self._is_alone else timeout_ms)
         yield from self._news.until(lambda: all(self._is_so(*one) for one in expected.items()), until_ms)
@@ -160,6 +165,6 @@ def new_topic_id(random_bytes: Callable[[int], bytes]) -> bytes:
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
         topic_id = bytes(raw)
-        # Tools read an id on their command line, where one that begins with "-" looks like an option.
+        # Tools read an id as a command-line argument, where a leading "-" looks like an option.
         if topic_id not in _RESERVED_IDS and not layout.uuid_text(topic_id).startswith("-"):
             return topic_id
