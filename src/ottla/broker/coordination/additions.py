@@ -1,6 +1,6 @@
-"""Asks the coordinator of a transaction, here or on another broker, to add or verify partitions that this broker leads (KIP-890).
+"""Requests to add or verify partitions that this broker leads, sent to the transaction's coordinator (KIP-890).
 
-Knows which broker coordinates a transactional id, and what an answer of another broker means.
+Contains the choice of the coordinating broker, here or elsewhere, and the meaning of its response.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ottla.wire.schema import Message
 
 LANE: Final = "transactions"
 AT_ONCE: Final = 200
-"""Transactions that one request asks about."""
+"""Transactions in one request."""
 ABSENT: Final = frozenset((INVALID_TXN_STATE, TRANSACTION_ABORTABLE))
 
 Topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
@@ -43,7 +43,7 @@ Transaction = AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction
 
 
 class Question:
-    """A question under way to another broker: `added` is the answer."""
+    """A pending request to another broker: `added` is the result."""
 
     __slots__ = ("added", "done", "wanted")
 
@@ -54,15 +54,15 @@ class Question:
 
 
 class PartitionAdditions:
-    """Additions of partitions to transactions, and questions whether a transaction has them.
+    """Additions of partitions to transactions, and verifications of earlier additions.
 
-    One request to each other broker is under way at a time, and questions that come meanwhile go with the next.
+    Each other broker gets one request at a time, and later ones wait for the next request.
     """
 
     in_produce: Final = dict.fromkeys(
         (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR), NOT_ENOUGH_REPLICAS
     )
-    """The errors that Produce has instead of those that only clients of coordinators know."""
+    """The errors of Produce that replace coordinator errors, which producers do not expect there."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class PartitionAdditions:
         *,
         is_alone: bool,
     ) -> None:
-        """`is_alone`: all partitions of the cluster are on this broker, on one disk."""
+        """Create the requests. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
         self.leaves_early = is_alone
-        """Whether an addition may be told before it is stable: records in the same disk's logs show it to the next start."""
+        """Whether an addition may be acknowledged before it is durable: records on the same disk reveal it at the next startup."""
         self._coordinators = coordinators
         self._endings = endings
         self._asker = asker
@@ -84,13 +84,13 @@ class PartitionAdditions:
         self._under_way: set[int] = set()
 
     def asked(self, wanted: AddPartitions, request: Request[Message]) -> Steps[Added]:
-        """Return the coordinator's answer. It decides about an addition when the end of the transaction before is over."""
+        """Return the coordinator's result. It decides about an addition after the end of the previous transaction."""
         node_id = self._coordinators.node_of(wanted.transactional_id)
         if node_id == self._node_id:
             return (yield from self._coordinators.asked(wanted.transactional_id, wanted, request))
         if node_id < 0:
             return Added(COORDINATOR_NOT_AVAILABLE)
-        if self._asker.version(AddPartitionsToTxnRequest) == UNSPOKEN:  # brokers of that time verify nothing, and add nothing
+        if self._asker.version(AddPartitionsToTxnRequest) == UNSPOKEN:  # older protocol versions verify and add nothing
             return Added(NONE if wanted.verify_only else UNSUPPORTED_VERSION)
         question = Question(wanted)
         yield partial(self._ask, node_id, question)
@@ -98,13 +98,13 @@ class PartitionAdditions:
         return question.added
 
     def passed(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
-        """Wait for the end of the transaction before."""
+        """Wait for the end of the previous transaction."""
         return self._endings.passed(transactional_id, request)
 
     def may_lack(self, transactional_id: str, producer: tuple[int, int], place: TopicPartition) -> bool:
-        """Return whether a partition where a producer's transaction is open may be no part of it, as a power cut leaves it.
+        """Return whether a power failure may have removed a partition from a transaction that is open there.
 
-        It never is where additions are on all replicas of the coordinator before any record is written.
+        That is impossible if additions are replicated by the coordinator before any record is written.
         """
         if not self.leaves_early:
             return False
@@ -112,7 +112,7 @@ class PartitionAdditions:
         return machine is None or machine.lacks(transactional_id, *producer, place)
 
     def when_kept(self, transactional_id: str, told: Callable[[int], None]) -> None:
-        """Call `told(error_code)` once what left early is stable, or is known never to be."""
+        """Call `told(error_code)` once early acknowledged additions are durable, or have failed."""
         self._coordinators.when_durable(transactional_id, told)
 
     def _ask(self, node_id: int, question: Question, done: Done) -> None:
@@ -122,7 +122,7 @@ class PartitionAdditions:
             self._send(node_id)
 
     def _send(self, node_id: int) -> None:
-        """Ask about all that wait for this broker, each transactional id once."""
+        """Send all waiting requests for this broker, each transactional id once."""
         asked: dict[str, Question] = {}
         left: deque[Question] = deque()
         for question in self._waiting.pop(node_id):
@@ -167,7 +167,7 @@ def _transaction(wanted: AddPartitions) -> Transaction:
 
 
 def _added(wanted: AddPartitions, result: AddPartitionsToTxnResponse.AddPartitionsToTxnResult | None) -> Added:
-    """The answer of another broker as its coordinator meant it."""
+    """Return the result that another broker's response stands for."""
     codes: dict[TopicPartition, int] = {
         (topic.name, part.partition_index): part.partition_error_code
         for topic in (() if result is None else result.topic_results)

@@ -1,7 +1,7 @@
-"""The coordinators of one kind, each on one partition of its internal topic: they come and go with its leadership.
+"""The coordinators of one kind, each on one partition of its internal topic, loaded and unloaded with its leadership.
 
-Joins the shards of `ottla.coord.runtime` to the broker's partitions. Knows no kind of coordinator and no log format. Records are
-read in slices, so that a large partition holds up no request.
+Connects the shards of `ottla.coord.runtime` to the broker's partitions. Independent of kinds of coordinators and of the log
+format. Records are read in slices, so that a large partition delays no request.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ log = logging.getLogger("ottla.broker")
 A = TypeVar("A")
 
 APPLIED_AT_ONCE: Final = 50
-"""So many records are applied between two pauses."""
+"""Records applied between two pauses."""
 
 
 CreateTopics = Callable[[Sequence[str], Now], Sequence[Decision]]
 
 
 class PartitionLog:
-    """A partition as a shard sees it."""
+    """A partition as the log of a shard."""
 
     __slots__ = ("_partition",)
 
@@ -64,7 +64,7 @@ class PartitionLog:
         return not self._partition.leader_error()
 
     def append(self, records: Sequence[KeyAndValue], now: Now, producer: WrittenBy | None = None) -> int:
-        """An error code that clients of coordinators understand, or NONE."""
+        """Append records, and return an error code that clients of coordinators support, or NONE."""
         if self._partition.replicas is not None and self._partition.acks_error():
             return COORDINATOR_NOT_AVAILABLE
         keys, values = [key for key, _ in records], [value for _, value in records]
@@ -76,7 +76,7 @@ class PartitionLog:
         error_code = self._partition.append(batch, (read_header(batch),), now, origin_client=False).error_code
         if error_code == INVALID_PRODUCER_EPOCH:
             return error_code
-        if error_code in (NONE, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER):  # which the partition has told, if it is to be told
+        if error_code in (NONE, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER):  # the partition logs these errors itself
             return NOT_COORDINATOR if error_code else NONE
         sentence = "%s: its coordinator cannot store %d bytes of records (%s): check the settings of the topic"
         log.error(sentence, self._partition, len(batch), error_name(error_code), extra={"cause": "coordinator"})
@@ -94,30 +94,30 @@ class PartitionLog:
 
 
 def _nothing(now: Now) -> None:
-    """There is nothing to catch up with."""
+    """Do nothing: there is nothing to catch up with."""
 
 
 def _no_orders(shard: object, partition: Partition, order: object) -> None:
-    """Of machines that give none."""
+    """Refuse orders: this kind of machine gives none."""
     raise AssertionError(f"nobody carries out {order}")
 
 
 def _unnoticed(shard: object, index: int, now: Now) -> None:
-    """Nobody wants to know that a coordinator was loaded."""
+    """Do nothing when a coordinator was loaded."""
 
 
 def _unmissed(index: int) -> None:
-    """Nobody wants to know that a coordinator has left this broker."""
+    """Do nothing when a coordinator has moved to another broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorKind(Generic[M]):
-    """What one kind of coordinator brings: its topic, its machine, and how what is stored is read and what is asked is refused.
+    """One kind of coordinator: its topic, its machine, the decoder of its records, and its refusals.
 
-    `catch_up(now)` is called before each decision, to tell machines what it rests on; `loaded(shard, index, now)` when a
-    coordinator has read its records, and `left(index)` when it has gone to another broker; `carry_out(shard, partition, order)`
-    when what it orders may be done. `shown_to(peer)` tells which topics a client may hear of; without it, of all.
-    `patience_ms()` is how long replies wait for other replicas; without it, without an end.
+    Callbacks: `catch_up(now)` before each decision, to update machines; `loaded(shard, index, now)` when a coordinator has read
+    its records; `left(index)` when it has moved to another broker; `carry_out(shard, partition, order)` when one of its orders may
+    be executed. `shown_to(peer)` filters the topics that a client may describe; without it, all are shown. `patience_ms()` is the
+    time that replies wait for other replicas; without it, there is no limit.
     """
 
     topic: str
@@ -133,10 +133,10 @@ class CoordinatorKind(Generic[M]):
 
 
 class Coordinators(Generic[M]):
-    """The coordinators of one kind on the partitions that this broker leads: each from when its records are read.
+    """The coordinators of one kind on the partitions that this broker leads, each from the time its records are loaded.
 
-    A coordinator's state is on all in-sync replicas before a reply shows it, so the next leader's coordinator has it too.
-    `create(names, now)` creates topics with the settings of internal ones.
+    A coordinator's state is on all in-sync replicas before a reply reveals it, so the next leader's coordinator has it too.
+    `create(names, now)` creates topics with the configs of internal ones.
     """
 
     def __init__(
@@ -156,9 +156,9 @@ class Coordinators(Generic[M]):
         self._changes = changes
         self._held: dict[int, tuple[Partition, Shard[M]]] = {}
         self._loading: dict[int, Hashable] = {}
-        """The jobs that read partitions whose coordinators are not loaded yet, by index."""
+        """The loading jobs of partitions, by index."""
         self.gathering: dict[Shard[M], None] = {}
-        """Those that have something for `settle` to append."""
+        """The coordinators with records for `settle` to append."""
 
     @property
     def topic(self) -> str:
@@ -166,36 +166,36 @@ class Coordinators(Generic[M]):
 
     @property
     def count(self) -> int:
-        """How many partitions the topic has; 0 if it is not there."""
+        """Return the number of partitions of the topic; 0 if it does not exist."""
         topic = self._image.topics.get(self._kind.topic)
         return 0 if topic is None else len(topic.partitions)
 
     @property
     def shards(self) -> list[Shard[M]]:
-        """Those that are loaded now."""
+        """Return the loaded coordinators."""
         return [shard for _, shard in self._held.values() if shard.is_loaded]
 
     @property
     def indexes(self) -> Collection[int]:
-        """The partitions on which this broker has a coordinator, or has one as soon as it is loaded."""
+        """Return the indexes of partitions with a loaded or loading coordinator."""
         return self._held.keys() | self._loading.keys()
 
     def weight(self) -> int:
-        """What those that are loaded take of memory that is bounded, in bytes."""
+        """Return the memory of loaded coordinators that counts toward the limit, in bytes."""
         weight = 0
         for _, shard in self._held.values():
             weight += shard.machine.weight
         return weight
 
     def present(self) -> Iterator[tuple[int, Shard[M]]]:
-        """Yield (partition, coordinator) of all that are loaded."""
+        """Yield (partition index, coordinator) for all loaded coordinators."""
         for index in range(self.count):
             shard = self._find(index)
             if shard is not None:
                 yield index, shard
 
     def load_at_once(self) -> None:
-        """Load the coordinators of all partitions that this broker leads: at start-up, when no request waits."""
+        """Load the coordinators of all partitions that this broker leads, at startup when no request waits."""
         for index in range(self.count):
             partition = self._partitions.get(self.topic, index)
             if partition is not None and index not in self._held and not partition.leader_error():
@@ -211,26 +211,26 @@ class Coordinators(Generic[M]):
         return self._find(partition.index)
 
     def unload(self) -> None:
-        """End all of them, and refuse all replies that they owe with NOT_COORDINATOR."""
+        """Unload all coordinators, and complete their pending replies with NOT_COORDINATOR."""
         for index in list(self.indexes):
             self._drop(index)
 
     def ensure(self, now: Now) -> int:
-        """Create the topic if it does not exist. Return COORDINATOR_NOT_AVAILABLE unless it is there now."""
+        """Create the topic if it does not exist. Return COORDINATOR_NOT_AVAILABLE unless it exists now."""
         if self.count:
             return NONE
         (decision,) = self._create([self.topic], now)
-        for _ in self.present():  # their loading begins
+        for _ in self.present():  # begins to load them
             pass
         if self.count:
             return NONE
-        if decision.error_code != LEADER_NOT_AVAILABLE:  # with which it is on its way
+        if decision.error_code != LEADER_NOT_AVAILABLE:  # the creation is in progress
             why = decision.message or error_name(decision.error_code)
             log.error("%s cannot be created, and has no coordinator until then: %s", self.topic, why, extra={"cause": self.topic})
         return COORDINATOR_NOT_AVAILABLE
 
     def machine_of(self, key: str) -> M | None:
-        """Return the machine that decides about `key`, to be read only; None if it has no coordinator here."""
+        """Return the machine that decides about `key`, for reading only; None if its coordinator is not here."""
         count = self.count
         shard = self._find(partition_of(key, count)) if count else None
         return None if shard is None else shard.machine
@@ -238,7 +238,7 @@ class Coordinators(Generic[M]):
     def ask_one(
         self, key: str, body: object, request: Request[Message], finish: Callable[[A], Ready], *, blocking: bool = False
     ) -> Reply:
-        """The reply that `finish` makes of what the coordinator of `key` answers to a request, or to a part of one."""
+        """Return the reply that `finish` makes from the response of the coordinator of `key` to a request, or to a part of one."""
         answers: list[A] = []
         delayed = DelayedReply(partial(self._changes.attempted, lambda: finish(answers[0])), blocking=blocking)
 
@@ -251,11 +251,11 @@ class Coordinators(Generic[M]):
         return delayed.reply()
 
     def asked(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
-        """What the coordinator of `key` answers, in the midst of a job."""
+        """Return the response of the coordinator of `key`, for a job."""
         return _waited(partial(self._ask, key, body, request))
 
     def when_durable(self, key: str, told: Callable[[int], None]) -> None:
-        """Call `told(error_code)` once all that the coordinator of `key` has decided so far is durable, or never will be."""
+        """Call `told(error_code)` once all decisions of the coordinator of `key` so far are durable, or have failed."""
         count = self.count
         shard = self._find(partition_of(key, count)) if count else None
         if shard is None:
@@ -264,7 +264,7 @@ class Coordinators(Generic[M]):
             shard.log.when_durable(told)
 
     def asked_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
-        """What this coordinator answers, in the midst of a job. It may have come to its end meanwhile."""
+        """Return the response of this coordinator, for a job. It may have been unloaded meanwhile."""
         if shard.is_present:
             return _waited(partial(self._ask_shard, shard, body, request))
         return _waited(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
@@ -272,11 +272,11 @@ class Coordinators(Generic[M]):
     def ask_several(
         self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
     ) -> Reply:
-        """The reply that `combine` makes of what coordinators answer to the parts of a request, which are (key, part)."""
+        """Return the reply that `combine` makes from the coordinators' responses to (key, part of the request)."""
         return _combined(self._changes, (partial(self._ask, key, part, request) for key, part in parts), combine)
 
     def ask_each(self, body: object, request: Request[Message], finish: Callable[[A], Ready]) -> Iterator[Reply]:
-        """The replies that `finish` makes of what every coordinator answers to a request, each asked when its turn comes."""
+        """Yield the replies that `finish` makes from every coordinator's response; each gets the request when its turn comes."""
 
         def combine(answers: list[A]) -> Ready:
             return finish(answers[0])
@@ -285,7 +285,7 @@ class Coordinators(Generic[M]):
             yield _combined(self._changes, (partial(self._ask_shard, shard, body, request),), combine)
 
     def settle(self, now: Now) -> None:
-        """Append what a bundle of requests gathered: one batch for each coordinator, and one sync."""
+        """Append the records gathered in a batch of requests: one record batch for each coordinator, and one sync."""
         while self.gathering:
             self.gathering.popitem()[0].settle(now)
 
@@ -306,25 +306,25 @@ class Coordinators(Generic[M]):
             self.gathering[shard] = None
 
     def _find(self, index: int) -> Shard[M] | None:
-        """Return the coordinator of a partition; None if this broker does not lead it, or reads its records now."""
+        """Return the coordinator of a partition; None if this broker does not lead it, or is still loading it."""
         held = self._held.get(index)
         if held is not None and held[1].is_present:
             return held[1]
         partition = self._partitions.get(self._kind.topic, index)
         if partition is None or index in self._loading or partition.leader_error():
             return None
-        self.leads(partition)  # it could not be read before, or lost what it had decided with a failed append
+        self.leads(partition)  # it could not be read before, or a failed append has unloaded it
         held = self._held.get(index)
         return None if held is None else held[1]
 
     def node_of(self, key: str) -> int:
-        """Return the broker that coordinates `key`, `NO_LEADER` if there is none now."""
+        """Return the id of the broker that coordinates `key`; `NO_LEADER` if there is none."""
         topic = self._image.topics.get(self.topic)
         return NO_LEADER if topic is None else topic.partitions[partition_of(key, len(topic.partitions))].leader
 
     @property
     def loading_error(self) -> int:
-        """COORDINATOR_LOAD_IN_PROGRESS if some of this broker's are not loaded yet, or NONE."""
+        """Return COORDINATOR_LOAD_IN_PROGRESS if some coordinators of this broker are loading, else NONE."""
         return COORDINATOR_LOAD_IN_PROGRESS if self._loading else NONE
 
     def _absence(self, index: int) -> int:
@@ -332,7 +332,7 @@ class Coordinators(Generic[M]):
         return COORDINATOR_LOAD_IN_PROGRESS if index in self._loading else NOT_COORDINATOR
 
     def leads(self, partition: Partition) -> None:
-        """Load the coordinator of a partition that this broker leads: from now on, or still, in a new epoch."""
+        """Load the coordinator of a partition that this broker leads, newly or in a new leader epoch."""
         index = partition.index
         held = self._held.get(index)
         if index in self._loading or (held is not None and held[0] is partition and held[1].is_loaded):
@@ -343,13 +343,13 @@ class Coordinators(Generic[M]):
         self._scheduler.begin(name, self._loaded_slowly(partition), failed=failed, urgent=True)
 
     def leads_no_more(self, index: int) -> None:
-        """End the coordinator of a partition that this broker does not lead: clients look for the next one."""
+        """Unload the coordinator of a partition that this broker no longer leads: clients find the next one."""
         if self._drop(index):
             log.info("%s-%d: its coordinator has left this broker", self.topic, index)
         self._kind.left(index)
 
     def _drop(self, index: int) -> bool:
-        """End a coordinator, or its loading. Return whether it was loaded."""
+        """Unload a coordinator, or stop its loading. Return whether it was loaded."""
         self._stop_loading(index)
         held = self._held.pop(index, None)
         if held is None:
@@ -364,7 +364,7 @@ class Coordinators(Generic[M]):
             self._scheduler.drop(name)
 
     def _loaded_slowly(self, partition: Partition) -> Steps[None]:
-        """Bring a coordinator to where the log leaves it, with what is appended meanwhile: transaction markers."""
+        """Load a coordinator from its log, including transaction markers that are appended meanwhile."""
         yield None
         shard = self._new_shard(partition)
         for count, record in enumerate(self._kind.read(partition), 1):
@@ -395,12 +395,12 @@ class Coordinators(Generic[M]):
 
 
 def _patience_ms(partition: Partition, patience_ms: Callable[[], int]) -> int | None:
-    """Return how long replies wait for other replicas, if the partition has any."""
+    """Return how long replies wait for other replicas, in ms; None if the partition has none."""
     return None if partition.replicas is None else patience_ms()
 
 
 def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
-    """What is answered, once it is."""
+    """Wait for a response, and return it."""
     answers: list[A] = []
     waiting: list[Done] = []
 
@@ -418,7 +418,7 @@ def _waited(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
 def _combined(
     changes: Changes, asks: Iterable[Callable[[Callable[[A], None]], None]], combine: Callable[[list[A]], Ready]
 ) -> Reply:
-    """The reply once all are answered, whose answers `combine` gets in the order of `asks`."""
+    """Return the reply once all requests are answered; `combine` gets the responses in the order of `asks`."""
     answers: dict[int, A] = {}
     finish = partial(changes.attempted, lambda: combine([answers[place] for place in sorted(answers)]))
     delayed = DelayedReply(finish, blocking=False)

@@ -1,7 +1,8 @@
-"""Lets what begins a transaction wait for the end of the one before.
+"""Waits of requests that begin a transaction for the end of the previous one.
 
-Knows the coordinators of transactions; knows no requests and no logs. The reply to EndTxn leaves before the markers are written, so
-that a producer's next records may be early. Kafka's brokers have them wait, too: a producer that is refused pauses for far longer.
+Depends on the transaction coordinators, and neither on requests nor on logs. The reply to EndTxn is sent before the markers are
+written, so a producer's next records may be early. Kafka's brokers let them wait too: a refused producer backs off for much
+longer.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ottla.wire.schema import Message
 
 
 class Endings:
-    """Who waits for which transactional id. Markers are waited for as long as add.partitions.to.txn.retry.backoff.max.ms says."""
+    """The waits by transactional id. The time limit is add.partitions.to.txn.retry.backoff.max.ms."""
 
     def __init__(self, coordinators: Coordinators[TransactionMachine], scheduler: Scheduler, settings: SettingsInForce) -> None:
         self._coordinators = coordinators
@@ -27,7 +28,7 @@ class Endings:
         self._waiting: dict[str, list[Done]] = {}
 
     def passed(self, transactional_id: str, request: Request[Message]) -> Steps[None]:
-        """Wait until no markers of this id are being written, or it has taken too long: its coordinator will say so then."""
+        """Wait until no markers of this id are being written, or the time is over: the coordinator then refuses the request."""
         if not self._is_ending(transactional_id):
             return
         until_ms = self._scheduler.now().mono_ms + self._settings.value.add_partitions_to_txn_retry_backoff_max_ms
@@ -36,7 +37,7 @@ class Endings:
         request.now = self._scheduler.now()
 
     def completed(self, transactional_id: str) -> None:
-        """The transaction that was ending is over: whoever waits for that goes on."""
+        """Resume the waits for this transactional id: its transaction has ended."""
         waiting = self._waiting.pop(transactional_id, None)
         if waiting is not None:
             self._scheduler.cancel((self, transactional_id))

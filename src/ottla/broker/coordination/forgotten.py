@@ -1,6 +1,6 @@
-"""The offsets of deleted topics, as what a deletion waits for: it is over on this broker when its coordinators keep none.
+"""The committed offsets of deleted topics: a topic's deletion is complete on this broker when no coordinator keeps any.
 
-What a coordinator cannot store now it stores later, so nobody waits long: the controller asks again.
+A coordinator that can't store their removal now does it later, so waits are short: the controller retries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_WAIT_MS: Final = 500
 
 
 class ForgottenTopics:
-    """Waits for coordinators; `is_owed` returns whether one may still keep offsets of a topic that was deleted."""
+    """Waits for coordinators. `is_owed` returns whether a coordinator may still keep offsets of a deleted topic."""
 
     def __init__(self, is_owed: Callable[[str], bool], scheduler: Scheduler) -> None:
         self.is_owed = is_owed
@@ -24,12 +24,12 @@ class ForgottenTopics:
         self._waiting: dict[Done, None] = {}
 
     def changed(self) -> None:
-        """A coordinator has forgotten something."""
+        """Check all waits again: a coordinator has removed offsets."""
         for done in list(self._waiting):
             self._end(done)
 
     def awaited(self, topics: Collection[str]) -> Steps[None]:
-        """Wait until no coordinator keeps offsets of these topics, but not for long."""
+        """Wait, for a limited time, until no coordinator keeps offsets of these topics."""
         until_ms = self._scheduler.now().mono_ms + MOST_WAIT_MS
         while any(map(self.is_owed, topics)) and self._scheduler.now().mono_ms < until_ms:
             yield partial(self._wait, until_ms)

@@ -1,6 +1,6 @@
-"""The topics of the cluster as coordinators of groups know them: their partitions, and the racks of those.
+"""The cluster's topics for group coordinators: their partitions, and the racks of the replicas.
 
-Knows the image of the cluster, and no coordinator.
+Depends on the cluster image, and on no coordinator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ottla.coord.outcome import TopicsChanged
 
 
 class GroupTopics:
-    """Follows changes as they are noted, which is where work on many topics is divided; tells of many of them at once."""
+    """The known topics, updated in small steps and passed on many at a time."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
@@ -23,7 +23,7 @@ class GroupTopics:
         self._are_new = False
 
     def note(self, names: Collection[str]) -> None:
-        """These topics have come, changed or gone."""
+        """Apply the creation, change or deletion of topics."""
         if self._topics is None:
             return
         images = {name: self._image.topics.get(name) for name in names}
@@ -33,13 +33,13 @@ class GroupTopics:
         self._noted.update(names)
 
     def known(self) -> KnownTopics:
-        """The topics as they are now."""
+        """Return the current topics."""
         if self._topics is None:
             self._topics = KnownTopics(self._seen(image) for image in self._image.topics.values())
         return self._topics
 
     def changed(self) -> TopicsChanged | None:
-        """What coordinators have to be told, if anything."""
+        """Return the changes to pass on to coordinators; None if there are none."""
         if not self._noted or self._topics is None:
             return None
         names, self._noted = frozenset(self._noted), set()
@@ -50,7 +50,7 @@ class GroupTopics:
         return KnownTopic(image.name, image.topic_id, TopicShape(len(image.partitions), self._racks(image)))
 
     def _racks(self, image: TopicImage) -> tuple[frozenset[str], ...]:
-        """The racks of each partition's replicas; nothing if no broker has a rack."""
+        """Return the racks of each partition's replicas; empty if no broker has a rack."""
         racks = {node_id: broker.rack for node_id, broker in self._image.brokers.items() if broker.rack}
         if not racks:
             return ()

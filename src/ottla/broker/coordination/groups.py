@@ -1,6 +1,6 @@
-"""What the coordinators of groups need of the broker: its settings, its topics, ids, assignors, and news of deleted topics.
+"""The broker services for group coordinators: settings, topics, ids, assignors, and notifications of deleted topics.
 
-Knows no rule about groups: `ottla.coord.group_machine` decides, `coordinators` finds and feeds.
+Contains no rules of groups: `ottla.coord.group_machine` decides, and `coordinators` routes requests to it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ log = logging.getLogger("ottla.broker")
 
 
 class GroupCoordinators:
-    """The coordinators of groups (`coordinators`), and what they are told.
+    """The group coordinators (`coordinators`), and their updates.
 
-    `assignors` are those that the settings name, or None for built-in ones. `forgotten` is called when no offset is left that was
-    committed for some deleted topics.
+    `assignors` are the custom ones in the settings, or None for built-in ones. `forgotten` is called when the offsets of some
+    deleted topics are removed.
     """
 
     def __init__(
@@ -82,20 +82,20 @@ class GroupCoordinators:
 
     @property
     def machines(self) -> list[GroupMachine]:
-        """Those that are loaded, to be looked at only."""
+        """Return the loaded machines, for reading only."""
         return [shard.machine for shard in self.coordinators.shards]
 
     def load(self, now: Now, deleted: Iterable[str]) -> None:
-        """Replay every partition of `__consumer_offsets`, and go on forgetting what was committed for `deleted` topics."""
+        """Replay every partition of `__consumer_offsets`, and continue to remove the offsets of `deleted` topics."""
         self.coordinators.load_at_once()
         self.topics_deleted(deleted, now)
 
     def topics_changed(self, names: Collection[str]) -> None:
-        """These topics came, changed or went. Coordinators are told before they next decide something."""
+        """Record changes of topics. Coordinators are updated before their next decision."""
         self._topics.note(names)
 
     def topics_deleted(self, names: Iterable[str], now: Now) -> None:
-        """Forget what was committed for topics that are no more, and all groups if their own topic is one of them."""
+        """Remove the offsets committed for deleted topics, and all groups if their own topic is one of them."""
         gone = frozenset(names)
         if OFFSETS_TOPIC in gone:
             self._forgetting.clear()
@@ -109,20 +109,20 @@ class GroupCoordinators:
             self._forget(shard, index, gone, now)
 
     def transaction_ended(self, partition: Partition, producer_id: int, committed: bool, now: Now) -> None:
-        """A marker was written into a partition of `__consumer_offsets`: what the producer committed there counts, or is void."""
+        """Apply a marker in a partition of `__consumer_offsets`: it commits or aborts the producer's offsets there."""
         shard = self.coordinators.of(partition)
         if shard is not None:
             shard.tell(TransactionEnded(producer_id, committed), now)
 
     def is_forgetting(self, topic: str) -> bool:
-        """Return whether a coordinator may still keep offsets of a topic that was deleted."""
+        """Return whether a coordinator may still keep offsets of a deleted topic."""
         return any(topic in names for names in self._forgetting.values())
 
     def _forget(self, shard: Shard[GroupMachine], index: int, names: frozenset[str], now: Now) -> None:
         shard.tell(TopicsDeleted(names), now, partial(self._forgotten, index))
 
     def _forgotten(self, index: int, answer: TopicsForgotten) -> None:
-        """What a coordinator that was unloaded leaves to do, the next one on its partition goes on with."""
+        """Record removed offsets; if the coordinator was unloaded, the next one on its partition continues."""
         if answer.error_code:
             return
         left = self._forgetting.get(index, set())
@@ -145,18 +145,18 @@ class GroupCoordinators:
             self._forget(shard, index, frozenset(self._forgetting[index]), now)
 
     def _left(self, index: int) -> None:
-        """The broker that has the coordinator now hears of deleted topics itself."""
+        """Stop the removal: the broker with the coordinator is notified of deleted topics itself."""
         self._forgetting.pop(index, None)
 
     def _tell_topics(self, now: Now) -> None:
-        """Let all coordinators know the topics as they are now."""
+        """Update the topics of all coordinators."""
         changed = self._topics.changed()
         if changed is not None:
             for shard in self.coordinators.shards:
                 shard.tell(changed, now)
 
     def _settings_changed(self) -> None:
-        """Let the settings of groups hold from the next decision on."""
+        """Apply changed group settings from the next decision on."""
         for machine in self.machines:
             machine.configure(self._group_settings())
 
@@ -181,7 +181,7 @@ class GroupCoordinators:
         )
 
     def _settings_of_group(self, group_id: str) -> Mapping[str, int]:
-        """What was set for one group alone."""
+        """Return the configs of one group."""
         texts = self._image.group_configs.get(group_id)
         return in_force(self._settings.value, texts) if texts else {}
 
@@ -192,7 +192,7 @@ class GroupCoordinators:
         return tuple(by_name[name] for name in self._settings.value.group_consumer_assignors)
 
     def _new_id(self) -> str:
-        """A random UUID (version 4) as text."""
+        """Return a random UUID (version 4) as a string."""
         raw = bytearray(self._random_bytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80

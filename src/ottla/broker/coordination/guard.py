@@ -1,6 +1,6 @@
-"""Keeps records out of partitions that are no part of their producer's transaction, so that none is left open for ever (KIP-890).
+"""The check that records belong to partitions of their producer's transaction, so that none stays open for ever (KIP-890).
 
-Knows partitions and the coordinators of transactions; knows no requests but by the version of their protocol.
+Depends on partitions and transaction coordinators, and on requests only by their version.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ from ottla.wire.errors import (
 )
 
 ASKED: Final = 3
-"""So often at most for one request that adds partitions: only one end can come before the coordinator says yes, but logs are cut.
+"""Upper limit of requests to the coordinator for one request that adds partitions.
 
-Where producers add partitions themselves, the end of the transaction before has come by then: what comes is the end of their own.
+One marker can arrive before the coordinator agrees, and logs may be truncated. Where producers add partitions themselves, the
+marker of the previous transaction is already written, and a new one ends their own transaction.
 """
 
 ABORTABLE_FROM: Final = 11
 ADDS_FROM: Final = 12
-"""Since this version of Produce the records themselves make their partitions part of the transaction."""
+"""The first version of Produce in which records add their partitions to the transaction."""
 
 
 @dataclass(slots=True)
 class Admission:
-    """Which partitions of a request may be appended to: those `seen`, without an error, whose `tokens` are still in force then.
+    """The partitions of a request that accept its records: those in `seen`, without an error and with a current token in `tokens`.
 
-    What is told of the `added` ones waits until their transaction has them for good (`TransactionGuard.when_kept`).
+    Responses for the `added` partitions wait until the addition is durable (`TransactionGuard.when_kept`).
     """
 
     errors: dict[TopicPartition, int] = field(default_factory=dict)
@@ -55,9 +56,9 @@ class Admission:
     seen: frozenset[Partition] = frozenset()
 
     def error_of(self, partition: Partition, header: BatchHeader) -> int:
-        """Whether the transaction is still the one that was admitted: its end may have come in between.
+        """Return NONE if the transaction is still the admitted one, else the error: a marker may have arrived in between.
 
-        A partition that this broker leads only since then was not asked about: its producer has to send once more.
+        A partition that this broker leads only since then was not verified: its producer must retry.
         """
         if not header.is_transactional:
             return NONE
@@ -67,7 +68,7 @@ class Admission:
 
 
 def still_admitted(partition: Partition, producer_id: int, producer_epoch: int, token: TransactionToken | None) -> int:
-    """Whether a producer's transaction is open here, or is still about to begin as it was when its `token` was taken."""
+    """Return NONE if a producer's transaction is open here, or can begin as when its `token` was taken; else INVALID_TXN_STATE."""
     producers = partition.log.producers
     if producers.is_open(producer_id, producer_epoch):
         return NONE
@@ -75,18 +76,21 @@ def still_admitted(partition: Partition, producer_id: int, producer_epoch: int, 
 
 
 class TransactionGuard:
-    """Asks a producer's coordinator before the first records of a transaction go into a partition."""
+    """The requests to a producer's coordinator before the first records of a transaction in a partition."""
 
     def __init__(self, additions: PartitionAdditions, settings: SettingsInForce) -> None:
         self._additions = additions
         self._settings = settings
 
     def admit(self, request: Request[ProduceRequest], parts: Iterable[tuple[Partition, Any]]) -> Steps[Admission]:
-        """Have the partitions that these records begin to write to verified, or added. A partition's records are bytes."""
+        """Verify or add the partitions in which these records begin a transaction.
+
+        `parts` have each partition's records as bytes.
+        """
         parts = list(parts)
         admission = Admission(seen=frozenset(partition for partition, _ in parts))
         adds = request.version >= ADDS_FROM
-        if adds:  # first: the end takes the tokens away that are there
+        if adds:  # first, because the end of a transaction removes existing tokens
             yield from self._additions.passed(request.body.transactional_id or "", request)
         written = [(partition, header) for partition, records in parts if (header := _header(records)) is not None]
         producers = {(header.producer_id, header.producer_epoch) for _, header in written}
@@ -128,7 +132,7 @@ class TransactionGuard:
         own: Mapping[TopicPartition, Partition],
         tokens: dict[Partition, TransactionToken],
     ) -> Steps[Added]:
-        """What the coordinator says; it is asked again if the end of the transaction before came to a partition meanwhile."""
+        """Return the coordinator's result; the request is repeated if a marker of the previous transaction arrived meanwhile."""
         producer, left = (wanted.producer_id, wanted.producer_epoch), 1 if wanted.verify_only else ASKED
         while True:
             added: Added = yield from self._additions.asked(wanted, request)
@@ -139,9 +143,10 @@ class TransactionGuard:
             tokens.update((partition, partition.log.producers.token(wanted.producer_id)) for partition in ended)
 
     def _is_news(self, request: Request[ProduceRequest], partition: Partition, header: BatchHeader) -> bool:
-        """Whether the coordinator is to be asked: no transaction is open here, or it does not know.
+        """Return whether the coordinator must be asked: no transaction is open here, or the coordinator may lack it.
 
-        A power cut may leave the records of one alone, in a partition that could not be opened when the coordinator started.
+        A power failure may preserve only the records of a transaction, in a partition that was offline when the coordinator
+        started.
         """
         if not partition.log.producers.is_open(header.producer_id, header.producer_epoch):
             return True
@@ -151,25 +156,25 @@ class TransactionGuard:
         return self._additions.may_lack(request.body.transactional_id or "", producer, place)
 
     def when_kept(self, request: Request[ProduceRequest], told: Callable[[int], None]) -> None:
-        """Call `told(error_code)` once the partitions that were added are durable as part of the transaction, or never will be.
+        """Call `told(error_code)` once the added partitions are durable in the transaction, or the addition has failed.
 
-        Records may be durable before: a coordinator that starts finds them (`coord.transactions.unfinished_transactions`).
+        Records may be durable before: a starting coordinator finds them (`coord.transactions.unfinished_transactions`).
         """
         self._additions.when_kept(request.body.transactional_id or "", told)
 
     def _told(self, error_code: int, version: int) -> int:
-        """The code as this version of Produce knows it."""
+        """Return the error code for this version of Produce."""
         if error_code == PRODUCER_FENCED:
             return INVALID_PRODUCER_EPOCH
         if error_code == TRANSACTION_ABORTABLE and version < ABORTABLE_FROM:
             return INVALID_TXN_STATE
         if error_code == CONCURRENT_TRANSACTIONS and version < ADDS_FROM:
-            return NOT_ENOUGH_REPLICAS  # older producers do not try again after the other, as in Kafka
+            return NOT_ENOUGH_REPLICAS  # older producers do not retry CONCURRENT_TRANSACTIONS, as in Kafka
         return self._additions.in_produce.get(error_code, error_code)
 
 
 def _header(records: Any) -> BatchHeader | None:
-    """The header of a transactional batch; None for anything else, which needs no transaction or is refused for what it is."""
+    """Return the header of a transactional batch; None for other records, which need no transaction or are refused elsewhere."""
     if records is None or len(records) < HEADER_BYTES:
         return None
     header = read_header(records)

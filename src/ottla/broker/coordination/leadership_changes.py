@@ -1,4 +1,4 @@
-"""Routes changes of leadership to the coordinators of the partition's topic. Knows the names of internal topics."""
+"""Changes of leadership, routed to the coordinators of the partition's topic. Contains the names of internal topics."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ottla.broker.partitions.partition import Partition
 
 
 class CoordinatorMoves:
-    """Is called at once for each change of leadership: a coordinator must not outlive it."""
+    """The router, called at once for each change of leadership: a coordinator must not outlive it."""
 
     def __init__(self, coordinators: Iterable[Coordinators[Any]]) -> None:
         self._by_topic = {each.topic: each for each in coordinators}
         self.is_starting = False
-        """Whether all logs are about to be opened: coordinators are loaded afterwards, at once, by what all of them hold."""
+        """Whether all logs are about to be opened: coordinators are loaded afterwards, from all of them."""
 
     def leads(self, partition: Partition) -> None:
-        """This broker leads a partition whose log is open: from now on, or still, in a new epoch."""
+        """Load the coordinator of a partition that this broker leads, newly or in a new leader epoch."""
         coordinators = self._by_topic.get(partition.topic)
         if coordinators is not None and not self.is_starting:
             coordinators.leads(partition)
 
     def leads_no_more(self, partition: Partition) -> None:
-        """This broker follows, has lost or has deleted a partition, if it led it or not."""
+        """Unload the coordinator of a partition that this broker follows, has lost or has deleted."""
         coordinators = self._by_topic.get(partition.topic)
         if coordinators is not None:
             coordinators.leads_no_more(partition.index)

@@ -1,6 +1,6 @@
 """Transaction markers in partitions that this broker leads (KIP-98).
 
-Knows partitions and control batches; which transaction ends, and how, its coordinator has decided.
+Depends on partitions and control batches; the coordinator decides which transaction ends, and how.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from ottla.wire.errors import INVALID_PRODUCER_EPOCH, NONE, UNKNOWN_SERVER_ERROR
 log = logging.getLogger("ottla.broker")
 
 KEY: Final = Struct(">hh")
-"""Version and kind."""
+"""Version and type."""
 VALUE: Final = Struct(">hi")
-"""Version, and the epoch of the coordinator."""
+"""Version and coordinator epoch."""
 MADE_UP: Final = "%s-%d has a batch of producer %d with epoch %d, which was never allocated: the transaction of %s is ended there"
 
 Ended = Callable[[Partition, int, bool, Now], None]
@@ -48,7 +48,7 @@ def marker(producer_id: int, producer_epoch: int, coordinator_epoch: int, now_ms
 
 
 class MarkerAppender:
-    """Appends transaction markers. `ended(partition, producer_id, committed, now)` is called for those in `__consumer_offsets`."""
+    """The writer of markers. `ended(partition, producer_id, committed, now)` is called for those in `__consumer_offsets`."""
 
     def __init__(self, partitions: Partitions, ended: Ended) -> None:
         self._partitions = partitions
@@ -62,10 +62,11 @@ class MarkerAppender:
     def append_decided(
         self, order: WriteMarkers, place: TopicPartition, coordinator_epoch: int, now: Now
     ) -> tuple[int, Partition | None]:
-        """Append the marker of a decision of this broker's coordinator, and return what `append` returns.
+        """Append the marker of this broker's own coordinator, and return the result of `append`.
 
-        A partition may hold a batch with a later epoch of the producer. No producer gets a later epoch before its transaction has
-        ended, so that epoch was made up: the marker is appended with it. A later decision of another coordinator is still obeyed.
+        A partition may contain a batch with a later epoch of the producer. No producer gets a later epoch before its transaction
+        has ended, so that epoch was invented: the marker is appended with it. A later decision of another coordinator still takes
+        precedence.
         """
         producer_id, epoch = order.producer_id, order.producer_epoch
         error_code, partition = self.append(*place, producer_id, epoch, coordinator_epoch, now, committed=order.committed)
@@ -90,7 +91,7 @@ class MarkerAppender:
     ) -> tuple[int, Partition | None]:
         """Append one marker, and return an error code, and the partition if the marker was written.
 
-        Since a `transaction_version` each transaction has an epoch of its own: what is open here ends with a later one (KIP-1228).
+        With epochs for each transaction (`transaction_version` 2), a later epoch ends the open transaction (KIP-1228).
         """
         partition = self._partitions.get(topic, index)
         if partition is None:
@@ -114,7 +115,7 @@ class MarkerAppender:
 
 
 def kept(partitions: list[Partition]) -> Steps[dict[Partition, int]]:
-    """Wait until all records of these partitions are as safe as acks=all promises. Return the error codes of those that failed."""
+    """Wait until all records of these partitions satisfy acks=all, and return the error codes of partitions that failed."""
     failed: dict[Partition, int] = {}
     missing = len(partitions)
     waiting: list[Callable[[None], None]] = []

@@ -1,6 +1,6 @@
-"""Offsets of version 0: kept in the registry, where ZooKeeper's consumers of release 0.8 looked for them, not in the offsets topic.
+"""Offsets of version 0: stored in the registry, where consumers of release 0.8 kept them in ZooKeeper.
 
-The two stores are apart: what is committed in version 0 is fetched in version 0 only. No group is asked and no member checked.
+Both stores are separate: offsets committed in version 0 are returned in version 0 only. Neither groups nor members are checked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RegistryOffsets:
         self._purgatory = purgatory
 
     def commit(self, request: Request[OffsetCommitRequest]) -> Reply:
-        """Keep each offset as a decimal number; the text that goes with it is checked and dropped, as Kafka always did."""
+        """Store each offset as a decimal number; its metadata is checked and dropped, as in Kafka."""
         return self._purgatory.run(self._commit(request), to_the_end=True)
 
     def _commit(self, request: Request[OffsetCommitRequest]) -> Steps[Reply]:
@@ -56,7 +56,7 @@ class RegistryOffsets:
         return OffsetCommitResponse(topics=topics)
 
     def _are_kept(self, changes: Sequence[Change]) -> Steps[bool]:
-        """Whether the registry took them; another broker may make the same entries in this moment."""
+        """Commit the changes, and return whether that succeeded; another broker may create the same entries meanwhile."""
         for _ in range(MOST_RACES):
             self._changes.made = True
             try:
@@ -89,7 +89,7 @@ class RegistryOffsets:
         return CommittedPartition(partition_index=part.partition_index, error_code=error_code)
 
     def fetch(self, request: Request[OffsetFetchRequest]) -> Reply:
-        """What was kept; where nothing was, or there is no such topic, -1 and UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return the stored offsets; -1 and UNKNOWN_TOPIC_OR_PARTITION for missing offsets or topics."""
         return self._fetch(request.body.group_id, request.body.topics or [])
 
     def _fetch(self, group_id: str, topics: Sequence[OffsetFetchRequest.OffsetFetchRequestTopic]) -> Steps[Reply]:
@@ -110,7 +110,7 @@ class RegistryOffsets:
         )
 
     def _fetched(self, group_id: str, topic: str, index: int, kept: Mapping[str, Entry | None] | None) -> FetchedPartition:
-        """What is said of a partition, where this was found in the registry; None: it refused."""
+        """Return the response for a partition; `kept` are the registry's entries, or None if it refused."""
         path = consumer_offset_path(group_id, topic, index)
         error_code = UNKNOWN_TOPIC_OR_PARTITION
         if topic in self._cluster.topics:

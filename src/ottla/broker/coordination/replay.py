@@ -1,6 +1,6 @@
-"""Reading an internal topic back from its log. What can't be read is named in the log and passed over.
+"""The replay of an internal topic from its log. Unreadable records are logged and skipped.
 
-Knows batches and transactions; a coordinator's own reader knows its records.
+Depends on batches and transactions; each coordinator's own reader decodes its records.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from ottla.records.kernel import KEY_AT, KEY_SIZE, VALUE_AT, VALUE_SIZE
 log = logging.getLogger("ottla.broker")
 
 CHUNK_BYTES: Final = 64 * 1024
-"""How much of a log is read, and made records of, in one step."""
+"""Bytes of a log that are read and decoded in one step."""
 NAMED: Final = 10
-"""So many records that can't be read are named, for each partition; of more there is only the number."""
+"""Unreadable records that are logged by offset, per partition; others are only counted."""
 
 _MARKER: Final = Struct(">hh")
-"""Version and kind: the key of a control record."""
+"""Version and type: the key of a control record."""
 
 LEAST_BYTES: Final = LOG_OVERHEAD_BYTES + SMALLEST_MESSAGE_BYTES
 TRANSACTIONS: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 
 
 def stored_records(partition: Partition, reader: RecordReader[Record], chunk_bytes: int = CHUNK_BYTES) -> Iterator[Record]:
-    """Every record that a coordinator keeps in a partition, in order, with those that come meanwhile. Raises `StorageFailed`."""
+    """Yield every record of a coordinator's partition, in order, including ones appended meanwhile. Raise `StorageFailed`."""
     replay = Replay(str(partition), reader)
     offset = partition.log.log_start_offset
     while offset < (end := partition.log.log_end_offset):
@@ -54,7 +54,7 @@ def stored_records(partition: Partition, reader: RecordReader[Record], chunk_byt
             continue
         if piece is None:
             break
-        if not len(piece):  # a large batch is being checked
+        if not len(piece):  # a large batch is being verified
             continue
         found, following = replay.read(memoryview(piece.read()), offset)
         yield from found
@@ -66,7 +66,7 @@ def stored_records(partition: Partition, reader: RecordReader[Record], chunk_byt
 
 
 class Replay(Generic[Record]):
-    """Turns the bytes of one partition into records. Counts what it passes over, and names the first few."""
+    """The decoder of one partition's bytes. It counts skipped records, and logs the first few."""
 
     def __init__(self, name: str, reader: RecordReader[Record]) -> None:
         self._name = name
@@ -75,7 +75,7 @@ class Replay(Generic[Record]):
         self._unknown = 0
 
     def read(self, view: memoryview, offset: int) -> tuple[Iterable[Record], int]:
-        """The records from `offset` on in these whole batches, and the offset where to go on; no more than `offset`: nowhere."""
+        """Return the records from `offset` on in these whole batches, and the next offset; at most `offset` if there is none."""
         try:
             columns = _opened(view, offset)
         except (BadBatch, CodecFailed):
@@ -96,7 +96,7 @@ class Replay(Generic[Record]):
             log.warning("%s: %d records of types of a newer release were skipped", self._name, self._unknown)
 
     def _one_by_one(self, view: memoryview, offset: int) -> tuple[list[Record], int]:
-        """Batch by batch, as one of them can't be opened: those that can."""
+        """Read batch by batch, because one of them is unreadable, and return the records of the others."""
         found: list[Record] = []
         position = following = 0
         while (header := _header(view, position)) is not None:
@@ -148,7 +148,7 @@ class Replay(Generic[Record]):
 
 
 def _stretches(columns: Columns) -> Iterator[Run]:
-    """The runs; those that lie in one buffer, and have nothing to do with transactions, as one."""
+    """Yield runs; consecutive ones in one buffer without transactions are merged."""
     begun: Run | None = None
     end = 0
     for run in columns.pieces():
@@ -166,7 +166,7 @@ def _opened(view: memoryview, offset: int) -> Columns:
 
 
 def _header(view: memoryview, position: int) -> BatchHeader | None:
-    """The header at `position`, or None where no whole batch begins."""
+    """Return the header at `position`; None if no whole batch begins there."""
     try:
         header = read_header(view, position)
     except BadBatch:

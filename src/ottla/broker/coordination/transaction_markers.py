@@ -1,6 +1,6 @@
 """Transaction markers in all partitions of a transaction: appended where this broker leads, sent to the other leaders.
 
-Knows leaders from the image of the cluster; which transaction ends, and how, a coordinator of this broker has decided.
+Depends on the leaders in the cluster image; a coordinator of this broker decides which transaction ends, and how.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ log = logging.getLogger("ottla.broker")
 
 RETRY_MS: Final = 100
 LONGEST_RETRY_MS: Final = 5_000
-"""The pause before a partition is tried again doubles up to this: it may be offline, or without a leader, for days."""
+"""Longest pause before a retry, in ms; pauses double up to it, because a partition may be offline or without a leader for days."""
 AT_ONCE: Final = 16
 """Markers appended between two pauses."""
 MOST_PARTITIONS: Final = 2_000
-"""Of one request, but for a single transaction with more."""
+"""Upper limit of partitions in a request, except for one transaction with more."""
 UNDER_WAY: Final = 3
-"""So many requests to one broker at a time: a partition whose replicas are slow holds up only its own."""
+"""Requests to one broker at a time: a partition with slow replicas delays only its own request."""
 
 Marker = WriteTxnMarkersRequest.WritableTxnMarker
 Topic = WriteTxnMarkersRequest.WritableTxnMarkerTopic
@@ -54,7 +54,7 @@ TAKES_NONE: Final = frozenset((UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSI
 
 
 class PendingMarkers:
-    """The markers of one transaction: `left` are the partitions that lack one, of which `again` are about to be tried again."""
+    """The markers of one transaction. `left` are the partitions without a marker; `again` are the ones about to be retried."""
 
     __slots__ = ("again", "coordinator_epoch", "done", "is_wanted", "left", "order", "pause_ms", "told")
 
@@ -71,7 +71,7 @@ class PendingMarkers:
         self.told: dict[TopicPartition, int] = {}
 
     def marker(self, places: Iterable[TopicPartition]) -> Marker:
-        """Return the marker for these partitions as WriteTxnMarkers has it."""
+        """Return the marker for these partitions in the form of WriteTxnMarkers."""
         order = self.order
         topics = [
             Topic(name=name, partition_indexes=[index for _, index in some])
@@ -90,10 +90,10 @@ Queue = dict[PendingMarkers, list[TopicPartition]]
 
 
 class TransactionMarkers:
-    """Writes the markers of each transaction: straight where this broker leads, many transactions to a request elsewhere.
+    """The writer of each transaction's markers: directly where this broker leads, in requests with many transactions elsewhere.
 
-    A partition that cannot be written is tried again for as long as it exists and the coordinator is this broker's. A transaction
-    that a newer coordinator or producer has taken over is theirs to end.
+    A failed partition is retried while it exists and this broker coordinates the transaction. A transaction that a newer
+    coordinator or producer has taken over is left to them.
     """
 
     def __init__(
@@ -109,9 +109,9 @@ class TransactionMarkers:
         """The idle connections, by broker id."""
 
     def write(self, order: WriteMarkers, coordinator_epoch: int, done: Callable[[], None], is_wanted: Callable[[], bool]) -> None:
-        """Write a marker into all partitions of a transaction, and call `done()` once all are as safe as acks=all promises.
+        """Write a marker into all partitions of a transaction, and call `done()` once all satisfy acks=all.
 
-        It is given up when `is_wanted()` returns False: another broker coordinates the transaction.
+        It is abandoned when `is_wanted()` returns False: another broker coordinates the transaction.
         """
         if order.partitions:
             self._queue(PendingMarkers(order, coordinator_epoch, done, is_wanted), sorted(order.partitions))
@@ -119,7 +119,7 @@ class TransactionMarkers:
             done()
 
     def _queue(self, pending: PendingMarkers, places: Sequence[TopicPartition]) -> None:
-        """Append to the partitions that this broker leads, and send the others. A partition that was deleted needs no marker."""
+        """Append to partitions that this broker leads, and send the others. A deleted partition needs no marker."""
         here: list[TopicPartition] = []
         leaders: set[int] = set()
         for place in places:
@@ -153,19 +153,19 @@ class TransactionMarkers:
             yield None
 
     def _leader_of(self, place: TopicPartition) -> int | None:
-        """The broker that leads a partition, negative if that is not known; None if there is no such partition."""
+        """Return the leader of a partition; a negative number if it is unknown, None if there is no such partition."""
         name, index = place
         topics = self._image.topics
         topic = topics.get(name)
         if topic is None and TRANSACTIONS_TOPIC not in topics:
-            return -1  # a controller may tell a broker what it leads before it tells it what there is
+            return -1  # a controller may assign roles before it sends the topics
         if topic is None or index >= len(topic.partitions):
             return None
         leader = topic.partitions[index].leader
         return leader if leader in self._image.brokers else -1
 
     def _send(self, leader: int) -> None:
-        """Send what waits for a broker, as long as requests may leave."""
+        """Send waiting markers to a broker while a connection is idle."""
         lanes = self._lanes.setdefault(leader, [f"markers-{number}" for number in range(UNDER_WAY)])
         while lanes and (taken := self._taken(leader)):
             lane = lanes.pop()
@@ -173,7 +173,7 @@ class TransactionMarkers:
             self._asker.ask(leader, request, partial(self._answered, leader, lane, taken), lane=lane)
 
     def _taken(self, leader: int) -> Queue:
-        """What the next request says: one end of each producer, as that is all by which an answer tells them apart."""
+        """Return the markers of the next request: one per producer, because the response identifies them by producer id."""
         waiting = self._waiting.get(leader, {})
         taken: Queue = {}
         producers: set[int] = set()
@@ -203,7 +203,7 @@ class TransactionMarkers:
         self._send(leader)
 
     def _settled(self, pending: PendingMarkers, place: TopicPartition, error_code: int) -> None:
-        """Take what became of the marker in one partition."""
+        """Record the result of the marker in one partition."""
         if not pending.is_wanted():
             return
         if error_code in FENCED:
@@ -219,7 +219,7 @@ class TransactionMarkers:
             self._try_again(pending, place)
 
     def _try_again(self, pending: PendingMarkers, place: TopicPartition) -> None:
-        """Try a partition again after a pause, with all others of its transaction that failed meanwhile."""
+        """Retry a partition after a pause, with all others of its transaction that failed meanwhile."""
         pending.again.append(place)
         if len(pending.again) > 1:
             return
@@ -233,7 +233,7 @@ class TransactionMarkers:
         pending.pause_ms = min(2 * pending.pause_ms, LONGEST_RETRY_MS)
 
     def _note(self, pending: PendingMarkers, place: TopicPartition, error_code: int) -> None:
-        """Say what keeps a marker out of a partition, once."""
+        """Log once why a partition refuses a marker."""
         if pending.told.get(place) != error_code:
             pending.told[place] = error_code
             sentence = "%s-%d takes no end of the transaction of %s (%s): tried again until it does"

@@ -1,6 +1,6 @@
-"""What the coordinators of transactions need of the broker: its settings, producer ids, and partitions that take markers.
+"""The broker services for transaction coordinators: settings, producer ids, and partitions that accept markers.
 
-Knows no rule about transactions: `ottla.coord.transactions` decides, `coordinators` finds and feeds, `markers` writes.
+Contains no rules of transactions: `ottla.coord.transactions` decides, `coordinators` routes requests, and `markers` writes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger("ottla.broker")
 
 
 class TransactionCoordinators:
-    """The coordinators of transactions (`coordinators`), and what they are told. `markers` carries out what they order."""
+    """The transaction coordinators (`coordinators`), and their updates. `markers` executes their orders."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TransactionCoordinators:
         *,
         is_alone: bool,
     ) -> None:
-        """`is_alone`: all partitions of the cluster are on this broker, on one disk."""
+        """Create the coordinators. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
         kind = CoordinatorKind(
             TRANSACTIONS_TOPIC, self._new_machine, self._read, refused, loaded=self._loaded, carry_out=self._carry_out
         )
@@ -70,12 +70,12 @@ class TransactionCoordinators:
         features.told.append(self._settings_changed)
 
     def load(self) -> None:
-        """Replay every partition of `__transaction_state`, and go on with what is open or was about to end."""
+        """Replay every partition of `__transaction_state`, and continue open and ending transactions."""
         self.coordinators.load_at_once()
         self._opened, self._has_begun = None, True
 
     def _open_in_partitions(self) -> Opened:
-        """Where transactions are open, by producer id and epoch."""
+        """Return the partitions with open transactions, by producer id and epoch."""
         opened: Opened = {}
         for partition in self._partitions:
             if partition.offline is not None:
@@ -87,9 +87,9 @@ class TransactionCoordinators:
         return opened
 
     def _read(self, partition: Partition) -> Iterator[Stored]:
-        """Yield the stored records, then the states of ids whose transactions are open in partitions that these do not contain.
+        """Yield the stored records, then the states of ids with open transactions in partitions that their states lack.
 
-        With other brokers they always do: partitions are added on all in-sync replicas before any record is written to them.
+        In a larger cluster none is lacking: additions are on all in-sync replicas before any record is written.
         """
         stored = stored_records(partition, TransactionReader())
         if not self._is_alone:
@@ -128,7 +128,7 @@ class TransactionCoordinators:
         self.endings.completed(written.transactional_id)
 
     def _settings_changed(self) -> None:
-        """Let the settings of transactions hold from the next decision on."""
+        """Apply changed transaction settings from the next decision on."""
         for shard in self.coordinators.shards:
             shard.machine.configure(self._transaction_settings())
 
