@@ -1,4 +1,4 @@
-"""Where clients reach each broker that is up, as seen from the listener that a request came through."""
+"""The addresses of live brokers, as seen from the listener of a request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Address(NamedTuple):
 
 
 class Addresses:
-    """The addresses that clients are told."""
+    """The addresses returned to clients."""
 
     def __init__(self, identity: BrokerIdentity, settings: SettingsInForce, cluster: ClusterImage) -> None:
         self._identity = identity
@@ -27,21 +27,21 @@ class Addresses:
         self._cluster = cluster
 
     def own(self, peer: Peer) -> tuple[str, int]:
-        """This broker's: the configured one, else the one at which this peer reached it."""
+        """Return this broker's address: the advertised one, else the local address of this peer's connection."""
         for listener in self._settings.value.advertised_listeners or ():
             if listener.name == peer.listener:
                 return listener.host, listener.port
         return peer.local_host, peer.local_port
 
     def of(self, node_id: int, peer: Peer) -> tuple[str, int] | None:
-        """A broker's, at the peer's listener; None if it is not up, or has no such listener."""
+        """Return a broker's address at the peer's listener; None if it is not registered or has no such listener."""
         if node_id == self._identity.node_id:
             return self.own(peer)
         known = self._cluster.brokers.get(node_id)
         return next(((host, port) for name, host, port in (known.endpoints if known else ()) if name == peer.listener), None)
 
     def all(self, peer: Peer) -> Iterator[Address]:
-        """Every broker with an endpoint of the peer's listener, by number. Who knows of nobody names himself: there is a broker."""
+        """Yield every broker with an endpoint of the peer's listener, by id; without any known broker, yield this one."""
         if not self._cluster.brokers:
             yield Address(self._identity.node_id, *self.own(peer), self._settings.value.broker_rack)
         for node_id, known in sorted(self._cluster.brokers.items()):

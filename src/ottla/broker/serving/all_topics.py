@@ -1,7 +1,7 @@
-"""What Metadata says of all topics: encoded once for each version of the API, and shared by all who ask until something changes.
+"""Metadata of all topics, encoded once per version of the API and shared by all requests until something changes.
 
-One job at a time makes it, a block of topics at a time, while all who ask for the same wait. Knows the image and who leads, and of
-requests the version only.
+One job at a time encodes it, in blocks of topics, while equal requests wait. Depends on the cluster image and on leadership, and
+only on the version of requests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.wire.codec.blocks import BlockWriter
 
 TOPICS: Final = ("topics",)
 MOST_KEPT: Final = 8
-"""Answers kept, for so many different askers: a client asks in one version, and a cluster has few kinds of clients."""
+"""Encoded arrays kept, one per kind of request: a client uses one version, and a cluster has few kinds of clients."""
 AT_ONCE: Final = 100
 """Partitions described between two pauses."""
 
@@ -32,7 +32,7 @@ PartitionResponse = MetadataResponse.MetadataResponsePartition
 
 
 class Asker(NamedTuple):
-    """What an answer depends on beside the topics."""
+    """The properties of a request that the array depends on."""
 
     version: int
     release: str
@@ -40,7 +40,7 @@ class Asker(NamedTuple):
 
 
 class AllTopics:
-    """The answers at hand, each with the state of things at which it was begun."""
+    """The encoded arrays, each with the state number at which its encoding began."""
 
     def __init__(self, cluster: ClusterImage, partitions: Partitions, describer: PartitionDescriber) -> None:
         self._cluster = cluster
@@ -51,16 +51,16 @@ class AllTopics:
         self._waiting: dict[Asker, list[Done]] = {}
 
     def turned(self) -> None:
-        """A partition went offline or came back."""
+        """Record that a partition went offline or came back."""
         self._turned += 1
 
     def at_hand(self, asker: Asker) -> list[Part] | None:
-        """The encoded array of topics, if it says how things are now."""
+        """Return the encoded array of topics if it is current, else None."""
         made = self._made.get(asker)
         return made[1] if made is not None and made[0] == self._state() else None
 
     def made(self, asker: Asker, release: Release) -> Steps[list[Part]]:
-        """The encoded array of topics as they are now, or later than now."""
+        """Return the encoded array of topics as of now or later."""
         asked = self._state()
         while True:
             made = self._made.get(asker)
@@ -72,7 +72,7 @@ class AllTopics:
                 yield from self._make(asker, release)
 
     def _state(self) -> int:
-        """A number that grows with each change."""
+        """Return a number that increases with each change."""
         return self._cluster.changes + self._partitions.opens + self._turned
 
     def _wait(self, asker: Asker, done: Done) -> None:
@@ -89,11 +89,11 @@ class AllTopics:
             if len(self._made) > MOST_KEPT:
                 del self._made[next(iter(self._made))]
         finally:
-            for done in self._waiting.pop(asker):  # if this one was given up, another makes it
+            for done in self._waiting.pop(asker):  # if this job was dropped, a waiting one takes over
                 done(None)
 
     def some(self, asker: Asker, release: Release, names: Iterable[str], operations: Callable[[str], int]) -> Steps[list[Part]]:
-        """The encoded array of these topics, each with the operations that are told of it."""
+        """Return the encoded array of these topics, each with its authorized operations."""
         writer = BlockWriter(asker.version, TOPICS)
         for topics in self._blocks(names, operations, asker.version):
             response = MetadataResponse(topics=topics)
@@ -120,7 +120,7 @@ class AllTopics:
 
 
 def described_topic(describer: PartitionDescriber, topic: TopicImage, version: int) -> TopicResponse:
-    """A topic that there is, for a request of this version."""
+    """Return the description of an existing topic, for a request of this version."""
     described = TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -1,6 +1,6 @@
-"""What a request needs to be allowed: the operation and the resource, declared beside each handler and checked in one place.
+"""Declared permissions of requests: the operation and the resource, declared beside each handler and checked in one place.
 
-Knows resources and operations by Kafka's numbers (KIP-11, KIP-430); knows no rule. Who decides is asked through `Rights`.
+Contains resources and operations by Kafka's numbers (KIP-11, KIP-430), and no ACLs. `Rights` decides.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ottla.wire.errors import (
 from ottla.wire.schema import Message, Struct
 
 BY_CONFIG_TYPE: Final = {2: Resource.TOPIC, 4: Resource.CLUSTER, 32: Resource.GROUP}
-"""What the resource types of DescribeConfigs and AlterConfigs mean."""
+"""The resource types of DescribeConfigs and AlterConfigs."""
 DENIED: Final = {
     Resource.TOPIC: TOPIC_AUTHORIZATION_FAILED,
     Resource.GROUP: GROUP_AUTHORIZATION_FAILED,
@@ -44,11 +44,10 @@ class Need:
     """An operation on the resources that a request names at `path`.
 
     "group_id" is a field of the request, "groups" a list of names, "topics.name" a list of structs and the field with the name.
-    Without a path it is the cluster. A topic named by its id alone is looked up. Without a resource each struct says of what type
-    its own is, as those of settings do. With `when` it is needed only by requests of which that is true, with `versions` only by
-    those. Whoever may do `instead` to the cluster needs nothing of it. An id that no topic has is left to the handler.
-
-    `head` and `by` are the two parts of the path.
+    Without a path, the resource is the cluster. A topic named by id only is looked up; the handler treats unknown ids. Without a
+    resource, each struct contains its own resource type, as in configs. `when` and `versions` restrict the need to certain
+    requests. A client with the operation `instead` on the cluster needs nothing else. `head` and `by` are the two parts of the
+    path.
     """
 
     operation: Operation
@@ -62,14 +61,14 @@ class Need:
     is_conditional: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Take apart once what is asked for with each request."""
+        """Split the path once, instead of for each request."""
         head, _, by = self.path.partition(".")
         when = self.when is not None or self.versions is not None or self.instead is not None
         for name, value in (("head", head), ("by", by), ("is_conditional", when)):
             object.__setattr__(self, name, value)
 
     def check_declared(self, message: type[Message]) -> None:
-        """Raise `TypeError` where the path is none of the message's fields: a need that names nothing would hold nobody back."""
+        """Raise `TypeError` if the message has no such field: a need without a resource would permit everything."""
         head, by = self.head, self.by
         fields = {field.name: field for field in message.WIRE.fields}
         inner = fields[head].of if head in fields else None
@@ -78,14 +77,14 @@ class Need:
 
 
 class Guard:
-    """Takes out of each request what its client may not ask for. `name_of` tells a topic by its id."""
+    """The authorization of requests, which removes what a client may not do. `name_of` returns a topic's name by id."""
 
     def __init__(self, rights: Rights, name_of: Callable[[bytes], str | None]) -> None:
         self._rights = rights
         self._name_of = name_of
 
     def refused(self, request: Request[Message], needs: Iterable[Need]) -> Message | Close | None:
-        """The response if nothing of the request may be served; else what may be is left, and `request.denied` answers the rest."""
+        """Return the response if nothing is permitted; else keep the permitted items, and answer the others in `request.denied`."""
         for need in needs:
             named = getattr(request.body, need.head) if need.head else CLUSTER_NAME
             if (
@@ -93,20 +92,20 @@ class Guard:
                 or (need.is_conditional and not self._applies(need, request))
                 or self._allows(request.peer, need, named)
             ):
-                continue  # as nearly always, and then this is all that it costs
+                continue  # the usual case, which must be cheap
             if not self._sort_out(request, need, named):
                 denied, request.denied = request.denied, None
                 return denied or _refusal(request, need.resource, request.body) or _unsaid(request, need)
         return None
 
     def _applies(self, need: Need, request: Request[Message]) -> bool:
-        """Whether it is needed by this request, and of this client."""
+        """Return whether this request, from this client, needs the permission."""
         if (need.when is not None and not need.when(request.body)) or (need.versions and request.version not in need.versions):
             return False
         return need.instead is None or not self._rights.may(request.peer, need.instead, Resource.CLUSTER, CLUSTER_NAME)
 
     def _allows(self, peer: Peer, need: Need, named: object) -> bool:
-        """Whether all that is named is allowed."""
+        """Return whether everything that is named is permitted."""
         if need.resource is None:
             return False
         answers = self._rights.answers(peer, need.operation, need.resource)
@@ -120,7 +119,7 @@ class Guard:
         return True
 
     def _sort_out(self, request: Request[Message], need: Need, named: object) -> bool:
-        """Leave in the request what may be asked for, and have the rest answered. Whether anything is left."""
+        """Leave the permitted items in the request and answer the others. Return whether any item is left."""
         if not isinstance(named, list):
             resource = need.resource or Resource.CLUSTER
             self._rights.refused(request.peer, need.operation, resource, (str(named),), request.api.name, request.now)
@@ -144,7 +143,7 @@ class Guard:
         return bool(allowed)
 
     def _resource(self, need: Need, item: Any) -> tuple[Resource, str | None]:
-        """Of what type an item's resource is, and its name; None for a topic that is named by an id that nobody knows."""
+        """Return the type and name of an item's resource; the name is None for an unknown topic id."""
         if isinstance(item, str):
             return need.resource or Resource.TOPIC, item
         resource = need.resource or BY_CONFIG_TYPE.get(getattr(item, "resource_type", 0), Resource.CLUSTER)
@@ -153,7 +152,7 @@ class Guard:
         return resource, getattr(item, need.by) or self._name(item, need.by)
 
     def _name(self, item: Any, by: str) -> str | None:
-        """The name of what is named by its id alone."""
+        """Return the name of an item; for an item without one, the name by its topic id, or None."""
         name: str | None = self._name_of(item.topic_id) if hasattr(item, "topic_id") else getattr(item, by)
         return name
 
@@ -164,9 +163,9 @@ def _refusal(request: Request[Message], resource: Resource | None, body: Message
 
 
 def _unsaid(request: Request[Message], need: Need) -> Message | Close:
-    """Where a response has no place for the error: one that says nothing, as Kafka answers who may not do it to the cluster.
+    """Return an empty response, or a close, for a response without an error field, as Kafka does.
 
-    It says an error of nothing, either, if nothing was asked for of which it could.
+    The response is also empty if the request lists nothing that could get an error.
     """
     if need.resource is Resource.CLUSTER or _asks_nothing(request.body):
         return request.api.response()
@@ -175,7 +174,7 @@ def _unsaid(request: Request[Message], need: Need) -> Message | Close:
 
 
 def _asks_nothing(asked: Struct) -> bool:
-    """Return whether all lists of a request are there and empty, or hold things whose own lists are."""
+    """Return whether all lists of a request are present and empty, or contain only items with empty lists."""
     lists = [getattr(asked, field.name) for field in asked.WIRE.fields if field.array]
     return bool(lists) and all(
         found is not None and all(isinstance(each, Struct) and _asks_nothing(each) for each in found) for found in lists
@@ -183,7 +182,7 @@ def _asks_nothing(asked: Struct) -> bool:
 
 
 def _with(body: Message, field: str, items: list[object]) -> Message:
-    """The same request with another list."""
+    """Return the request with another list."""
     other = copy(body)
     setattr(other, field, items)
     return other

@@ -1,6 +1,6 @@
-"""Whom clients are told to ask instead, where this broker does not lead a partition (KIP-951): it spares them a look at Metadata.
+"""The current leaders in errors about partitions that this broker does not lead (KIP-951): they spare a Metadata request.
 
-Knows what the controller has told of leaders, and the responses that have a place for it. One in blocks has not: its client looks.
+Depends on the leaders that the controller has sent, and on the responses with a field for them. A response in blocks has none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FETCH_FROM: Final = 16
 
 
 class CurrentLeaders:
-    """Leaders of partitions, by what this broker heard last."""
+    """The leaders of partitions, as last received."""
 
     def __init__(self, partitions: Partitions, image: ClusterImage, addresses: Addresses) -> None:
         self._partitions = partitions
@@ -32,7 +32,7 @@ class CurrentLeaders:
         self._addresses = addresses
 
     def told(self, request: Request[Message], reply: Answerable) -> Answerable:
-        """A reply that tells of them, where its version can and there is something to tell."""
+        """Return a reply with the current leaders, if its version has the fields and they are needed."""
         if isinstance(reply, ProduceResponse):
             if request.version >= PRODUCE_FROM:
                 self._tell_producer(reply, request.peer)
@@ -63,7 +63,7 @@ class CurrentLeaders:
             response.node_endpoints = [FetchResponse.NodeEndpoint(**address._asdict()) for address in self._of(nodes, peer)]
 
     def _leader(self, topic: str | None, index: int) -> tuple[int, int]:
-        """Number and epoch of a leader: of the one that this broker follows, or else of that of which it has heard last."""
+        """Return the id and epoch of a leader: the one that this broker follows, else the last one received from the controller."""
         held = self._partitions.get(topic or "", index)
         role = None if held is None else held.replicas
         if isinstance(role, FollowerState):

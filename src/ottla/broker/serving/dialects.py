@@ -1,6 +1,6 @@
-"""The routers of a broker: one for each dialect of its listeners, which follows from their release.
+"""The routers of a broker: one for each dialect of its listeners, by the listener's release.
 
-Kafka since 0.8 has one dialect. The one before (0.6 and 0.7) is an optional part: a broker without it has no such listeners.
+Kafka since 0.8 has one dialect. The earlier one (0.6 and 0.7) is an optional part: a broker without it has no such listeners.
 """
 
 from __future__ import annotations

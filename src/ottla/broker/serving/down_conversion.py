@@ -1,6 +1,6 @@
-"""What logs hold, as the message sets of fetches before version 4: read, opened and written anew a piece at a time.
+"""Down-conversion of logs to message sets for fetches before version 4: read, decompressed and encoded in pieces.
 
-Knows partitions and `ottla.records`; memory is that of the reply and of one batch, within what all long checks may hold.
+Depends on partitions and `ottla.records`. The memory of the reply and of one batch counts toward the limit of all long checks.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.errors import CORRUPT_MESSAGE, NONE, NOT_LEADER_OR_FOLLOWER
 
 MAGIC: Final = (0, 0, 1, 1)
-"""The message format that each fetch version carries, until 4 brought that of the log."""
+"""The message format of each fetch version before 4, which has the format of the log."""
 
 WHOLE_MESSAGE_FROM: Final = 3
 READ_BYTES: Final = 1 << 20
 EXPANSION: Final = 8
-"""How much larger than in the log most message sets are, and what most batches open to."""
+"""Typical growth of batches by decompression, and of message sets compared with the log."""
 
 FetchPartition = FetchRequest.FetchPartition
 PartitionData = FetchResponse.PartitionData
 
 
 class Wanted(NamedTuple):
-    """One partition's part of a fetch, of which something was found."""
+    """One partition's part of a fetch for which data was found."""
 
     partition: Partition
     offset: int
@@ -43,14 +43,14 @@ class Wanted(NamedTuple):
 
 
 class OldRecords(NamedTuple):
-    """What it became: a message set, or what stands in the way of the first message."""
+    """The converted message set, or the error before its first message."""
 
     records: bytearray
     error_code: int = NONE
 
 
 class OldFetch:
-    """One fetch of an old version. `left` is how many bytes all partitions share."""
+    """One fetch of an old version. `left` is the limit in bytes for all partitions together."""
 
     def __init__(self, partitions: Partitions, body: FetchRequest, version: int, response: FetchResponse, left: int) -> None:
         self._response = response
@@ -67,14 +67,13 @@ class OldFetch:
                     data.records = b""
 
     def converted(self, checks: LongChecks) -> Steps[Reply]:
-        """The response with message sets instead of slices of logs, each within its partition's `partition_max_bytes`.
+        """Return the response with message sets instead of slices of logs, each within its partition's `partition_max_bytes`.
 
-        Up to version 2 bytes are cut off there, within the first message even, and a client that gets no whole one asks for more.
-        From 3 on the first message of the response is whole whatever its size, and all partitions share `max_bytes` (KIP-74).
+        Up to version 2, bytes are cut off there, even within the first message, and a client without a whole message increases its
+        limit. From version 3 on, the first message of the response is always whole, and all partitions share `max_bytes` (KIP-74).
 
-        What it takes of memory is held of what all long checks share: the message sets, and what one batch opens to, which is as
-        much as few have in them, or else the most that one may. Message sets count twice: the next reply may be made while one is
-        being sent.
+        The memory counts toward the limit of all long checks: the message sets, and one decompressed batch, assumed small first
+        and then of the maximum size. Message sets count twice, because the next reply may be converted while one is being sent.
         """
         found = sum(wanted.found_bytes for wanted in self._wanted)
         own = min(self._left, sum(min(wanted.max_bytes, EXPANSION * wanted.found_bytes) for wanted in self._wanted))
@@ -90,7 +89,7 @@ class OldFetch:
         return self._response
 
     def _convert_all(self, limit_bytes: int) -> Steps[list[OldRecords] | None]:
-        """What all partitions became; None if one of their batches opens to more than `limit_bytes`, and might with more."""
+        """Return the results of all partitions; None if a batch exceeds `limit_bytes` and a higher limit may help."""
         results: list[OldRecords] = []
         size = 0
         for wanted in self._wanted:
@@ -107,7 +106,7 @@ class OldFetch:
         return results
 
     def _fill(self, wanted: Wanted, max_bytes: int, whole: bool, limit_bytes: int) -> Steps[OldRecords]:
-        """Convert batch after batch until there is enough. Raises `CodecFailed` if more memory may help."""
+        """Convert batch after batch until there is enough. Raise `CodecFailed` if more memory may help."""
         out = bytearray()
         error_code = NONE
         try:
@@ -128,14 +127,14 @@ class OldFetch:
 
 
 def _convert(wanted: Wanted, magic: int, max_bytes: int, out: bytearray, limit_bytes: int) -> Steps[None]:
-    """Add to `out` what may be read from the offset on, with a pause after each piece."""
+    """Append converted records from the offset on to `out`, with a pause after each piece."""
     at, until = wanted.offset, wanted.data.high_watermark
     conversion = DownConversion(magic, from_offset=at, limit_bytes=limit_bytes)
     while at < until and len(out) < max_bytes:
         found = wanted.partition.log.read(at, READ_BYTES, until_offset=until, min_one_batch=True)
         if found is None:
             return
-        if not found.size:  # a large batch is being checked
+        if not found.size:  # a large batch is being verified
             yield None
             continue
         read = yield from _read_slowly(found)
@@ -148,7 +147,7 @@ def _convert(wanted: Wanted, magic: int, max_bytes: int, out: bytearray, limit_b
 
 
 def _read_slowly(found: FileSlice) -> Steps[memoryview]:
-    """What is in the slice, which is more than `READ_BYTES` only where one batch is, with pauses then."""
+    """Return the bytes of a slice; one larger than `READ_BYTES` is a single batch, and read with pauses."""
     if found.size <= READ_BYTES:
         return memoryview(found.read())
     read = bytearray()
@@ -159,5 +158,5 @@ def _read_slowly(found: FileSlice) -> Steps[memoryview]:
 
 
 def _first_size(records: bytearray) -> int:
-    """The size of the first message with its offset and length."""
+    """Return the size of the first message with its offset and length."""
     return 12 + int.from_bytes(records[8:12], "big") if len(records) >= 12 else 0

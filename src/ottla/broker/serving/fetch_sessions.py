@@ -1,8 +1,8 @@
-"""Fetch sessions (KIP-227): what each client reads, from where, and what it was told, so that it hears of changes only.
+"""Fetch sessions (KIP-227): each client's partitions, offsets and last response, so that it receives only changes.
 
-A partition is *quiet* when it was read to its end without an error, and its client knows its high watermark and log start offset.
-It stays so until the client or the partition changes (`changed`). A fetch looks only at the others: many idle ones cost nothing.
-Pure: knows neither logs nor time, and of requests only their structures.
+A partition is *quiet* when it was read to its end without an error, and its client has its high watermark and log start offset. It
+remains quiet until the client or the partition changes (`changed`). A fetch reads only the others: many idle partitions cost
+nothing. Pure: depends on neither logs nor time, and on requests only by their structs.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from ottla.wire.errors import FETCH_SESSION_ID_NOT_FOUND, FETCH_SESSION_TOPIC_ID
 
 NO_SESSION: Final = 0
 FIRST_EPOCH: Final = 0
-"""A full fetch: it begins a session."""
+"""A full fetch that begins a session."""
 NO_EPOCH: Final = -1
-"""A full fetch without a session. Either ends the session whose id it carries."""
+"""A full fetch without a session. Both kinds end the session whose id they carry."""
 LAST_EPOCH: Final = (1 << 31) - 1
 NEVER_TOLD: Final = -1
 SAFE_MS: Final = 120_000
-"""So long a session is kept from making room for others, once since it began and again since it was last used."""
+"""Time after its beginning, and again after its last use, in which a session is not evicted, in ms."""
 
 MOST_HELD: Final = 100_000
-"""Partitions in all sessions together: there is no room for another session then."""
+"""Upper limit of partitions in all sessions: beyond it, no session can begin."""
 MOST_HELD_BY_ONE: Final = 20_000
-"""A client that reads more than that asks for all of them each time."""
+"""Upper limit of partitions in one session: a client with more sends full fetches."""
 
 PartitionKey = Hashable
 BrokerIdentity = str | bytes
-"""What names a topic in a session: its id, if the session began with version 13 or later, or else its name."""
+"""The key of a topic in a session: its id if the session began with version 13 or later, else its name."""
 PartitionData = FetchResponse.PartitionData
 Rank = tuple[bool, int, int]
-"""(whether it is a follower's, partitions, session id): of two sessions the lesser makes room for the other."""
+"""(whether it is a follower's, partitions, session id): the session with the lower rank is evicted."""
 
 
 class Held:
-    """One partition in a session: what its client asks, with the names of `FetchRequest.FetchPartition`, and what it was told last.
+    """One partition in a session: the client's request, with the names of `FetchRequest.FetchPartition`, and its last response.
 
-    `topic` is None while nobody knows a topic of that id; a name once found stays, though the topic may go. `turn` is its place in
+    `topic` is None while the topic id is unknown; a name once found remains, even if the topic is deleted. `turn` is its place in
     the order of reading.
     """
 
@@ -74,14 +74,14 @@ class Held:
 
     @property
     def key(self) -> PartitionKey:
-        """The key of `ottla.broker.partitions.partition.Partition` that this is."""
+        """Return the key of the corresponding `Partition`."""
         return ("partition", self.topic, self.partition)
 
 
 class HeldByFollower(Held):
-    """One that a follower copies: it also tells the epoch of its last batch, and where its own log begins.
+    """A partition that a follower replicates, with the epoch of its last batch and its log start offset.
 
-    `is_in_sync` notes whether the follower was in sync when it was last looked at.
+    `is_in_sync` records whether the follower was in sync at the last fetch.
     """
 
     __slots__ = ("is_in_sync", "last_fetched_epoch", "start_offset")
@@ -99,8 +99,8 @@ _turn = attrgetter("turn")
 class FetchSession:
     """One client's session. `epoch` is that of the next request; `key` is woken when a partition changes or the session ends.
 
-    `owner` is the principal that began it: to others it is not there. `outside` are a follower's partitions that it is not known
-    to be in sync with: its leader looks at them with each fetch, quiet or not, or nobody would ever let it join.
+    `owner` is the principal that began it: others can't use it. `outside` are a follower's partitions that are not known to be in
+    sync: they are read with each fetch, quiet or not, because otherwise the follower could never join the ISR.
     """
 
     __slots__ = (
@@ -138,23 +138,26 @@ class FetchSession:
         self.ranks: tuple[tuple[list[Rank], Rank], ...] = ()
 
     def in_turn(self) -> list[Held]:
-        """What has to be looked at, that with records in recent answers last, so that none starves behind others."""
+        """Return the partitions to read; those with records in recent responses come last, so that none starves."""
         return sorted(self.due, key=_turn)
 
     def to_the_end(self, held: Held) -> None:
-        """Let it be the last in turn."""
+        """Make a partition the last one in order."""
         self._turns += 1
         held.turn = self._turns
 
     def find(self, topic: FetchRequest.FetchTopic, index: int) -> Held:
-        """A partition that is held, as a request names it."""
+        """Return a partition of the session, as named in a request."""
         return self.held[self.identity(topic), index]
 
     def identity(self, topic: FetchRequest.FetchTopic | FetchRequest.ForgottenTopic) -> BrokerIdentity:
         return topic.topic_id if self.uses_ids else topic.topic
 
     def tell(self, held: Held, data: PartitionData, until: int) -> bool:
-        """Whether an incremental answer has to hold this reading; what its client knows is noted. `until` is where reading ends."""
+        """Record a reading as the client's last response, and return whether an incremental response must contain it.
+
+        `until` is where reading ends.
+        """
         has_records = bool(data.records)
         is_news = (
             has_records
@@ -170,9 +173,10 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions of a broker, and which partitions they hold.
+    """All sessions of a broker, and the partitions they contain.
 
-    `random_bytes` gives ids; `wake` hears the keys of sessions whose waiting fetch is to look again; `name_of` tells topics by id.
+    `random_bytes` generates ids; `wake` receives the keys of sessions whose waiting fetch must read again; `name_of` returns topic
+    names.
     """
 
     def __init__(
@@ -184,7 +188,7 @@ class FetchSessions:
         self._random_bytes = random_bytes
         self._wake = wake
         self._name_of = name_of
-        self._sessions: dict[int, FetchSession] = {}  # the one that was used longest ago is the first
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
         self._watched: dict[PartitionKey, dict[Held, FetchSession]] = {}
         self._held = 0
         self._for_all: list[Rank] = []
@@ -194,7 +198,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def changed(self, key: PartitionKey) -> None:
-        """Something about a partition is not as it was: sessions look at it again."""
+        """Mark a changed partition to be read again in all sessions."""
         watched = self._watched.get(key)
         if watched:
             for held, session in watched.items():
@@ -202,7 +206,7 @@ class FetchSessions:
                 self._wake(session.key)
 
     def begin(self, owner: str, size: int, slots: int, now_ms: int, *, privileged: bool, uses_ids: bool) -> FetchSession | None:
-        """A new session for so many partitions, or None where `slots` are taken by sessions that are worth more."""
+        """Return a new session for `size` partitions; None if all `slots` have sessions of higher rank."""
         if size > MOST_HELD_BY_ONE or self._held + size > MOST_HELD:
             return None
         if len(self._sessions) >= slots and not self._make_room(privileged, size, now_ms):
@@ -212,7 +216,7 @@ class FetchSessions:
         return session
 
     def resume(self, session_id: int, owner: str, epoch: int, *, uses_ids: bool) -> FetchSession | int:
-        """The session that an incremental request goes on with, or the error code that says why it cannot. Changes nothing."""
+        """Return the session that an incremental request continues, or the error code. Changes nothing."""
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
             return FETCH_SESSION_ID_NOT_FOUND
@@ -227,7 +231,7 @@ class FetchSessions:
         forgotten: Iterable[FetchRequest.ForgottenTopic],
         terms: Hashable,
     ) -> None:
-        """Take in what a request says. When `terms` are not those of the last one, all partitions are looked at anew.
+        """Apply a request to a session. If `terms` differ from the last request's, all partitions are read again.
 
         A session that grows too large ends.
         """
@@ -252,23 +256,23 @@ class FetchSessions:
             self.end(session.id)
 
     def advance(self, session: FetchSession, now_ms: int) -> None:
-        """An incremental request was taken in: the next one carries the next epoch."""
+        """Advance the epoch of the session after an incremental request."""
         session.epoch = 1 if session.epoch == LAST_EPOCH else session.epoch + 1
         self.touch(session, now_ms)
 
     def find_name(self, session: FetchSession, held: Held) -> None:
-        """Look again whether there is a topic of the id that a partition was asked by."""
+        """Find the topic of a partition by its id, which may exist by now."""
         held.topic = self._name_of(held.topic_id)
         self._watch(session, held)
 
     def end_own(self, session_id: int, owner: str) -> None:
-        """Forget a session at the wish of a client, if it is this client's."""
+        """End a session on request of a client, if it belongs to this client."""
         session = self._sessions.get(session_id)
         if session is not None and session.owner == owner:
             self.end(session_id)
 
     def end(self, session_id: int) -> None:
-        """Forget a session, if there is such a one. A fetch that waits with it is answered."""
+        """End a session if it exists. A waiting fetch in it is answered."""
         session = self._sessions.pop(session_id, None)
         if session is None:
             return
@@ -280,7 +284,7 @@ class FetchSessions:
         self._wake(session.key)
 
     def touch(self, session: FetchSession, now_ms: int) -> None:
-        """It was used now, with the partitions that it holds now."""
+        """Record the use of a session with its current partitions."""
         self._sessions[session.id] = self._sessions.pop(session.id)
         session.used_ms = now_ms
         rank = (session.privileged, len(session.held), session.id)
@@ -296,7 +300,7 @@ class FetchSessions:
             insort(ranks, rank)
 
     def _make_room(self, privileged: bool, size: int, now_ms: int) -> bool:
-        """End the session that was not used for long, or one that is worth less than the new one."""
+        """End a session that was not used for long, or one of lower rank than the new one."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False

@@ -1,7 +1,7 @@
-"""What the controller tells, as what replies wait for: its first words to this broker, and each later one.
+"""Waits for the controller's metadata: the first one after a registration, and each later one.
 
-Whoever asks what there is in a cluster waits until its controller has told this broker, which it does as soon as it can. An answer
-before that names no other brokers. The Java client takes it for none; librdkafka forgets all brokers it does not name.
+Requests about the cluster wait until its controller has sent metadata, which it does as soon as possible. An earlier response
+would name no other brokers: the Java client ignores it, and librdkafka forgets all brokers that it does not name.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ottla.broker.serving.purgatory import DelayedOperation, Purgatory, Reply
 from ottla.ports import Done, Now, Steps
 
 MOST_WAIT_MS: Final = 5000
-"""As long as nobody is controller there is none to tell: a client may find out more from another broker."""
+"""Longest wait, in ms: without a controller no metadata arrives, and another broker may have more."""
 
 
 class FirstNews:
-    """Whether the first news `have_come`, and a way to wait for more."""
+    """Whether the first metadata has arrived (`have_come`), and waits for more."""
 
     def __init__(self, purgatory: Purgatory, scheduler: Scheduler) -> None:
         self.have_come = False
@@ -28,7 +28,7 @@ class FirstNews:
         self._waiting: dict[Done, None] = {}
 
     def come(self) -> None:
-        """The controller has told something: at first, all that it knows."""
+        """Resume waits after metadata of the controller; the first one contains everything."""
         if not self.have_come:
             self.have_come = True
             self._purgatory.wake(self)
@@ -37,7 +37,7 @@ class FirstNews:
             self._end(done)
 
     def awaited(self, now: Now, answer: Callable[[], Reply]) -> Reply:
-        """Return the answer once the first news have come, or as good as it is when that took too long."""
+        """Return the answer once the first metadata has arrived, or after a timeout without it."""
         if self.have_come:
             return answer()
 
@@ -47,7 +47,7 @@ class FirstNews:
         return DelayedOperation((self,), now.mono_ms + MOST_WAIT_MS, retry)
 
     def until(self, is_so: Callable[[], bool], until_ms: int) -> Steps[None]:
-        """Wait for news by which `is_so()` is true, but no longer than `until_ms` on the monotonic clock."""
+        """Wait until `is_so()` is true after metadata, at most until `until_ms` on the monotonic clock."""
         while not is_so() and self._scheduler.now().mono_ms < until_ms:
             yield partial(self._wait, until_ms)
 

@@ -1,4 +1,4 @@
-"""Who leads a partition and who replicates it, as Metadata and DescribeTopicPartitions tell it. Knows the image and partitions."""
+"""Leaders and replicas of partitions for Metadata and DescribeTopicPartitions. Depends on the cluster image and on partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ P = TypeVar("P")
 
 
 class PartitionDescriber:
-    """Makes what both responses say of a partition. A leader whose log is offline, or that is no live broker, is none."""
+    """The fields that both responses share. A leader with an offline log, or without a live broker, counts as none."""
 
     def __init__(self, identity: BrokerIdentity, partitions: Partitions, cluster: ClusterImage) -> None:
         self._node_id = identity.node_id
@@ -25,7 +25,7 @@ class PartitionDescriber:
         self._elsewhere = cluster.offline_replicas
 
     def describe(self, topic: str, image: PartitionImage, make: Callable[..., P]) -> P:
-        """What is known of a partition, as the struct that `make` makes of the fields which both responses have."""
+        """Return a partition's description, made by `make` from the fields that both responses have."""
         held = self._partitions.get(topic, image.index)
         is_offline = held is not None and held.offline is not None
         leader = image.leader
@@ -45,7 +45,7 @@ class PartitionDescriber:
         )
 
     def only_living(self, described: MetadataResponse.MetadataResponsePartition) -> None:
-        """Leave out replicas whose brokers are away, and say so: so has version 0 it, whose clients look up each of them."""
+        """Remove replicas of dead brokers and set an error, as in version 0, whose clients look up every replica."""
         living = [node for node in described.replica_nodes if node == self._node_id or node in self._brokers]
         if len(living) < len(described.replica_nodes):
             described.error_code = described.error_code or REPLICA_NOT_AVAILABLE
@@ -53,5 +53,5 @@ class PartitionDescriber:
             described.replica_nodes = living
 
     def _epoch(self, image: PartitionImage, held: Partition) -> int:
-        """Return the epoch that requests are held against: the controller's, or a later one of a log without other replicas."""
+        """Return the epoch for validating requests: the controller's, or a later one of a log without other replicas."""
         return max(image.leader_epoch, held.leader_epoch) if image.replicas == (self._node_id,) else image.leader_epoch

@@ -1,7 +1,7 @@
-"""Requests that name many things: read, admitted, served and answered a part at a time, with other work in between.
+"""Requests with large lists: decoded, authorized, served and answered in parts, with other work in between.
 
-A handler sees each part as a request of its own, and the answers become one response: an API with a list needs one loop, and no
-pauses of its own. It reads how arrays are declared, and names no API.
+A handler gets each part as a separate request, and the responses are combined into one. An API with a list thus needs one loop and
+no pauses of its own. Depends on the declarations of arrays, and on no API.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ottla.wire.errors import NONE
 from ottla.wire.schema import Message, Struct
 
 MOST_RESPONSE_BYTES: Final = 100 * 1024 * 1024
-"""The most bytes of a response: clients refuse larger ones."""
+"""Upper limit of a response in bytes: clients refuse larger ones."""
 NEVER: Final = sys.maxsize
 SORTED_AT_ONCE: Final = 500
 """Names sorted between two pauses."""
@@ -31,11 +31,11 @@ SORTED_AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How a request that names many things is divided: pairs of paths in request and response, of which a version has the first.
+    """The division of a request with large lists: pairs of paths in request and response; the first one that a version has applies.
 
-    A part has at most `things` items; requests of at most `whole_bytes` bytes are too small to be divided, and requests of any size
-    with at most `at_once` items in all arrays are served at once. `unique` are the fields that name an item only once. A handler
-    that needs all parts `together` is called once, and iterates over `request.parts()`; any other is called for each part.
+    A part has at most `things` items. Requests of at most `whole_bytes` bytes are not divided, and requests with at most `at_once`
+    items in all arrays are served at once. `unique` are the fields that must identify an item uniquely. A handler that needs all
+    parts `together` is called once, and iterates over `request.parts()`; any other is called for each part.
     """
 
     paths: tuple[tuple[Path, Path], ...]
@@ -46,13 +46,13 @@ class Parts:
     at_once: int = 0
 
     def paths_of(self, message: type[Message], version: int) -> tuple[Path, Path] | None:
-        """Return the paths of a version, or None if it has none."""
+        """Return the paths of a version; None if it has none."""
         here = {one.name for one in message.WIRE.fields if version in one.present}
         return next((pair for pair in self.paths if pair[0][0] in here), None)
 
 
 BY_PARTITION: Final = Parts(((("topics", "partitions"), ("topics", "partitions")),))
-"""The division of most APIs, which name partitions by their topics in requests and responses."""
+"""The division of most APIs, which list partitions by topic in requests and responses."""
 
 
 class Budget:
@@ -64,7 +64,7 @@ class Budget:
         self._most = self._left = most
 
     def spend(self, cost: int = 1) -> Steps[None]:
-        """Count work that was done, and pause if that was enough for one step."""
+        """Count completed work, and pause if the step's limit is reached."""
         self._left -= cost
         if self._left <= 0:
             self._left = self._most
@@ -79,7 +79,7 @@ def reader_of(parts: Parts, request: Request[Message], frame: Buffer, position: 
 
 
 def open_slowly(whole: Whole, parts: Parts) -> Steps[None]:
-    """Read all of a request once. Raises `Malformed`."""
+    """Decode all of a request once. Raise `Malformed`."""
     seen: Counter[object] = Counter()
     for block in whole.reader.open(MOST_WITHIN if parts.unique or parts.at_once else MOST_THINGS):
         if parts.unique:
@@ -94,9 +94,9 @@ def _names(block: list[Any], unique: Path) -> Iterator[tuple[object, ...]]:
 
 
 class ResponseWriter:
-    """A response that is written from pieces, each with some of its items, as the release of its listener encodes it.
+    """A response written from pieces, each with some of its items, encoded for the release of its listener.
 
-    The fields around the items are those of `head`, or of the first piece. What `head` says may change until `reply`.
+    The fields around the items are those of `head`, or of the first piece. `head` may change until `reply`.
     """
 
     def __init__(self, request: Request[Message], path: Path, head: Message | None = None, most_bytes: int | None = None) -> None:
@@ -107,11 +107,11 @@ class ResponseWriter:
             self.add(head)
 
     def add(self, piece: Message, part: Request[Message] | None = None) -> None:
-        """Write the items of a piece, with the items that were refused of the part that it answers."""
+        """Write the items of a piece, and the refused items of the part that it answers."""
         self.write(told(self._request if part is None else part, piece))
 
     def write(self, piece: Message) -> None:
-        """Write the items of a piece that is as its client gets it."""
+        """Write the items of a piece that needs no translation."""
         self._writer.add(piece)
 
     def put(self, pieces: Iterable[Message]) -> Steps[None]:
@@ -134,7 +134,7 @@ class ResponseWriter:
         return self.too_large() if self.is_too_large else Encoded(self._writer.parts())
 
     def too_large(self) -> Close:
-        """Return the end of a connection whose client asks for too much."""
+        """Return the close of a connection whose client requests too much."""
         name = self._request.api.name
         return Close(f"its {name} response would have more than {MOST_RESPONSE_BYTES} bytes: request less at a time")
 
@@ -146,10 +146,10 @@ def serve_parts(
     serve: Callable[[Request[Message]], Begun],
     refuse: Callable[[Request[Message], Mistake], Ready],
 ) -> Steps[Reply]:
-    """Serve one part after the other, each of which may take its time. An unexpected exception costs its part alone.
+    """Serve one part after another, each in steps. An unexpected exception fails its part only.
 
-    An error of the whole request replaces the answers before it, and ends the request. An error of the thing to which a part
-    belongs, such as a group, replaces the answers of that thing.
+    An error of the whole request replaces earlier responses and ends the request. An error of an enclosing item, such as a group,
+    replaces the responses of that item.
     """
     writer = ResponseWriter(request, answered)
     last: Struct | None = None
@@ -179,13 +179,13 @@ def _served(purgatory: Purgatory, part: Request[Message], serve: Callable[[Reque
 
 
 def _error_of(answer: Struct, version: int) -> int:
-    """Return the error code of a message, or of a thing in it; 0 where there is no field for one."""
+    """Return the error code of a message or of an item; 0 if it has no such field."""
     has_one = any(field.name == ERROR and version in field.present for field in answer.WIRE.fields)
     return int(getattr(answer, ERROR)) if has_one else NONE
 
 
 def _agreed(writer: ResponseWriter, last: Struct | None, reply: Message, answered: Path) -> Struct | None:
-    """Let two parts about one thing say the same error of it, if one of them has any. Return the last thing of the reply."""
+    """Align the errors of two parts about one item, if either has any. Return the last item of the reply."""
     if len(answered) < 3:
         return None
     things = getattr(reply, answered[0])
@@ -199,7 +199,7 @@ def _agreed(writer: ResponseWriter, last: Struct | None, reply: Message, answere
 
 
 def _names_the_same(one: Struct, other: Struct) -> bool:
-    """Return whether two things differ in nothing but their errors and what is in them."""
+    """Return whether two items differ only in their errors and lists."""
     return all(
         getattr(one, field.name) == getattr(other, field.name)
         for field in one.WIRE.fields
@@ -208,7 +208,7 @@ def _names_the_same(one: Struct, other: Struct) -> bool:
 
 
 def sorted_slowly(blocks: Iterable[list[str]]) -> Steps[list[str]]:
-    """Return all names sorted, each once."""
+    """Return all names sorted and without duplicates."""
     runs: list[list[str]] = []
     for block in blocks:
         for start in range(0, len(block), SORTED_AT_ONCE):

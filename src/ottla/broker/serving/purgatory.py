@@ -99,7 +99,7 @@ class DelayedReply:
         self._instead = delayed
 
     def let_others_begin(self, *, blocking: bool) -> None:
-        """Unless `blocking`, let the connection begin its next request: only a sync is left to wait for."""
+        """Let the connection begin its next request unless `blocking`: only a sync is left to wait for."""
         if self.blocking and not blocking:
             self.blocking = False
             if self.ready is not None:
@@ -114,7 +114,7 @@ class DelayedReply:
         assert self._encode is not None, NOT_RETURNED
         self.answer = self._encode(reply)
         self.done = True
-        self._encode = self._finish = None  # they hold the request, and what makes the reply may hold this promise
+        self._encode = self._finish = None  # they refer to the request, and the function may refer to this reply
         if self.ready is not None:
             self.ready()
 
@@ -201,13 +201,13 @@ class Purgatory:
             delayed.complete(reply)
 
     def wake(self, key: Hashable) -> None:
-        """Evaluate the operations that watch this key when the bundle at hand is settled."""
+        """Evaluate the operations that watch this key when the current batch is settled."""
         self.wakes += 1
         if key in self._by_key:
             self._woken[key] = None
 
     def settle(self, now: Now) -> None:
-        """Evaluate the operations that watch a woken key; beyond `SETTLED_MS` the rest follow, in order, in the next call."""
+        """Evaluate the operations that watch a woken key; those left after `SETTLED_MS` follow, in order, in the next call."""
         if not self._woken and not self._due:
             return
         end_ms = self.now().mono_ms + SETTLED_MS
@@ -281,7 +281,7 @@ def _closed(failure: Exception) -> Close:
 
 
 def _go_on(now: Now) -> None:
-    """Do nothing: a deadline has passed, and the bundle that it began is settled."""
+    """Do nothing: the deadline starts a batch, which is then settled."""
 
 
 def _awaited(delayed: DelayedReply | None, found: list[Ready]) -> Steps[Ready]:
@@ -292,7 +292,7 @@ def _awaited(delayed: DelayedReply | None, found: list[Ready]) -> Steps[Ready]:
 
 def _call_when_done(delayed: DelayedReply, done: Done) -> None:
     def ready() -> None:
-        if delayed.done:  # else its connection may only begin other requests
+        if delayed.done:  # otherwise its connection may only begin other requests
             done(None)
 
     delayed.ready = ready

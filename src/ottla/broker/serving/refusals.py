@@ -1,7 +1,7 @@
-"""The response to any request that says one error code wherever it can. Knows how messages are declared, and none of them by name.
+"""Error responses for any request, with one error code in every field for it. Depends on the declarations of messages only.
 
-A response that has an error code of its own says it there. In any other each thing that the request lists (topics, their
-partitions, groups, resources) is answered by an item of the response, under the same name or nearly so.
+A response with a top-level error code gets it there. In any other, each item of the request (topics, their partitions, groups,
+resources) gets an item in the response with the same or a similar name.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from ottla.wire.schema import Field, Message, Struct
 ERROR, MESSAGE = "error_code", "error_message"
 ERRORS: Final = frozenset({ERROR, "partition_error_code"})
 ALIASES: Final = {"partition_index": ("partition", "index"), "user": ("name",)}
-"""What requests call a field of responses, where the two differ."""
+"""Names in requests that correspond to a field of responses."""
 LONGEST_MESSAGE: Final = 1000
-"""Characters of an error message that is too long as it is."""
+"""Upper limit of an error message, in characters."""
 UNKNOWN_OFFSETS: Final = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark"})
 NO_OFFSET: Final = -1
 NO_ACKS: Final = 0
 
 Asked = Struct | str | int
-"""A request, or one of the things that it lists."""
+"""A request, or one of the items that it lists."""
 
 
 def refusal(api: Api, version: int, body: Message, error_code: int, sentence: str, *, of_items: bool = False) -> Message | None:
-    """What a decoded request is answered so that its client sees the error; None where the response has no place for it.
+    """Return the response with an error to a decoded request; None if it has no field for one.
 
-    `of_items`: it is said of each thing that the request lists, where that can be, and not of the whole.
+    `of_items`: the error is set in each item of the response if possible, instead of at the top level.
     """
     answer = api.response()
     return answer if _say(answer, body, version, {ERROR: error_code, MESSAGE: sentence}, of_items=of_items) else None
 
 
 def is_answered(body: Message) -> bool:
-    """Return whether a request wants a response: that of a produce with acks=0 would be taken for the next request's."""
+    """Return whether a request gets a response: a response to Produce with acks=0 would be mistaken for the next one."""
     return getattr(body, "acks", None) != NO_ACKS
 
 
 def joined(response: Message, refused: Message) -> Message:
-    """A response together with what was refused of the same request: its lists get the items of the other's."""
+    """Add the refused items of a request to its response."""
     for field in response.WIRE.fields:
         if field.array and field.kind == "struct":
             getattr(response, field.name).extend(getattr(refused, field.name) or ())
@@ -51,7 +51,7 @@ def joined(response: Message, refused: Message) -> Message:
 
 
 def shortened(answer: Struct, version: int) -> None:
-    """Shorten the messages of a response: they may repeat names of 32 767 bytes, and no string of a response is longer."""
+    """Shorten the error messages of a response: they may repeat names of 32 767 bytes, the limit of strings in responses."""
     for name, is_below in _messages(type(answer), version):
         value = getattr(answer, name)
         if is_below:
@@ -72,7 +72,7 @@ _KNOWN: dict[tuple[type[Struct], int], tuple[tuple[str, bool], ...]] = {}
 
 
 def _found_messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool], ...]:
-    """Return the fields of a message that are error messages, or have some below them (True)."""
+    """Return the fields of a message that are error messages, or contain some (True)."""
     found = []
     for field in kind.WIRE.fields:
         if version not in field.present:
@@ -86,7 +86,7 @@ def _found_messages(kind: type[Struct], version: int) -> tuple[tuple[str, bool],
 
 
 def told(request: Request[Message], response: Message) -> Message:
-    """Return a response as the release of its listener says it, with what was refused of the request, and no endless message."""
+    """Return a response translated for the listener's release, with refused items and shortened error messages."""
     if request.denied is not None:
         response = joined(response, request.denied)
     if not request.release.is_today:
@@ -96,7 +96,7 @@ def told(request: Request[Message], response: Message) -> Message:
 
 
 def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str], *, of_items: bool = False) -> bool:
-    """Let `answer` say the error of what was asked; whether it could."""
+    """Set the error in `answer`, and return whether it has a field for it."""
     fields = {field.name: field for field in answer.WIRE.fields if version in field.present}
     if of_items and any(field.array and field.kind == "struct" and _tells(field.struct, version) for field in fields.values()):
         fields = {name: field for name, field in fields.items() if name not in ERRORS and name != MESSAGE}
@@ -119,12 +119,12 @@ def _say(answer: Struct, asked: Asked, version: int, error: dict[str, int | str]
 
 
 def _is_nameless(fields: Mapping[str, Field]) -> bool:
-    """Whether an item of a response says an error alone: it answers the thing at its place in the request."""
+    """Return whether an item of a response has only an error: it answers the item at its place in the request."""
     return all(field.array or name in ERRORS or name == MESSAGE for name, field in fields.items())
 
 
 def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
-    """Say in the answer what it is about; whether there was anything to say."""
+    """Copy the names from the request's item to the response's, and return whether there are any."""
     if not isinstance(asked, Struct):
         fits = [
             field.name for field in fields if not field.array and field.name not in ERRORS and type(field.default) is type(asked)
@@ -142,14 +142,14 @@ def _take_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
 
 
 def _tells(cls: type[Struct], version: int) -> bool:
-    """Whether there is a place for an error code in it, or in what it lists."""
+    """Return whether a struct, or one of its lists, has an error code."""
     fields = [field for field in cls.WIRE.fields if version in field.present]
     lists = [field.struct for field in fields if field.array and field.kind == "struct"]
     return any(field.name in ERRORS for field in fields) or any(_tells(listed, version) for listed in lists)
 
 
 def _first_list(asked: Asked, version: int) -> list[Asked]:
-    """The things that it lists, in the first of its lists that has any."""
+    """Return the items of the first nonempty list of a request."""
     fields = asked.WIRE.fields if isinstance(asked, Struct) else ()
     lists = (getattr(asked, field.name) for field in fields if field.array and version in field.present)
     return next((found for found in lists if found), [])

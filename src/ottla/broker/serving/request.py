@@ -1,4 +1,4 @@
-"""What a handler is given, and what it can answer at once: values only, no sockets and no clocks of its own."""
+"""The request that a handler gets, and its immediate results: values only, without sockets and clocks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Body = TypeVar("Body", bound=Message, covariant=True)
 
 @dataclass(slots=True)
 class Peer:
-    """Who sent a request, the address at which it reached this broker, and what the listener there speaks.
+    """The client of a request, its addresses, and the properties of its listener.
 
-    `authentication` is its login; None on listeners that ask for none.
+    `authentication` is None on listeners without SASL.
     """
 
     id: int
@@ -40,13 +40,13 @@ class Peer:
     authentication: Authentication | None = None
     security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     client_id: str = ""
-    """The client id of its last request; noted only where there are quotas."""
+    """The client id of the last request; set only if there are quotas."""
     is_broker: bool = False
-    """Whether that request was one of brokers, which have no quota; noted only there, too."""
+    """Whether the last request was from a broker, which has no quota; set only if there are quotas."""
 
     @property
     def owner(self) -> str:
-        """On whose account it is what this peer makes the broker remember: its principal's, or its address's if it has none."""
+        """Return the owner of state that this peer creates: its principal, or its address if it is anonymous."""
         return self.host if self.principal == ANONYMOUS else self.principal
 
     def __str__(self) -> str:
@@ -57,9 +57,8 @@ class Peer:
 class Whole:
     """State shared by the parts of one large request.
 
-    `admit` removes from a part the items that its client may not ask for, and returns the answer instead of serving it, if there is
-    one. `repeated` has the names that the request has more than once though they must be unique. `made` counts the partitions that
-    its parts have created so far.
+    `admit` removes the items of a part that its client may not access, and returns a response if the part must not be served.
+    `repeated` are the names that occur more than once although they must be unique. `made` counts the partitions created so far.
     """
 
     reader: BlockReader
@@ -70,13 +69,14 @@ class Whole:
 
 @dataclass(slots=True)
 class Request(Generic[Body]):
-    """One decoded request. `version` is the one it is read and answered in, `asked_version` the one that the client named.
+    """One decoded request. `version` is the one it is decoded and answered in, `asked_version` the one that the client sent.
 
-    `denied`, if any, answers the items that the client may not ask for; the body no longer holds them. A large request is divided:
-    the body of a part has some of its items, all parts share `whole`, and `refused`, if any, is the answer instead of serving the
-    part.
-    `is_owned`: views of the frame, such as records, may be kept beyond the handler's return. `is_charged`: its bytes count in its
-    client's quota.
+    `denied` is the response for items that the client may not access; the body no longer contains them. A large request is
+    divided: the body of a part has some of its items, all parts share `whole`, and `refused` is the response if the part must not
+    be served.
+
+    `is_owned`: views of the frame, such as records, may be kept beyond the handler's return. `is_charged`: its bytes are already
+    counted toward its client's quota.
     """
 
     api: Api
@@ -95,7 +95,7 @@ class Request(Generic[Body]):
     is_owned: bool = False
     is_charged: bool = False
     size: int = 0
-    """Bytes of its frame."""
+    """Size of its frame, in bytes."""
 
     def parts(self) -> Iterator[Request[Body]]:
         """Yield the request, or its parts one after the other, each admitted."""
@@ -118,12 +118,12 @@ class _NoReply(Enum):
 
 
 NO_REPLY: Final = _NoReply.NO_REPLY
-"""The answer to a request that its protocol does not answer (Produce with acks=0)."""
+"""The result for a request without a response (Produce with acks=0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Close the connection; `reason` goes into one log line. `last` is what its peer hears before, `parts` the bytes of that."""
+    """Close the connection; `reason` is logged. `last` is a message sent before the close, and `parts` its bytes."""
 
     reason: str
     last: Message | None = None
@@ -132,14 +132,14 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A response whose body is encoded already, in the version and as the release of its request."""
+    """A response whose body is already encoded, in the version and for the release of its request."""
 
     parts: Sequence[Part]
 
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """Send these parts and take no further request of the connection for so long (KIP-219); with `rests_first` send them then."""
+    """Send these parts and mute the connection for `throttle_ms` (KIP-219); with `rests_first`, send them afterwards."""
 
     parts: Sequence[Part]
     throttle_ms: int
@@ -147,10 +147,10 @@ class Throttled:
 
 
 Answerable = Message | Encoded | _NoReply | Close
-"""What becomes an answer as it is."""
+"""A result that is encoded without further steps."""
 
 Ready = Answerable | Mistake
-"""An answer that can leave now; a message is not yet encoded."""
+"""A result that can be sent now; a message is not yet encoded."""
 
 Answer = Sequence[Part] | Throttled | Close | None
-"""What the network does with a request: send these parts, perhaps with a rest, close the connection, or nothing."""
+"""The network's instruction after a request: send these parts, perhaps muted afterwards, close the connection, or nothing."""

@@ -1,6 +1,6 @@
-"""The way in: finds the handler of each request, reads it, checks what it needs, and keeps replies that leave later.
+"""The entry of requests: finds the handler, decodes the request, checks permissions, and keeps delayed replies.
 
-Knows frames and routes; knows no API by name but ApiVersions, which must be answered before anything is agreed.
+Depends on frames and routes, and on no API except ApiVersions, which must be answered before a version is agreed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.wire.schema import Message
 log = logging.getLogger("ottla.broker")
 
 AT_ONCE = (Message, Encoded, type(NO_REPLY), Close)
-"""The types of replies that become answers at once."""
+"""The types of results that are sent at once."""
 
 _ROUTE = Struct(">hhi")
 _VERSION = Struct(">h")
@@ -40,14 +40,14 @@ TOO_LARGE = "it has {} bytes, and can have no more than {}: name less at a time"
 
 Handler = Callable[[Request[Message]], Reply]
 Encode = Callable[[Request[Message], Answerable], Answer]
-"""How a reply becomes an answer."""
+"""Encodes a result for the network."""
 
 
 class Router:
-    """Serves requests one at a time: bytes of a request in, parts of its reply out, or the promise of them.
+    """Serves requests one at a time: bytes of a request in, parts of its response or a delayed reply out.
 
-    `rooms` has what handlers take, by type. Without a `guard` everybody may do everything. `is_controller` tells whether this
-    broker is the controller now.
+    `rooms` has the parameters of handlers, by type. Without a `guard`, everything is permitted. `is_controller` returns whether
+    this broker is the active controller.
     """
 
     def __init__(
@@ -74,15 +74,15 @@ class Router:
         self._at_hand: Request[Message] | None = None
 
     def encode_by(self, encode: Encode) -> None:
-        """Have replies made answers by `encode`, which goes on to `encoded`."""
+        """Encode results by `encode`, which calls `encoded`."""
         self._encode = encode
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
-        """Serve one request (the bytes after its size). What it returns leaves in the order of the requests of its connection.
+        """Serve one request (the bytes after its size). Its result is sent in the order of the connection's requests.
 
-        An `owned` frame is the request's for good: nobody overwrites it, and whoever serves it may keep it. Any other may be
-        overwritten as soon as this returns: nothing of it is kept. An exception that leaves this is a mistake: one for `refuse` if
-        `changes.made` is false, and the end of this broker if it is true.
+        An `owned` frame belongs to the request and may be kept. Any other frame may be overwritten after the return, and nothing
+        of it is kept. An exception from this method is a bug: pass it to `refuse` if `changes.made` is false, and stop the broker
+        if it is true.
         """
         self._at_hand, self._changes.made = None, False
         if peer.authentication is not None and (held := self._logins.hold(peer.authentication, frame, peer, now)) is not None:
@@ -118,12 +118,12 @@ class Router:
         self._at_hand = request
         reply = self._ask(request, handler, route)
         if isinstance(reply, AT_ONCE):
-            self._changes.made = False  # the change is complete: an exception from here on is one of encoding
+            self._changes.made = False  # the change is complete: a later exception is one of encoding
             return self._encode(request, reply)
         return self._kept(request, route, reply)
 
     def _kept(self, request: Request[Message], route: Route, reply: Reply) -> Answer | DelayedReply:
-        """Return a reply as the network takes it."""
+        """Return a reply in the form that the network takes."""
         reply = self._begun(request, route, reply)
         if isinstance(reply, DelayedReply):
             reply.encode_with(partial(self._told, request))
@@ -133,13 +133,13 @@ class Router:
         return self._told(request, reply)
 
     def _begun(self, request: Request[Message], route: Route, reply: Reply) -> Begun:
-        """Return a reply, after its steps, if it has any, have begun."""
+        """Return a reply whose steps, if any, have begun."""
         if isinstance(reply, Generator):
             return self._purgatory.run(reply, partial(self._expected, request), to_the_end=route.to_the_end)
         return reply
 
     def _slowly(self, request: Request[Message], handler: Handler, route: Route, frame: Buffer, position: int) -> Steps[Reply]:
-        """Serve a request that may name many things."""
+        """Serve a request that may have large lists."""
         parts = route.parts
         assert parts is not None, "others are read at once"
         paths = parts.paths_of(route.api.request, request.version)
@@ -163,7 +163,7 @@ class Router:
         return (yield from serve_parts(self._purgatory, request, paths[1], serve, self._mistaken))
 
     def _ask(self, request: Request[Message], handler: Handler, route: Route) -> Reply:
-        """Return the reply of the handler of a request, or why it is not asked."""
+        """Return the handler's reply, or the refusal of a request that must not reach it."""
         if self._guard is not None or route.controller_only:
             try:
                 refused = self._refused(request, route)
@@ -180,8 +180,8 @@ class Router:
             return self._expected(request, failure)
 
     def _expected(self, request: Request[Message], failure: Exception) -> Ready:
-        """Return the answer to an expected failure that the handler did not answer itself."""
-        if isinstance(failure, RegistryAway):  # a controller that is not answered asks again
+        """Return the response to an expected failure that the handler did not handle."""
+        if isinstance(failure, RegistryAway):  # a controller without a response retries
             return Close(f"its request could not be served: {failure}")
         if isinstance(failure, StorageFailed):
             return self._failed(request, KAFKA_STORAGE_ERROR, f"The broker's disk refused it ({failure}): see the broker's log.")
@@ -190,7 +190,7 @@ class Router:
         return self._failed(request, UNKNOWN_SERVER_ERROR, f"Another broker changed {failure} meanwhile: try again.")
 
     def refuse(self, error_code: int, sentence: str) -> Answer:
-        """Answer the request that was received last with an error, or close its connection if its API has no place for one."""
+        """Answer the last received request with an error, or close its connection if its API has no field for one."""
         request = self._at_hand
         if request is None:
             return Close(sentence)
@@ -200,7 +200,7 @@ class Router:
             return Close(sentence)
 
     def _refused(self, request: Request[Message], route: Route) -> Ready | None:
-        """What stands against a request before its handler is asked; None if nothing does."""
+        """Return the refusal of a request before its handler; None if it may be served."""
         if route.controller_only and not self._is_controller():
             return _refusal(request, NOT_CONTROLLER, ERRORS[NOT_CONTROLLER].sentence)
         refused = None if self._guard is None else self._guard.refused(request, route.needs)
@@ -224,12 +224,12 @@ class Router:
         return Close(f"API {known}, and version {version} was asked for")
 
     def _failed(self, request: Request[Message], error_code: int, sentence: str) -> Ready:
-        """Answer a failure that its handler did not answer itself."""
+        """Log a failure that the handler did not handle, and return its response."""
         log.error("%s: %s: %s", request.peer, request.api.name, sentence)
         return _refusal(request, error_code, sentence)
 
     def _told(self, request: Request[Message], reply: Ready) -> Answer:
-        """A promised reply as bytes. All that it tells of has happened: a mistake in telling it costs this, or the connection."""
+        """Encode a delayed reply. Its effects are complete, so a bug in the encoding costs this response or the connection only."""
         changes = self._changes
         answer = Mistake(reply.error) if isinstance(reply, Mistake) else changes.attempted(partial(self._encode, request, reply))
         if not isinstance(answer, Mistake):
@@ -239,18 +239,18 @@ class Router:
             answer = changes.attempted(partial(self._encode, request, refused))
             if not isinstance(answer, Mistake):
                 return answer
-        # Of many things, what they are is in none of the request's parts, so no response can say it of them.
+        # The names of many items are in no single part of the request, so no response can have an error for each.
         return Close(ERRORS[UNKNOWN_SERVER_ERROR].sentence)
 
     def _mistaken(self, request: Request[Message], mistake: Mistake) -> Message | Close:
-        """What is answered to a request, or to a part of one, that met a mistake."""
+        """Log a bug, and return the response to the request, or the part of one, that met it."""
         self._changes.mistakes += 1
         log.error(MISTAKEN, request.peer, request.api.name, exc_info=mistake.error, extra={"cause": "mistake"})
         return _refusal(request, UNKNOWN_SERVER_ERROR, ERRORS[UNKNOWN_SERVER_ERROR].sentence)
 
 
 def _is_modest(request: Request[Message], route: Route, frame: Buffer, position: int) -> bool:
-    """Read a request that names few things, however large they are. Whether it was one. Raises `Malformed` if it must be."""
+    """Decode a request with small lists, and return whether it was one. Raise `Malformed` if its lists must be small."""
     if request.size > route.most_bytes:
         reason = TOO_LARGE.format(request.size, route.most_bytes)
         raise Malformed(route.api.request.__name__, request.version, "", position, reason)
@@ -261,20 +261,20 @@ def _is_modest(request: Request[Message], route: Route, frame: Buffer, position:
         return False
     try:
         request.body = decode_first(route.api.request, request.version, frame, position, route.parts.at_once)
-    except Malformed:  # which it is, or it names more: a closer look tells
+    except Malformed:  # it is malformed, or has larger lists: the division finds out
         return False
     return True
 
 
 def _refusal(request: Request[Message], error_code: int, sentence: str) -> Message | Close:
-    """The error of a request as its API says it; the end of its connection where there is no place for one."""
+    """Return a request's error response; a close if its API has no field for an error."""
     if not is_answered(request.body):
         return Close(f"{sentence} The {request.api.name} request wants no response")
     return refusal(request.api, request.version, request.body, error_code, sentence) or Close(sentence)
 
 
 def encoded(request: Request[Message], reply: Answerable) -> Answer:
-    """A reply as bytes."""
+    """Return an encoded result."""
     if reply is NO_REPLY:
         return None
     if isinstance(reply, Close):
@@ -295,5 +295,5 @@ def _with_last(request: Request[Message], close: Close, last: Message) -> Close:
 
 
 def _with_version(frame: Buffer, version: int) -> bytearray:
-    """The same request under another version number."""
+    """Return the request with another version number."""
     return bytearray().join((frame[:2], _VERSION.pack(version), frame[4:]))

@@ -1,8 +1,8 @@
-"""Which handler serves which API, in which versions, and what it needs: declared beside each handler by `serves`, found here.
+"""The handlers of APIs with their versions and permissions: declared beside each handler by `serves`, and collected here.
 
-A handler is a function of a request, or a generator of steps over `request.parts()`. Each further parameter gets the part of the
-broker that has its annotated type, or a `NamedTuple` of them (a context): they are found once, at start-up. The rights that the API
-needs are declared beside the handler and checked by the router, and so is the division of its lists.
+A handler is a function of a request, or a generator of steps over `request.parts()`. Each further parameter gets the broker's
+object of its annotated type, or a `NamedTuple` of such objects (a context), resolved once at startup. The router checks the
+declared permissions and divides declared lists.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from ottla.wire.apis import API, Api
 from ottla.wire.schema import Message
 
 MOST_BYTES: Final = 8 << 20
-"""Of a request that cannot be divided: to read and to answer so many takes up to 50 ms."""
+"""Upper limit in bytes of a request that can't be divided: decoding and answering it takes up to 50 ms."""
 
 B = TypeVar("B", bound=Message)
 P = ParamSpec("P")
 
 
 _hints = cache(get_type_hints)
-"""Evaluated once, however many brokers there are in a process."""
+"""Cached, because a process may have many brokers."""
 
 
 @cache
 def _parameters(handler: Callable[..., object]) -> Mapping[str, object]:
-    """Return the types of a handler's parameters by name. That of its result is recursive, and is not evaluated."""
+    """Return the types of a handler's parameters by name. The type of its result is recursive, and is not evaluated."""
     given = SimpleNamespace(__annotations__={name: hint for name, hint in handler.__annotations__.items() if name != "return"})
     return get_type_hints(given, vars(import_module(handler.__module__)))
 
@@ -46,11 +46,10 @@ def _parameters(handler: Callable[..., object]) -> Mapping[str, object]:
 class Route:
     """One API as this broker serves it.
 
-    `controller_only` has it refused with NOT_CONTROLLER by a broker that is not the controller. `parts` says how a request that
-    names many things is divided. One that cannot be divided may name no more than `most` things, if that is not 0, and have no more
-    than `most_bytes` bytes. Where the setting `switch` is on, all versions of its declaration are served, whatever a release
-    announces. Only brokers ask what is `cluster_only`. Steps that change something run `to_the_end`,
-    though the client may be gone.
+    `controller_only`: other brokers refuse it with NOT_CONTROLLER. `parts` is the division of a request with large lists. A
+    request that can't be divided has at most `most` items, unless `most` is 0, and at most `most_bytes` bytes. If the setting
+    `switch` is true, all declared versions are served, regardless of the announced ones. `cluster_only`: only brokers send it.
+    `to_the_end`: steps that change state continue after the client has disconnected.
     """
 
     api: Api
@@ -67,13 +66,13 @@ class Route:
     to_the_end: bool = False
 
     def whole_bytes(self, version: int) -> int:
-        """Up to which size a request of a version cannot name too many things to be read and served at once."""
+        """Return the size in bytes up to which a request of a version can't have large lists."""
         if self.parts is None:
             return self.most or self.most_bytes
         return NEVER if self.parts.paths_of(self.api.request, version) is None else self.parts.whole_bytes
 
     def bind(self, rooms: Mapping[object, object]) -> Callable[[Request[Message]], Reply]:
-        """The handler with its rooms. Raises `TypeError` if there is no room of a type that it asks for."""
+        """Return the handler with its parameters bound. Raise `TypeError` if this broker has no object of a required type."""
         taken = {name: hint for name, hint in _parameters(self.handler).items() if get_origin(hint) is not Request}
         return partial(self.handler, **{name: self._room(name, hint, rooms) for name, hint in taken.items()})
 
@@ -99,9 +98,9 @@ def serves(
     most_bytes: int = MOST_BYTES,
     to_the_end: bool = False,
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
-    """Register a handler for an API by its request's class: in all versions of its declaration, or up to `newest`.
+    """Register a handler for an API by its request's class: in all declared versions, or up to `newest`.
 
-    Those above `newest` are served where the broker's setting `switch` is on.
+    Versions above `newest` are served if the broker's setting `switch` is true.
     """
     for need in needs:
         need.check_declared(message)
@@ -128,9 +127,9 @@ def serves(
 
 
 class Served:
-    """The APIs that a broker serves, by key. Routes in `instead` go before those of the same API in `routes`.
+    """The APIs that a broker serves, by key. Routes in `instead` replace those of the same API in `routes`.
 
-    `is_on` tells whether a setting that switches versions on is on.
+    `is_on` returns whether the setting of a `switch` is true.
     """
 
     def __init__(
@@ -142,9 +141,9 @@ class Served:
             self.routes[key] = replace(self.routes[key], versions=self.routes[key].message.WIRE.valid)
 
     def versions(self, release: Release) -> dict[int, range]:
-        """API key -> versions that a listener of this release serves: the release's own, as far as there is a handler for them.
+        """Return API key -> versions for a listener of this release: its own versions, as far as they have a handler.
 
-        What brokers say to each other is served in all versions: they go by the protocol version of their cluster.
+        Requests between brokers are served in all versions: they depend on the cluster's protocol version.
         """
         served = {key: route.versions for key, route in self.routes.items() if route.cluster_only and release.is_today}
         for key, route in self.routes.items():
@@ -170,7 +169,7 @@ def _by_key(routes: Iterable[Route]) -> dict[int, Route]:
 
 @cache
 def all_routes(*, for_brokers: bool = False) -> tuple[Route, ...]:
-    """Return what the modules of `ottla.broker.handlers` register, and `for_brokers` also what only brokers ask each other."""
+    """Return the routes in `ottla.broker.handlers`; `for_brokers` includes requests that only brokers send."""
     modules = (
         import_module(f"{ottla.broker.handlers.__name__}.{found.name}") for found in iter_modules(ottla.broker.handlers.__path__)
     )
