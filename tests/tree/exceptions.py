@@ -15,5 +15,5 @@ FOR_TESTS: dict[str, str] = {
 }
 """path::name -> why it is there though only tests, benchmarks and examples use it."""
 
-NOT_REWRITTEN = ("bench", "examples", "src/ottla/broker/replication")
+NOT_REWRITTEN = ("bench", "examples")
 """Folders whose docstrings are not rewritten yet: those of functions open with anything. The list shrinks."""

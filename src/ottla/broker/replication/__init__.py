@@ -1,1 +1,1 @@
-"""Partitions of which other brokers have replicas: roles as the controller gives them, in-sync sets, copies."""
+"""Replicated partitions: roles assigned by the controller, in-sync replicas, and fetches from leaders."""

@@ -1,4 +1,4 @@
-"""What a Produce with acks=all waits for where other replicas have to have the records. Knows partitions, and no handler."""
+"""The wait of a Produce with acks=all for other replicas. Depends on partitions, and on no handler."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Part = ProduceResponse.PartitionProduceResponse
 
 
 class Acknowledgements:
-    """A response whose parts become known one after the other, or not in the time that the client gives it."""
+    """A response whose parts complete one after another, or not before the client's timeout."""
 
     def __init__(self, response: ProduceResponse, failed: Callable[[Part, int], None], purgatory: Purgatory) -> None:
-        """`failed(part, error_code)` makes a part tell of an error."""
+        """Create the wait. `failed(part, error_code)` sets an error in a part."""
         self._response = response
         self._failed = failed
         self._purgatory = purgatory
@@ -25,9 +25,9 @@ class Acknowledgements:
         self._delayed: DelayedReply
 
     def delayed(self, appended: Sequence[tuple[Partition, int, Part]], until_ms: int, *, has_more: bool) -> DelayedReply:
-        """The promise of the response, for what was appended: (partition, offset after the records, part of the response).
+        """Return the delayed response for the appended records: (partition, offset after the records, part of the response).
 
-        It may have one thing `more` to wait for. `until_ms` is a time of the monotonic clock.
+        `has_more` adds one further event to wait for. `until_ms` is a time of the monotonic clock.
         """
         delayed = self._delayed = DelayedReply(self._finish, blocking=False, missing=len(appended) + has_more)
         self._left = {number: part for number, (_, _, part) in enumerate(appended)}
@@ -49,7 +49,7 @@ class Acknowledgements:
         return self._response
 
     def _expired(self) -> ProduceResponse:
-        """The records may get to all replicas later: the client can't know."""
+        """Set REQUEST_TIMED_OUT in incomplete parts: the records may reach all replicas later, unknown to the client."""
         left, self._left = self._left, {}
         for part in left.values():
             self._failed(part, REQUEST_TIMED_OUT)

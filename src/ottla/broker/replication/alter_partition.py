@@ -1,8 +1,7 @@
-"""How a leader has its in-sync set changed: it asks the controller (AlterPartition, KIP-497), or before 2.7 writes it itself.
+"""ISR changes by a leader: requests to the controller (AlterPartition, KIP-497), or writes to the registry before 2.7.
 
-Knows the channels to brokers and the registry that they share; decides nothing about who is in sync. One request is under way at a
-time, and what is wanted meanwhile goes with the next. What fails is asked again, ever later, until something newer is known of the
-partition.
+Depends on the channels to brokers and the shared registry, and does not decide who is in sync. One request is in flight at a time,
+and later changes wait for the next one. Failures are retried with growing pauses until the partition has newer state.
 """
 
 from __future__ import annotations
@@ -45,18 +44,21 @@ log = logging.getLogger("ottla.broker")
 
 AGAIN_MS, MOST_AGAIN_MS = 50, 500
 OUT_OF_DATE_AGAIN_MS, MOST_OUT_OF_DATE_MS = 1_000, 10_000
-"""So late a change is asked for again that came to nothing, first and at most: what is newer may never be told of it."""
+"""First and longest pause before a refused change is retried, in ms: the newer state may never arrive."""
 WRITTEN_AGAIN_MS, MOST_WRITTEN_AGAIN_MS = 500, 5_000
 REFUSED: Final = "the controller did not change in-sync sets (%s); it is retried"
 AT_ONCE = 500
 """Changes in one request."""
 EPOCHS_FROM, TOPIC_IDS_FROM = 3, 2
-"""The versions of AlterPartition that tell the epochs of brokers, and that name topics by their ids alone."""
+"""The first versions of AlterPartition with broker epochs, and with topic ids only."""
 
 TIMEOUT_MS = 30_000
 LOOK_MS, LINGER_MS, MOST_DELAY_MS = 2_500, 5_000, 60_000
-"""The controller is notified of sets that leaders wrote themselves: looked at so often, when none was written for so long, or when
-the first waits for so long."""
+"""Timing of notifications about ISR changes that leaders wrote to the registry, in ms.
+
+A check runs at this interval. It notifies when no change was written for the linger time, or when the first one has waited for the
+longest delay.
+"""
 
 ISR_CHANGE = "/isr_change_notification/isr_change_"
 
@@ -69,11 +71,11 @@ OUT_OF_DATE = {
     INVALID_REQUEST,
     NEW_LEADER_ELECTED,
 }
-"""The controller knows something newer, and is about to tell it. One that lacks a topic may not be."""
+"""The controller has newer state, and normally sends it soon. A controller without the topic may not."""
 
 
 class _Wanted:
-    """The changes that are wanted, one for each partition."""
+    """The requested changes, one for each partition."""
 
     def __init__(self) -> None:
         self._changes: dict[Replica, IsrChange] = {}
@@ -82,7 +84,7 @@ class _Wanted:
         self._changes[replica] = change
 
     def current(self, most: int) -> dict[Replica, IsrChange]:
-        """Some of those that still are; the next call begins with others, for these may come to nothing again and again."""
+        """Return some of the pending changes; the next call begins with others, because these may fail repeatedly."""
         current: dict[Replica, IsrChange] = {}
         for replica, change in list(islice(self._changes.items(), most)):
             del self._changes[replica]
@@ -101,13 +103,13 @@ class _Wanted:
 
 
 def is_pending(replica: Replica, change: IsrChange) -> bool:
-    """Whether a leader still waits for what comes of a change."""
+    """Return whether a leader still waits for the result of a change."""
     leader = replica.replicas
     return isinstance(leader, LeaderState) and leader.pending is change and replica.offline is None
 
 
 class IsrsByController:
-    """Asks the controller."""
+    """ISR changes through the controller."""
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ class IsrsByController:
         channels: Channels,
         stale: Callable[[], None],
     ) -> None:
-        """`stale` is called where the controller does not know this registration of the broker."""
+        """Create the requests. `stale` is called if the controller does not accept this broker's epoch."""
         self._stale = stale
         self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
         self._late = Repeats(OUT_OF_DATE_AGAIN_MS, MOST_OUT_OF_DATE_MS)
@@ -134,7 +136,7 @@ class IsrsByController:
         self._is_under_way = False
 
     def ask(self, replica: Replica, change: IsrChange) -> None:
-        """Have this change made."""
+        """Request a change."""
         self._wanted.add(replica, change)
         self._send()
 
@@ -208,7 +210,7 @@ class IsrsByController:
             self._send()
 
     def _is_settled(self, replica: Replica, change: IsrChange, part: AlterPartitionResponse.PartitionData) -> bool:
-        """Have a leader take what came of its change. False if it is to be asked again soon."""
+        """Apply the result of a leader's change, and return False if it must be retried soon."""
         if part.error_code == NONE:
             now = self._scheduler.now()
             replica.isr_changed(change, tuple(part.isr), part.leader_epoch, part.partition_epoch, now)
@@ -223,7 +225,7 @@ class IsrsByController:
         return True
 
     def _ask_late(self, replica: Replica, change: IsrChange) -> None:
-        """Ask once more if nothing newer comes: a leader that waits for ever has its high watermark stand still."""
+        """Retry a change if no newer state arrives: the high watermark of a waiting leader can't advance."""
         if not self._out_of_date:
             self._scheduler.at(self._late, self._scheduler.now().mono_ms + self._late.pause_ms(), self._ask_out_of_date)
         self._out_of_date[replica] = change
@@ -245,7 +247,7 @@ class IsrsByController:
 
 
 class IsrsByRegistry:
-    """Writes the state of the partition, as brokers did before 2.7, and then notifies the controller of those that it wrote."""
+    """ISR changes written to the registry, as before 2.7, followed by a notification of the controller."""
 
     def __init__(self, node_id: int, registry: SharedRegistry, scheduler: Scheduler) -> None:
         self._node_id = node_id
@@ -257,7 +259,7 @@ class IsrsByRegistry:
         self._written_ms = self._told_ms = 0
 
     def ask(self, replica: Replica, change: IsrChange) -> None:
-        """Have this change made."""
+        """Request a change."""
         self._wanted.add(replica, change)
         self._begin()
 
@@ -281,7 +283,7 @@ class IsrsByRegistry:
                     replica.isr_changed(change, change.isr, change.leader_epoch, version, now)
 
     def _written_as(self, replica: Replica, change: IsrChange) -> Steps[int | None]:
-        """The version of the state as it was written; None if somebody else has written another one."""
+        """Return the version of the written state; None if another broker has written a different one."""
         path = layout.state_path(replica.topic, replica.index)
         value = layout.state_json(change.controller_epoch, self._node_id, change.leader_epoch, change.isr)
         try:
@@ -289,7 +291,7 @@ class IsrsByRegistry:
             return change.partition_epoch + 1
         except CONFLICTS:
             (entry,) = yield from self._registry.read([path])
-        # An attempt before may have been made though its answer was lost.
+        # An earlier attempt may have succeeded although its response was lost.
         if entry is not None and entry.version == change.partition_epoch + 1 and _says_the_same(entry.value, value):
             return entry.version
         log.info("%s: its in-sync set was not written: the controller has decided something else", replica)
@@ -335,7 +337,7 @@ def asked_isrs(
     registry: SharedRegistry,
     stale: Callable[[], None],
 ) -> AskedIsrs:
-    """Return the way in which brokers of this protocol version have in-sync sets changed."""
+    """Return the implementation of ISR changes for brokers of this protocol version."""
     if settings.value.inter_broker_protocol_version.has(Switch.ALTER_PARTITION):
         return IsrsByController(node_id, terms, image, settings, scheduler, channels, stale)
     return IsrsByRegistry(node_id, registry, scheduler)

@@ -1,7 +1,7 @@
-"""What the controller tells of the cluster, taken into the image in its turn, and told to those who have to hear of it.
+"""The controller's metadata, applied to the cluster image in order, with notifications of other components.
 
-Knows the image, and the manager of replicas for the order of the controller's words; knows no messages. What no controller has
-told is found by `unheard_deletions`.
+Depends on the cluster image, and on the replica manager for the order of requests, and not on messages. `unheard_deletions` finds
+deletions that no controller has sent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ log = logging.getLogger("ottla.broker")
 
 
 class ClusterNews:
-    """`changed` and `deleted` hear of topics that came or grew, and of those that are no more; `come` of each thing taken.
+    """The updates. Callbacks: `changed` for new or larger topics, `deleted` for deleted ones, `come` after each update.
 
-    `read_again` is called with entries of the registry that could not be read: it takes them in once they can be.
+    `read_again` is called with paths of registry entries that could not be read, and loads them once it can.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ClusterNews:
         brokers: Mapping[int, BrokerImage],
         topics: Iterable[Sequence[ToldTopic]],
     ) -> Steps[int]:
-        """Take in all live brokers, and what is told of some topics, part by part; an error code if it is out of date."""
+        """Apply all live brokers and some topics, part by part. Return the error code of an outdated request, else NONE."""
 
         def taken() -> Steps[None]:
             self._unheard.hears(controller_epoch, broker_epoch)
@@ -93,5 +93,5 @@ class ClusterNews:
             self._configs.forget(noticed.deleted)
         if noticed.changed or noticed.deleted:
             self._changed([*noticed.changed, *noticed.deleted])
-        if noticed.deleted:  # coordinators forget what is committed for topics that are not there any more, as they know
+        if noticed.deleted:  # coordinators remove the offsets of topics that are no longer in the image
             self._deleted(noticed.deleted, self._scheduler.now())

@@ -1,6 +1,6 @@
-"""What the controller's requests say, whatever their version: roles, replicas to stop, and what there is in the cluster.
+"""The content of the controller's requests in any version: roles, replicas to stop, and metadata.
 
-Knows the messages and their history; decides nothing.
+Depends on the messages and their versions, and decides nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest
 
 NO_EPOCH = -1
-"""Stands for a leader epoch where the version of a request has none."""
+"""The leader epoch of requests in versions without one."""
 
 EPOCH_DURING_DELETE = -2
-"""Stands for a leader epoch while a topic is deleted: newer than any."""
+"""The leader epoch during the deletion of a topic: newer than any other."""
 
 GROUPED_LEADER_AND_ISR_FROM, GROUPED_METADATA_FROM = 2, 5
 LISTENERS_NAMED_FROM = 3
@@ -28,7 +28,7 @@ SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 @dataclass(frozen=True, slots=True)
 class RoleTold:
-    """The part of this broker in one partition, as the controller tells it."""
+    """This broker's role in one partition, as the controller assigns it."""
 
     topic: str
     topic_id: bytes
@@ -38,7 +38,7 @@ class RoleTold:
 
 @dataclass(frozen=True, slots=True)
 class StopTold:
-    """A replica that this broker is to stop, and to delete if `is_deleted`."""
+    """A replica for this broker to stop, and to delete if `is_deleted`."""
 
     topic: str
     index: int
@@ -47,7 +47,7 @@ class StopTold:
 
 
 def roles(request: LeaderAndIsrRequest, version: int) -> Iterator[RoleTold]:
-    """All roles that a request tells."""
+    """Yield all roles in a request."""
     if version < GROUPED_LEADER_AND_ISR_FROM:
         for state in request.ungrouped_partition_states:
             yield RoleTold(state.topic_name, NO_TOPIC_ID, state.partition_index, _assigned(state))
@@ -72,7 +72,7 @@ def _assigned(state: LeaderAndIsrRequest.LeaderAndIsrPartitionState) -> Assigned
 
 
 def stops(request: StopReplicaRequest) -> Iterator[StopTold]:
-    """All replicas that a request stops."""
+    """Yield all replicas that a request stops."""
     for one in request.ungrouped_partitions:
         yield StopTold(one.topic_name, one.partition_index, NO_EPOCH, request.delete_partitions)
     for topic in request.topics:
@@ -84,7 +84,7 @@ def stops(request: StopReplicaRequest) -> Iterator[StopTold]:
 
 
 def brokers(request: UpdateMetadataRequest, version: int) -> dict[int, BrokerImage]:
-    """All brokers that are alive. Before version 3 a listener is known by its security protocol."""
+    """Return all live brokers. Before version 3 a listener is named by its security protocol."""
     return {each.id: BrokerImage(each.id, _endpoints(each, version), each.rack) for each in request.live_brokers}
 
 
@@ -97,7 +97,7 @@ def _endpoints(broker: UpdateMetadataRequest.UpdateMetadataBroker, version: int)
 
 
 def topics(request: UpdateMetadataRequest, version: int) -> list[ToldTopic]:
-    """All topics of which a request tells something."""
+    """Return all topics in a request."""
     if version >= GROUPED_METADATA_FROM:
         return [
             ToldTopic(each.topic_name, each.topic_id, [_told(one) for one in each.partition_states])

@@ -1,6 +1,6 @@
-"""Where logs diverge, asked before anything is fetched: for leaders that do not tell it with their records (KIP-101).
+"""Truncation before the first fetch, by OffsetForLeaderEpoch: for leaders whose fetch responses have no diverging epoch (KIP-101).
 
-Knows followed partitions and OffsetForLeaderEpoch.
+Depends on followed partitions and OffsetForLeaderEpoch.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ NO_EPOCH = -1
 
 
 class EpochQuestions:
-    """The partitions of one fetcher that are not yet known to agree with their leader."""
+    """The partitions of one fetcher that may diverge from their leader."""
 
     def __init__(self, fetcher: Copier, taking: Taking) -> None:
         self._fetcher = fetcher
         self._taking = taking
 
     def steps(self, due: Collection[Followed]) -> Steps[None]:
-        """Cut these where they differ."""
+        """Truncate the logs of these partitions where they diverge."""
         version = self._fetcher.context.settings.value.inter_broker_protocol_version.version(OffsetForLeaderEpochRequest)
         asked = {one.replica.key[1:]: one for one in due if version >= 0 and one.replica.log.leader_epoch != NO_EPOCH}
         for followed in due:

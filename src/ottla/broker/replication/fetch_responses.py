@@ -1,6 +1,6 @@
-"""What a fetcher does with an answer, partition after partition: records are appended, logs that diverge are cut.
+"""The processing of a fetch response, partition by partition: records are appended, diverging logs are truncated.
 
-Knows followed partitions and what leaders answer; knows no session and no time of the next fetch.
+Depends on followed partitions and responses, and neither on sessions nor on the time of the next fetch.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ PASSING = (
     UNKNOWN_TOPIC_ID,
     INCONSISTENT_TOPIC_ID,
 )
-"""Errors while brokers hear of a change one after the other."""
+"""Errors while brokers receive a change one after another."""
 PartitionData = FetchResponse.PartitionData
 
 
 class Taking:
-    """The answers of one leader."""
+    """The responses of one leader."""
 
     def __init__(self, fetcher: Copier) -> None:
         self._fetcher = fetcher
 
     def steps(self, answer: FetchResponse, held: Mapping[Identity, Followed], *, uses_ids: bool) -> Steps[None]:
-        """Take an answer; `held` are the partitions that it may be about."""
+        """Process a response; `held` are the partitions it may contain."""
         astray: list[Followed] = []
         for topic in answer.responses:
             name = bytes(topic.topic_id) if uses_ids else topic.topic
@@ -70,7 +70,7 @@ class Taking:
             yield from self._find(astray)
 
     def _is_expected(self, followed: Followed) -> bool:
-        """Whether the partition is where it was when it was asked for."""
+        """Return whether the partition's log end is where the fetch began."""
         if not followed.is_current:
             self._fetcher.give_up(followed)
             return False
@@ -113,7 +113,10 @@ class Taking:
             self._fetcher.rest(followed)
 
     def _append(self, followed: Followed, data: PartitionData, before: int) -> None:
-        """Raises `BadBatch` and `StorageFailed`. The log ended at `before` when this was fetched."""
+        """Append the records of a response.
+
+        Raise `BadBatch` and `StorageFailed`. The log ended at `before` when this was fetched.
+        """
         replica, context, now = followed.replica, self._fetcher.context, self._fetcher.context.scheduler.now()
         records = data.records or b""
         size = len(records)
@@ -129,10 +132,10 @@ class Taking:
         if end_offset != before:
             self._fetcher.name_again(followed)
         elif size:
-            self._fetcher.rest(followed)  # or what makes no headway would be fetched without an end
+            self._fetcher.rest(followed)  # otherwise a partition without progress would be fetched endlessly
 
     def cut_back(self, followed: Followed, told: EpochEnd) -> Steps[bool]:
-        """Drop what the leader has not; whether that was all that differs. Raises `StorageFailed`."""
+        """Truncate records that the leader does not have, and return whether the logs then agree. Raise `StorageFailed`."""
         replica = followed.replica
         before = replica.log.log_end_offset, replica.log.leader_epoch
         own = EpochEnd(*replica.log.end_offset_for_epoch(told.epoch))
@@ -150,7 +153,7 @@ class Taking:
     # Out of range
 
     def _find(self, astray: Sequence[Followed]) -> Steps[None]:
-        """Go back to where the leader has something: after an unclean election, or when it deleted what this one has not yet."""
+        """Move to offsets that the leader has: after an unclean election, or if it deleted records that are still expected here."""
         latest = yield from self._offsets(astray, LATEST)
         ahead = [one for one in astray if one in latest and latest[one] < one.replica.log.log_end_offset]
         behind = [one for one in astray if one in latest and one not in ahead]
@@ -186,7 +189,7 @@ class Taking:
         self._fetcher.name_again(followed)
 
     def _offsets(self, partitions: Sequence[Followed], mark: int) -> Steps[dict[Followed, int]]:
-        """The leader's first or last offset of each partition, without those that it does not tell."""
+        """Return the leader's first or last offset of each partition that it has one for."""
         context = self._fetcher.context
         protocol: ProtocolVersion = context.settings.value.inter_broker_protocol_version
         request = ListOffsetsRequest(replica_id=context.node_id)

@@ -1,6 +1,6 @@
-"""A follower's end of a fetch session (KIP-227): what its leader knows of what is fetched, and what has to be told it next.
+"""The follower's side of a fetch session (KIP-227): the partitions in the leader's session, and the changes to send next.
 
-Knows requests' structures and followed partitions; knows no time and no connection.
+Depends on the structs of requests and on followed partitions, and neither on time nor on connections.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Identity = tuple[str | bytes, int]
 
 
 class FollowerSession:
-    """`held` are the partitions that the leader knows of, by topic id or name and index; `uses_ids` says by which."""
+    """A session. `held` are its partitions by topic id or name and index; `uses_ids` says which of both."""
 
     def __init__(self) -> None:
         self.id = NO_SESSION
@@ -29,18 +29,18 @@ class FollowerSession:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next request has to name all partitions."""
+        """Return whether the next request must name all partitions."""
         return self.epoch in (FIRST_EPOCH, NO_EPOCH)
 
     def begin(self, *, uses_ids: bool) -> None:
-        """Name all partitions next, in a new session. The request ends the present one, if the leader still has it."""
+        """Begin a new session: the next request names all partitions, and ends the present session if the leader still has it."""
         self.epoch = FIRST_EPOCH
         self.uses_ids = uses_ids
         self.held.clear()
         self._forgotten.clear()
 
     def answered(self, session_id: int) -> None:
-        """The leader has taken the last request, and keeps this session; 0: it keeps none."""
+        """Record that the leader accepted the last request, in this session; 0 means without a session."""
         if self.is_full:
             self.id = session_id
         if self.id == NO_SESSION:
@@ -49,7 +49,7 @@ class FollowerSession:
             self.epoch = 1 if self.epoch in (NO_EPOCH, LAST_EPOCH) else self.epoch + 1
 
     def forget(self, followed: Followed) -> None:
-        """Have the leader send nothing more of a partition."""
+        """Remove a partition from the leader's session."""
         identity = self.identity(followed)
         if self.held.get(identity) is followed:
             del self.held[identity]
@@ -59,7 +59,7 @@ class FollowerSession:
         return (followed.topic_id if self.uses_ids else followed.replica.topic), followed.replica.index
 
     def name(self, named: Iterable[Followed], request: FetchRequest, max_bytes: int, *, by_epoch: bool) -> None:
-        """Fill in the session, partitions that are new or changed, and those that are forgotten."""
+        """Set the session, new or changed partitions, and removed ones in a request."""
         request.session_id, request.session_epoch = self.id, self.epoch
         if self.is_full:
             self.held.clear()

@@ -1,4 +1,4 @@
-"""One partition that a fetcher copies from its leader: where it stands, beyond what its log says. Knows no request under way."""
+"""One partition that a fetcher copies from its leader: the state beyond that of its log. Depends on no request in flight."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ NEVER_ASKED = NO_EPOCH = -1
 
 
 class Followed:
-    """A replica in one leader epoch: a later one is followed anew.
+    """A replica in one leader epoch: a later epoch has its own object.
 
-    `topic_id` is what its leader was told, or none. `asked_offset` is from where the last fetch of it began: an answer counts only
-    if the log still ends there. `is_truncating`: the leader is asked first where the log has to be cut. `lag` is how many records
-    the leader showed readers beyond its end, None before the first answer.
+    `topic_id` is the id sent to its leader, if any. `asked_offset` is where its last fetch began: a response counts only if the
+    log still ends there. `is_truncating`: the leader must first be asked where to truncate. `lag` is the number of records between
+    its end and the leader's high watermark, None before the first response.
     """
 
     __slots__ = ("asked_offset", "is_truncating", "lag", "leader_epoch", "replica", "rests_until_ms", "topic_id")
@@ -32,11 +32,11 @@ class Followed:
 
     @property
     def is_current(self) -> bool:
-        """Whether it is still to be copied, in this leader epoch."""
+        """Return whether it still follows in this leader epoch."""
         return self.replica.is_following and self.replica.leader_epoch == self.leader_epoch
 
     def asked(self, max_bytes: int, *, by_epoch: bool) -> FetchRequest.FetchPartition:
-        """What the next fetch asks of it; `by_epoch`: the leader is to say where the log differs from its own."""
+        """Return its part of the next fetch; `by_epoch` requests the diverging epoch."""
         log = self.replica.log
         self.asked_offset = log.log_end_offset
         return FetchRequest.FetchPartition(

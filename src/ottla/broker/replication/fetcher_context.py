@@ -1,4 +1,4 @@
-"""What the parts of a fetcher share: its context, and what they may ask of it. Knows no part."""
+"""The shared context of a fetcher's parts, and the interface of the fetcher to them. Depends on no part."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ottla.wire.schema import Message
 
 
 class FetcherContext(NamedTuple):
-    """What all fetchers of a broker share.
+    """The context shared by all fetchers of a broker.
 
-    `broker_epoch` and `address` tell this broker's epoch, and where a leader is. `begin_at` has a replica's log begin later, once
-    that is noted.
+    `broker_epoch` returns this broker's epoch, and `address` a leader's address. `begin_at` advances a replica's log start offset,
+    after that is recorded.
     """
 
     node_id: int
@@ -32,7 +32,7 @@ class FetcherContext(NamedTuple):
 
 
 class Copier(Protocol):
-    """A fetcher, as its parts see it."""
+    """The interface of a fetcher to its parts."""
 
     @property
     def leader(self) -> int: ...
@@ -41,16 +41,16 @@ class Copier(Protocol):
     def context(self) -> FetcherContext: ...
 
     def is_followed(self, followed: Followed) -> bool:
-        """Whether a partition is still to be copied by this fetcher, in this leader epoch."""
+        """Return whether this fetcher still copies a partition, in this leader epoch."""
 
     def name_again(self, followed: Followed) -> None:
-        """The leader has to be told where the log ends or begins now."""
+        """Name a partition in the next request, because its log end or start has changed."""
 
     def rest(self, followed: Followed, ms: int | None = None) -> None:
-        """Leave a partition alone for a while, as replica.fetch.backoff.ms says where nothing else does."""
+        """Pause a partition, for replica.fetch.backoff.ms by default."""
 
     def give_up(self, followed: Followed) -> None:
-        """Wait for what the controller says next of a partition."""
+        """Stop copying a partition until the controller's next update."""
 
     def asked(self, message: Message, version: int) -> Steps[Any]:
-        """The answer of the leader to a request, or None."""
+        """Return the leader's response to a request; None without one."""

@@ -1,6 +1,6 @@
-"""All that this broker copies: which fetcher copies what, one or more for each leader.
+"""All fetchers of this broker, one or more for each leader, and the partitions they copy.
 
-Knows fetchers and followed replicas; what they follow, the controller says (`replica_manager`).
+Depends on fetchers and followed replicas; the controller assigns leaders (`replica_manager`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ log = logging.getLogger("ottla.broker")
 
 NO_EPOCH = -1
 BeginAt = Callable[[Mapping[Partition, int]], Steps[None]]
-"""Has logs begin later, once that is on stable storage."""
+"""Advances log start offsets, after that is on stable storage."""
 
 
 class ReplicaFetchers:
-    """`address` tells where a leader is, `broker_epoch` this broker's epoch."""
+    """The fetchers. `address` returns a leader's address, `broker_epoch` this broker's epoch."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ReplicaFetchers:
         settings.told.append(self._spread)
 
     def follow(self, replicas: Sequence[Replica]) -> None:
-        """Copy these from their leaders from now on."""
+        """Begin to copy replicas from their leaders."""
         for replica in replicas:
             if isinstance(replica.replicas, FollowerState):
                 leader = replica.replicas.leader
@@ -62,13 +62,13 @@ class ReplicaFetchers:
                 fetcher.add(Followed(replica, replica.replicas.topic_id, is_truncating=not self._is_cut_by_fetches(replica)))
 
     def stop(self, replicas: Sequence[Replica]) -> None:
-        """Copy these no longer."""
+        """Stop copying replicas."""
         for replica in replicas:
             for fetcher in self._fetchers.values():
                 fetcher.remove(replica.topic, replica.index)
 
     def _is_cut_by_fetches(self, replica: Replica) -> bool:
-        """Whether the leader says with its records where the log differs from its own."""
+        """Return whether the leader's fetch responses have the diverging epoch."""
         protocol = self._settings.value.inter_broker_protocol_version
         has_epochs = replica.log.leader_epoch != NO_EPOCH or not replica.log.log_end_offset
         return protocol.has(Switch.TRUNCATION_ON_FETCH) and has_epochs
@@ -81,7 +81,7 @@ class ReplicaFetchers:
         return found
 
     def _begin(self, fetcher: ReplicaFetcher, key: tuple[int, int], now: object) -> None:
-        """Begin when the work at hand is over: all that was told at once is fetched at once."""
+        """Begin after the current work, so that all replicas of one update are fetched together."""
 
         def failed(failure: Exception) -> None:
             log.error("fetching from broker %d failed: %s; it is restarted", fetcher.leader, failure)
@@ -91,12 +91,12 @@ class ReplicaFetchers:
         self._scheduler.begin(fetcher, fetcher.steps(), lambda _: self._over(fetcher, key), failed, urgent=True)
 
     def _over(self, fetcher: ReplicaFetcher, key: tuple[int, int]) -> None:
-        """Nothing is left to copy from there."""
+        """Remove a fetcher without partitions, and close its connection."""
         del self._fetchers[key]
         self._context.channels.forget(fetcher.leader, fetcher.lane)
 
     def _spread(self) -> None:
-        """Heed another number of fetchers."""
+        """Apply a changed number of fetchers."""
         number = self._settings.value.num_replica_fetchers
         if number != self._number:
             self._number = number
@@ -107,7 +107,7 @@ class ReplicaFetchers:
     # Where logs begin
 
     def _begin_later(self, followed: Followed, offset: int) -> None:
-        """Let a log begin where the leader's does: many at once, beside what is fetched."""
+        """Advance a log start offset to the leader's: many at once, in parallel with fetches."""
         self._starts[followed] = offset
         self._scheduler.begin("log starts of followers", self._noted())
 

@@ -1,7 +1,7 @@
-"""Where flush.messages wants it, copies are on stable storage before the next fetch tells the leader that they are there.
+"""Syncs before fetches: with flush.messages, copied records are on stable storage before the next fetch confirms them.
 
-So a leader counts them only then: with flush.messages=1 a record that is acknowledged with acks=all is on the disks of all that
-are in sync. One wait serves all partitions of a fetch. Knows followed partitions, and nothing of fetches.
+The leader thus counts them only then. With flush.messages=1, a record acknowledged with acks=all is on the disks of all in-sync
+replicas. One wait serves all partitions of a fetch. Depends on followed partitions, and not on fetches.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ottla.ports import Done, Steps
 
 
 class Flushed:
-    """What one fetcher waits for."""
+    """The waits of one fetcher."""
 
     def __init__(self) -> None:
         self._owing: dict[Followed, None] = {}
         self._waiting: Done | None = None
 
     def steps(self, named: Iterable[Followed]) -> Steps[None]:
-        """Wait for the syncs that these partitions owe."""
+        """Wait for the required syncs of these partitions."""
         while owing := [followed for followed in named if followed.replica.owes_sync and followed.is_current]:
             self._owing = dict.fromkeys(owing)
             for followed in owing:
@@ -31,7 +31,7 @@ class Flushed:
                 yield self._wait
 
     def forget(self, followed: Followed) -> None:
-        """It is not copied any more: its log may be cut before it is synced."""
+        """End the wait for a partition that is no longer copied: its log may be truncated before the sync."""
         self._is_over(followed, 0)
 
     def _wait(self, done: Done) -> None:

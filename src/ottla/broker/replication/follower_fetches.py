@@ -1,6 +1,6 @@
-"""A leader's side of replication, as fetches meet it: followers read to the log's end and are noted, consumers may be sent to them.
+"""The leader's side of fetches: followers read to the log's end and are recorded, consumers may go to followers.
 
-Knows replicas and the image; knows requests only as fields.
+Depends on replicas and the cluster image, and on requests only by their fields.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ottla.wire.api.fetch import FetchRequest, FetchResponse
 
 NO_EPOCH = -1
 RACKS_FROM = 11
-"""From this version on consumers may read from followers (KIP-392)."""
+"""The first version in which consumers may read from followers (KIP-392)."""
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 Asked = FetchRequest.FetchPartition | Held
 
 
 class Followers:
-    """Of all partitions that this broker leads."""
+    """The followers of all partitions that this broker leads."""
 
     def __init__(self, node_id: int, image: ClusterImage, settings: SettingsInForce, scheduler: Scheduler) -> None:
         self._node_id = node_id
@@ -36,7 +36,7 @@ class Followers:
         self._quota = ReplicationQuota(node_id, lambda: settings.value.leader_replication_throttled_rate, settings)
 
     def error(self, partition: Partition, node_id: int, current_leader_epoch: int, version: int) -> int:
-        """What stands against a fetch of a follower's, or of a consumer's (`node_id` below 0), as an error code."""
+        """Return the error code for a fetch by a follower, or by a consumer (`node_id` below 0); NONE if it may be served."""
         assert isinstance(partition, Replica), "only these have others"
         if node_id >= 0:
             return partition.follower_error(node_id, current_leader_epoch)
@@ -45,14 +45,14 @@ class Followers:
         return partition.leader_error(current_leader_epoch)
 
     def diverging(self, partition: Partition, part: Asked) -> EpochEnd | None:
-        """The largest epoch up to that of a follower's last batch, and its end, if that is not what the follower has."""
+        """Return the largest epoch up to a follower's last one, with its end, if the follower's log diverges; else None."""
         if isinstance(part, Held) and not isinstance(part, HeldByFollower):
             return None
         epoch = part.last_fetched_epoch
         if epoch == NO_EPOCH:
             return None
         if epoch == partition.leader_epoch:
-            found = EpochEnd(epoch, partition.log.log_end_offset)  # the log learns of it with the first batch only
+            found = EpochEnd(epoch, partition.log.log_end_offset)  # the log contains the epoch only after its first batch
         else:
             found = EpochEnd(*partition.log.end_offset_for_epoch(epoch))
         if NO_EPOCH in found:
@@ -60,12 +60,12 @@ class Followers:
         return found if found.epoch < epoch or found.end_offset < part.fetch_offset else None
 
     def fetched(self, partition: Partition, node_id: int, part: Asked, broker_epoch: int, now: Now) -> None:
-        """Note how far a follower is."""
+        """Record a follower's position."""
         assert isinstance(partition, Replica), "only these have others"
         start_offset = part.start_offset if isinstance(part, HeldByFollower) else part.log_start_offset
         partition.follower_fetched(node_id, part.fetch_offset, start_offset, now, broker_epoch)
         if isinstance(part, HeldByFollower):
-            leader = partition.replicas  # one whose set is about to change may be about to put this follower out of it
+            leader = partition.replicas  # a pending change may remove this follower from the ISR
             part.is_in_sync = isinstance(leader, LeaderState) and leader.pending is None and node_id in leader.isr
 
     # Throttles (KIP-73)
@@ -74,7 +74,7 @@ class Followers:
         return self._quota.covers(partition.config.leader_replication_throttled_replicas, partition.index)
 
     def is_held_back(self, partition: Partition, node_id: int) -> bool:
-        """Whether a follower that is not in sync gets nothing for now: others of its kind have used up the rate."""
+        """Return whether a follower out of sync must wait because the replication throttle is exceeded."""
         if not self._is_throttled(partition):
             return False
         leader = partition.replicas
@@ -82,16 +82,16 @@ class Followers:
         return not in_sync and self._quota.is_used_up(self._scheduler.now().mono_ms)
 
     def sent(self, partition: Partition, data: FetchResponse.PartitionData) -> None:
-        """Count what a follower is sent."""
+        """Record the bytes sent to a follower."""
         if data.records and self._is_throttled(partition):
             self._quota.use(len(data.records), self._scheduler.now().mono_ms)
 
     # The closest replica (KIP-392)
 
     def preferred(self, partition: Partition, offset: int, rack: str) -> int | None:
-        """Return the in-sync follower in a consumer's rack that has the wanted offset; None if there is none.
+        """Return the in-sync follower in a consumer's rack that has the requested offset; None if there is none.
 
-        One that is not in sync may lag ever further behind, and its consumers with it.
+        A follower out of sync may lag further and further, and its consumers with it.
         """
         leader = partition.replicas
         if self._settings.value.replica_selector_class != RACK_AWARE or not isinstance(leader, LeaderState):

@@ -1,6 +1,6 @@
-"""Has the controller hear that replicas on this broker went offline, or are back: it asks which, and elects leaders for them.
+"""Notifications of the controller about replicas that went offline or came back: it asks which, and elects leaders for them.
 
-Knows the registry that brokers share. What fails together is told once; what could not be told is told again.
+Depends on the shared registry. Simultaneous failures make one notification, and a failed notification is retried.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
 class LogDirFailures:
-    """Notifies the controller through the registry, as Kafka's brokers do of a log directory."""
+    """Notifications through the registry, as Kafka's brokers send them for a log directory."""
 
     def __init__(self, node_id: int, registry: SharedRegistry, scheduler: Scheduler) -> None:
         self._node_id = node_id
@@ -29,7 +29,7 @@ class LogDirFailures:
         self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
 
     def happened(self, in_ms: int = 0) -> None:
-        """A replica has gone offline, or is back; or may be in so many milliseconds."""
+        """Notify that a replica went offline or came back, now or in `in_ms` milliseconds."""
         if not self._is_due or not in_ms:
             self._is_due = True
             self._scheduler.at(self, self._scheduler.now().mono_ms + in_ms, self._begin)

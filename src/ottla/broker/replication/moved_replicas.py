@@ -1,7 +1,8 @@
-"""Replicas that have moved to other brokers: found by what all brokers are told, for who held one may hear nothing else of it.
+"""Replicas that have moved to other brokers, found by comparison with the metadata.
 
-A controller may end after it has noted that a move is over, and before it has told so to who held the replica; those after it do
-not know of that one. Without an id a topic may be another one of the same name, with epochs of its own: nothing is said of those.
+A controller may fail after it recorded the end of a reassignment, and before it notified the former replica's broker; later
+controllers do not notify that broker. A topic without an id may be another one of the same name with its own epochs, and is
+skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ottla.ports import Steps
 
 
 class MovedReplicas:
-    """Those of one broker. Nothing here is stopped or deleted: it says what is to be."""
+    """The moved replicas of one broker. This class only finds them, and neither stops nor deletes any."""
 
     def __init__(self, node_id: int, partitions: Partitions, image: ClusterImage) -> None:
         self._node_id = node_id
@@ -25,7 +26,7 @@ class MovedReplicas:
         self._image = image
 
     def left(self, told: Iterable[ToldTopic]) -> Steps[list[StopTold]]:
-        """What has a role here, and has moved by what is told of these topics."""
+        """Return the replicas with a role here that have moved, by the metadata of these topics."""
         found: list[StopTold] = []
         for topic in told:
             for number, one in enumerate(topic.partitions, 1):
@@ -43,7 +44,7 @@ class MovedReplicas:
         return is_the_same and has_left(self._node_id, replica.leader_epoch, told)
 
     def knows_better(self, role: RoleTold) -> bool:
-        """Whether a role comes late, on a connection that was given up: the replica has moved meanwhile."""
+        """Return whether a role is outdated, sent on an abandoned connection: the replica has moved meanwhile."""
         topic = self._image.topics.get(role.topic)
         if topic is None or topic.topic_id != role.topic_id or role.topic_id == NO_TOPIC_ID or role.index >= len(topic.partitions):
             return False

@@ -1,7 +1,7 @@
-"""A partition that other brokers replicate, too: it leads or follows as the controller says.
+"""A replicated partition: it leads or follows as the controller assigns.
 
-Knows its log and the machines of `ottla.cluster.replicas`; knows no controller, no request and no connection. A replica that is
-`Resting` leads by the controller's word, while its broker's session with the registry may be over. One that could not be opened is
+Depends on its log and the machines of `ottla.cluster.replicas`, and not on the controller, requests or connections. A replica that
+is `Resting` is assigned as leader, while its broker's session with the registry may be over. One that could not be opened is
 `Offline` until it is; one whose sync failed, until the broker restarts.
 
 | state | event | next state |
@@ -47,21 +47,21 @@ log = logging.getLogger("ottla.broker")
 NO_LEADER_EPOCH = -1
 FOLLOWER = Role.FOLLOWER
 EACH = 1
-"""The value of flush.messages with which a record counts for nobody before it is on stable storage."""
+"""The value of flush.messages with which a record is readable only once it is on stable storage."""
 
 
 class AskedIsrs(Protocol):
-    """Takes the changes of in-sync sets that leaders want."""
+    """The implementation of ISR changes for leaders."""
 
     def ask(self, replica: Replica, change: IsrChange) -> None:
-        """Have this change made; the replica hears what came of it, unless it is out of date by then."""
+        """Request a change; the replica receives the result unless it is outdated by then."""
 
 
 class ReplicaPorts:
-    """What all replicas on a broker share; `partitions`, `isrs` and `failures` are set before the first is made.
+    """The context shared by all replicas of a broker; `partitions`, `isrs` and `failures` are set before the first one is created.
 
-    `moved` collects those whose high watermarks are newer than the checkpoint. Unless this broker `may_lead`, those that lead rest:
-    its session with the registry may be over.
+    `moved` collects replicas whose high watermark is newer than the checkpoint. Leaders rest unless this broker `may_lead`: its
+    session with the registry may be over.
     """
 
     __slots__ = ("failures", "isrs", "may_lead", "moved", "node_id", "partitions", "terms")
@@ -77,7 +77,7 @@ class ReplicaPorts:
 
 
 class Replica(Partition):
-    """One replica of a partition. It has no role until `lead` or `follow` is called, and serves nobody then."""
+    """One replica of a partition. It has no role until `lead` or `follow` is called, and serves no requests before."""
 
     __slots__ = ("_ports", "is_sole")
 
@@ -87,11 +87,11 @@ class Replica(Partition):
         self.leader_epoch = NO_LEADER_EPOCH
         self._ports = ports
         self.is_sole = False
-        """Whether this broker leads, and no other has a replica: nothing of others is kept then (`replicas` is None)."""
+        """Whether this broker leads the only replica: `replicas` is then None."""
 
     @property
     def leads(self) -> bool:
-        """Return whether the controller has this broker lead, though it may have to rest."""
+        """Return whether the controller has assigned the leader's role, even if it must rest."""
         return self.is_sole or isinstance(self.replicas, LeaderState)
 
     @property
@@ -99,7 +99,7 @@ class Replica(Partition):
         return self.is_sole or self.replicas is not None
 
     def opened(self, log: Log) -> None:
-        """Take over the recovered log; what others have of it is known up to the high watermark that was noted last."""
+        """Take over the recovered log; the high watermark is the last checkpointed one."""
         self.log = log
         self.offline = None
         self.high_watermark = min(
@@ -109,14 +109,14 @@ class Replica(Partition):
     # Roles
 
     def lead(self, assigned: Assigned, now: Now) -> None:
-        """Lead from now on, or lead on by what the controller has decided meanwhile. Raises `StorageFailed`, with no other role."""
+        """Become the leader, or apply the controller's update to the leader. Raise `StorageFailed` without a change of role."""
         self._changes.made = True
         end_offset = self.log.log_end_offset
         if assigned.replicas == (self._ports.node_id,) and assigned.leader_epoch < self.log.leader_epoch:
-            # Other brokers wrote this log. Nobody follows it, and epochs only grow.
+            # Other brokers wrote this log. It has no followers, and epochs only increase.
             assigned = assigned._replace(leader_epoch=self.log.leader_epoch)
         if assigned.leader_epoch > self.leader_epoch and len(assigned.replicas) > 1:
-            # Noted even if nothing is ever appended in it: followers may have records of later epochs than any in this log.
+            # Recorded even without any record in it: followers may have records of later epochs than any in this log.
             self.log.assign_leader_epoch(assigned.leader_epoch)
         self.is_sole = not isinstance(self.replicas, LeaderState) and assigned.replicas == (self._ports.node_id,)
         if self.is_sole:
@@ -127,29 +127,29 @@ class Replica(Partition):
             self.replicas = LeaderState(self._ports.node_id, self._ports.terms, assigned, end_offset, now.mono_ms)
         self.leader_epoch = assigned.leader_epoch
         if self._has_flush_settings:
-            self._flush(self, now)  # what it has copied and not synced yet counts when that is done
+            self._flush(self, now)  # copied records without a sync count once it is complete
         if self._ports.may_lead:
             self.resume(now)
 
     def resume(self, now: Now) -> None:
-        """Lead as the controller said, after a rest or for the first time."""
+        """Lead with the assigned role, after a rest or for the first time."""
         before, self.role = self.high_watermark, LEADER
         self._raise_high_watermark(now)
         if self.is_sole and self.high_watermark == before:
-            self._on_change(self)  # checkpoints say the same as before
+            self._on_change(self)  # the checkpoints are unchanged
         else:
             self.changed()
 
     def rest(self) -> None:
-        """Lead no more until `resume`: others may do so. What followers have is not forgotten."""
+        """Stop leading until `resume`, because other brokers may lead. The state of followers is kept."""
         self.role = FOLLOWER
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
         self.changed()
 
     def follow(self, assigned: Assigned, topic_id: bytes) -> None:
-        """Follow another broker from now on, which was told of this `topic_id`, or of none.
+        """Follow another broker, which was given this `topic_id`, or none.
 
-        Whoever waits for other replicas hears that this one leads no more.
+        Replies that wait for other replicas fail with NOT_LEADER_OR_FOLLOWER.
         """
         self._changes.made = True
         before, self.is_sole = self.replicas, False
@@ -163,14 +163,14 @@ class Replica(Partition):
         self.changed()
 
     def stop(self) -> None:
-        """Have no role any more: the replica is not one of those assigned, or the broker's session may be over."""
+        """Give up the role: the replica is no longer assigned, or the broker's session may be over."""
         before, self.replicas, self.is_sole = self.replicas, None, False
         self.role = FOLLOWER
         self._abandon(before, NOT_LEADER_OR_FOLLOWER)
         self.changed()
 
     def go_offline(self, reason: str) -> None:
-        """Serve nothing any more, and tell that to whoever waits."""
+        """Go offline, and fail all waits."""
         super().go_offline(reason)
         self._ports.moved.pop(self, None)
         self._abandon(self.replicas, NOT_LEADER_OR_FOLLOWER)
@@ -178,7 +178,7 @@ class Replica(Partition):
             self._ports.failures.happened()
 
     def came_online(self) -> None:
-        """It could be opened after all: the controller, which was told that it is offline, has to say again what it is."""
+        """Notify the controller of a delayed opening: it assigns the role again."""
         super().came_online()
         self._ports.failures.happened()
 
@@ -194,7 +194,7 @@ class Replica(Partition):
         return self.config.min_insync_replicas
 
     def _raise_high_watermark(self, now: Now) -> None:
-        """Let readers see what all that are in sync have."""
+        """Advance the high watermark to the end that all in-sync replicas have."""
         leader = self.replicas
         if not isinstance(leader, LeaderState):
             if self.is_sole:
@@ -215,27 +215,30 @@ class Replica(Partition):
                 told(error_code)
 
     def _late_error(self, leader: LeaderState) -> int:
-        """What is told of records that are on all that are in sync, if these have become too few since they were appended."""
+        """Return the error code for records on all in-sync replicas.
+
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND if these became too few, else NONE.
+        """
         is_enough = len(leader.maximal_isr) >= leader.min_isr(self._min_insync_replicas)
         return NONE if is_enough else NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def synced(self, upto: int, now: Now) -> None:
-        """The same; where each record is flushed, readers see no more than this of a leader's log."""
+        """Record a sync, and advance the high watermark if each record must be flushed before it is readable."""
         super().synced(upto, now)
         if self.role is LEADER and self.offline is None and self.config.flush_messages <= EACH:
             self._see(now)
 
     def acks_error(self) -> int:
-        """What stands against an append with acks=all, as an error code, before it is made: too few replicas in sync."""
+        """Return the error code for acks=all before an append: NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER or NONE."""
         leader = self.replicas
         if not isinstance(leader, LeaderState):
             return NONE if self.is_sole else NOT_LEADER_OR_FOLLOWER
         return NOT_ENOUGH_REPLICAS if leader.is_under_min_isr(self._min_insync_replicas) else NONE
 
     def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(error_code)` once acks=all holds of all records below `offset`: in-sync replicas have them.
+        """Call `callback(error_code)` once acks=all holds for all records below `offset`: in-sync replicas have them.
 
-        Where the topic wants it, they are also on stable storage here, which goes on at the same time.
+        If the topic requires it, they are also on stable storage here; that sync runs in parallel.
         """
         leader = self.replicas
         if self.is_sole:
@@ -256,26 +259,26 @@ class Replica(Partition):
             self.when_synced(offset, callback)
 
     def reader_error(self, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
-        """As of a leader alone; a follower serves, too, whoever has heard of the same leader (KIP-392)."""
+        """Return the error code for a reader; a follower also serves readers with its leader epoch (KIP-392)."""
         if not self.is_following or current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
             return NONE if self.is_following else self.leader_error(current_leader_epoch)
         return FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else UNKNOWN_LEADER_EPOCH
 
     def follower_error(self, node_id: int, current_leader_epoch: int = NO_LEADER_EPOCH) -> int:
-        """What stands against a fetch of this broker's, as an error code; NONE if nothing does."""
+        """Return the error code for a follower's fetch; NONE if it may be served."""
         error_code = self.leader_error(current_leader_epoch)
         if error_code:
             return error_code
         leader = self.replicas
         if isinstance(leader, LeaderState) and node_id in leader.followers:
             return NONE
-        # It may know more of the assignment than this one does: with either error it comes again.
+        # The follower may have a newer assignment than this broker: with either error it retries.
         return NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_LEADER_EPOCH else UNKNOWN_LEADER_EPOCH
 
     def follower_fetched(self, node_id: int, offset: int, log_start_offset: int, now: Now, broker_epoch: int = -1) -> None:
-        """A follower fetches from `offset`: it has all below. Called for fetches that are served, those that wait too.
+        """Record that a follower fetches from `offset`, and has all records below it. Called for waiting fetches too.
 
-        Not for one that is told that its log diverges.
+        Not called for a fetch that gets a diverging epoch.
         """
         leader = self.replicas
         if not isinstance(leader, LeaderState):
@@ -293,32 +296,32 @@ class Replica(Partition):
         if known != offset:
             self._see(now)
         if log_start_offset > known_start >= 0:
-            self.changed()  # somebody may wait for records to be gone everywhere
+            self.changed()  # a delayed reply may wait for the deletion of records everywhere
 
     def shrink_isr(self, now: Now) -> None:
-        """Ask for an in-sync set without those that have been behind for too long, if there are any."""
+        """Request an ISR without followers that have lagged for too long, if there are any."""
         leader = self.replicas
         if self.offline is not None or not isinstance(leader, LeaderState):
             return
         change = leader.shrink(self.log.log_end_offset, now.mono_ms)
         if change is not None:
             gone = [(node_id, leader.followers.get(node_id)) for node_id in sorted(set(leader.isr).difference(change.isr))]
-            # Apache Kafka's controller takes a replica away before it takes it out of those in sync.
+            # Apache Kafka's controller removes a replica before it removes it from the ISR.
             ends = (f"{node_id} " + (f"at offset {one.log_end_offset}" if one else "is not a replica") for node_id, one in gone)
             log.info("%s: no more in sync with offset %d: %s", self, self.log.log_end_offset, ", ".join(ends))
             self._ports.isrs.ask(self, change)
 
     def isr_changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now: Now) -> None:
-        """The controller has answered a change with what is the case now."""
+        """Apply the controller's response to a change."""
         leader = self.replicas
         if isinstance(leader, LeaderState) and leader.changed(change, isr, leader_epoch, partition_epoch):
             log.info("%s: in sync are %s (partition epoch %d)", self, list(isr), partition_epoch)
             self._see(now)
 
     def isr_refused(self, change: IsrChange, error_code: int, now: Now) -> None:
-        """The controller has not made a change, and knows that nobody has: who was about to join is not waited for any more.
+        """Apply the controller's refusal of a change, which certainly nobody made: the joining follower no longer counts.
 
-        It is asked again and again, as long as that follower fetches; that is said once.
+        The change is requested again as long as that follower fetches; this is logged once.
         """
         leader = self.replicas
         if not isinstance(leader, LeaderState):
@@ -330,12 +333,12 @@ class Replica(Partition):
         self._see(now)
 
     def brokers_gone(self, now: Now) -> None:
-        """Fewer brokers are alive than before: a leader does not wait for those that are not."""
+        """Apply that fewer brokers are alive: a leader does not wait for dead ones."""
         if self.offline is None and isinstance(self.replicas, LeaderState):
             self._see(now)
 
     def _see(self, now: Now) -> None:
-        """Raise the high watermark if that is possible, and tell readers."""
+        """Advance the high watermark if possible, and notify readers."""
         before = self.high_watermark
         self._raise_high_watermark(now)
         if self.high_watermark != before:
@@ -345,14 +348,14 @@ class Replica(Partition):
 
     @property
     def is_following(self) -> bool:
-        """Whether it is to have what a leader has."""
+        """Return whether this replica copies from a leader."""
         return self.offline is None and isinstance(self.replicas, FollowerState)
 
     def append_as_follower(self, records: memoryview, now: Now) -> None:
-        """Append the whole batches in what the leader sent; one torn at the end is left out, as fetches may end in one.
+        """Append the whole batches sent by the leader; a fetch may end within a batch, which is skipped.
 
-        Batches below the log's end are left out, too: the leader sends whole ones. Raises `BadBatch` where a batch is not what
-        it says, and `StorageFailed`; what is in front of it is appended then, or not.
+        Batches below the log's end are skipped too, because the leader sends whole ones. Raise `BadBatch` for an invalid batch,
+        and `StorageFailed`; earlier batches may or may not be appended then.
         """
         end_offset = self.log.log_end_offset
         found = []
@@ -382,7 +385,7 @@ class Replica(Partition):
 
     @property
     def owes_sync(self) -> bool:
-        """Whether flush.messages wants what was copied on stable storage, before a fetch tells the leader that it is here."""
+        """Return whether flush.messages requires a sync of copied records before a fetch confirms them to the leader."""
         return (
             self._has_flush_settings
             and self.offline is None
@@ -391,7 +394,7 @@ class Replica(Partition):
         )
 
     def take_high_watermark(self, told: int) -> None:
-        """Let readers see what the leader says that all in sync have, as far as it is here."""
+        """Set the high watermark sent by the leader, limited to the local log."""
         log = self.log
         offset = FollowerState.high_watermark(told, self.high_watermark, log.log_start_offset, log.log_end_offset)
         if offset != self.high_watermark:
@@ -400,9 +403,9 @@ class Replica(Partition):
             self.changed()
 
     def truncate_to(self, offset: int) -> Steps[None]:
-        """Drop all batches that reach `offset` or beyond: the leader has others there. Raises `StorageFailed`.
+        """Truncate all batches at or beyond `offset`: the leader has others there. Raise `StorageFailed`.
 
-        Only as long as that leader is followed: the next one may have them.
+        This stops when another leader is followed, which may have them.
         """
         epoch, held = self.leader_epoch, self.log
         while True:
@@ -422,7 +425,7 @@ class Replica(Partition):
         return self.is_following and self.leader_epoch == leader_epoch
 
     def _cut(self, make: Callable[[], None]) -> None:
-        """Make a cut; it is made even if the disk refuses to have the files follow at once. Raises `StorageFailed`."""
+        """Truncate the log, which is effective even if the disk refuses to change the files at once. Raise `StorageFailed`."""
         self._changes.made = True
         self._ports.partitions.checkpoints.was_cut(self)
         try:
@@ -433,10 +436,9 @@ class Replica(Partition):
             self.changed()
 
     def reach_back(self, records: memoryview) -> Steps[None]:
-        """Have an empty log begin where the first of these batches does, if it begins within that: records before were deleted.
+        """Restart an empty log at the base of the first batch if its start is inside that batch, as after a deletion of records.
 
-        The leader says with each answer where its log begins, and so this one begins there again. Raises `BadBatch` and
-        `StorageFailed`.
+        The leader's next response moves the log start offset there again. Raise `BadBatch` and `StorageFailed`.
         """
         offset = self.log.log_end_offset
         if self.log.log_start_offset < offset:
@@ -446,12 +448,12 @@ class Replica(Partition):
             yield from self._begin_anew(first.base_offset, lambda: self.log.log_start_offset == self.log.log_end_offset == offset)
 
     def note_gaps(self, records: memoryview) -> Steps[None]:
-        """Have it known that offsets are missing, where they are in front of one of these batches. Raises `StorageFailed`."""
+        """Record gaps between offsets before one of these batches. Raise `StorageFailed`."""
         if self.log.lacks_note(header for _, header in batches(records)):
             yield from self._ports.partitions.note_gaps(self)
 
     def restart_at(self, offset: int) -> Steps[None]:
-        """Drop all and go on at `offset`: the leader has nothing before it any more. Raises `StorageFailed`."""
+        """Drop all records and restart at `offset`: the leader has none before it. Raise `StorageFailed`."""
         yield from self._begin_anew(offset, lambda: offset > self.log.log_end_offset)
 
     def _begin_anew(self, offset: int, is_due: Callable[[], bool]) -> Steps[None]:

@@ -1,6 +1,7 @@
-"""One connection over which this broker copies partitions from one leader: a fetch under way at a time, in a session.
+"""One connection to a leader over which this broker copies partitions: one fetch in flight at a time, in a session.
 
-Knows followed partitions, channels and the clock; knows no roles and no other fetcher. Answers are taken in slices.
+Depends on followed partitions, channels and the clock, and neither on roles nor on other fetchers. Responses are processed in
+slices.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from ottla.wire.schema import Message
 log = logging.getLogger("ottla.broker")
 
 SESSION_OVER = (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
-"""What leaders say of a session that they do not keep any more."""
+"""The errors of leaders for a session that they no longer have."""
 EPOCHS_FROM, REPLICA_STATE_FROM = 12, 15
 THROTTLED_MS = 100
-"""How often a throttled partition is looked at."""
+"""Pause before a throttled partition is checked again, in ms."""
 
 
 class ReplicaFetcher:
-    """Copies from `leader` as its fetcher `number`."""
+    """The fetcher with this `number` for `leader`."""
 
     def __init__(self, leader: int, number: int, context: FetcherContext) -> None:
         self.leader = leader
@@ -46,14 +47,14 @@ class ReplicaFetcher:
         self._session = FollowerSession()
         self._followed: dict[tuple[str, int], Followed] = {}
         self._due: dict[Followed, None] = {}
-        """What the next request has to name."""
+        """The partitions that the next request must name."""
         self._resting: list[tuple[int, int, Followed]] = []
         self._rests = 0
         self._uncertain: dict[Followed, None] = {}
-        """What may differ from the leader's log: that is asked first."""
+        """The partitions whose log may diverge from the leader's: the leader is asked first."""
         self._flushed = Flushed()
         self._nameless = 0
-        """Partitions whose leader was told no id of the topic."""
+        """The number of partitions without a topic id."""
         self._waiting: Done | None = None
         self._was_reached = True
 
@@ -67,7 +68,7 @@ class ReplicaFetcher:
     # What is copied
 
     def add(self, followed: Followed) -> None:
-        """Copy a partition from now on, or in a new leader epoch."""
+        """Begin to copy a partition, or continue in a new leader epoch."""
         self.remove(followed.replica.topic, followed.replica.index)
         self._followed[followed.replica.topic, followed.replica.index] = followed
         self._nameless += followed.topic_id == NO_TOPIC_ID
@@ -75,7 +76,7 @@ class ReplicaFetcher:
         self._wake()
 
     def remove(self, topic: str, index: int) -> None:
-        """Copy a partition no longer. What is under way of it is not taken."""
+        """Stop copying a partition. A response in flight is ignored for it."""
         followed = self._followed.pop((topic, index), None)
         if followed is not None:
             self._nameless -= followed.topic_id == NO_TOPIC_ID
@@ -87,16 +88,16 @@ class ReplicaFetcher:
                 self._wake()
 
     def is_followed(self, followed: Followed) -> bool:
-        """Whether it is still to be copied by this fetcher."""
+        """Return whether this fetcher still copies the partition."""
         return self._followed.get((followed.replica.topic, followed.replica.index)) is followed and followed.is_current
 
     def name_again(self, followed: Followed) -> None:
-        """The leader has to be told where the log ends or begins now."""
+        """Name a partition in the next request, because its log end or start has changed."""
         if self.is_followed(followed) and not followed.rests_until_ms:
             (self._uncertain if followed.is_truncating else self._due)[followed] = None
 
     def rest(self, followed: Followed, ms: int | None = None) -> None:
-        """Leave a partition alone for a while, as replica.fetch.backoff.ms says where nothing else does."""
+        """Pause a partition, for replica.fetch.backoff.ms by default."""
         if not self.is_followed(followed):
             return
         wait_ms = self.context.settings.value.replica_fetch_backoff_ms if ms is None else ms
@@ -108,14 +109,17 @@ class ReplicaFetcher:
         heapq.heappush(self._resting, (followed.rests_until_ms, self._rests, followed))
 
     def give_up(self, followed: Followed) -> None:
-        """Wait for what the controller says next of a partition."""
+        """Stop copying a partition until the controller's next update."""
         if self._followed.get((followed.replica.topic, followed.replica.index)) is followed:
             self.remove(followed.replica.topic, followed.replica.index)
 
     # The job
 
     def steps(self) -> Steps[None]:
-        """Fetch until nothing is left to be copied; nothing holds what was, then, for deleted files stay while they are held."""
+        """Fetch until no partition is left.
+
+        No reference to a finished one remains, because it would keep its deleted files open.
+        """
         taking = Taking(self)
         questions = EpochQuestions(self, taking)
         while self._followed:
@@ -128,7 +132,7 @@ class ReplicaFetcher:
             if request is None:
                 yield self._wait
                 continue
-            # No name for the answer: it would hold its buffer while the next one comes in.
+            # The response has no name: it would keep its buffer while the next one arrives.
             yield from self._heard((yield from self.asked(request, self._version())), taking)
 
     def _heard(self, answer: FetchResponse | None, taking: Taking) -> Steps[None]:
@@ -147,7 +151,7 @@ class ReplicaFetcher:
         yield from taking.steps(answer, held, uses_ids=session.uses_ids)
 
     def _not_fetched(self, answer: FetchResponse | None) -> None:
-        """Say so once, until it succeeds again."""
+        """Log a failed fetch once, until one succeeds again."""
         why = "it is not reached" if answer is None else ERRORS[answer.error_code].sentence
         level = logging.WARNING if self._was_reached else logging.DEBUG
         log.log(level, "%d partitions are not fetched from broker %d: %s", len(self._followed), self.leader, why)
@@ -159,7 +163,7 @@ class ReplicaFetcher:
         return self.context.scheduler.now()
 
     def asked(self, message: Message, version: int) -> Steps[Any]:
-        """The answer of the leader to a request, or None."""
+        """Return the leader's response to a request; None without one."""
         context, heard = self.context, list[Any]()
 
         def start(done: Done) -> None:
@@ -185,7 +189,7 @@ class ReplicaFetcher:
     # When
 
     def _wake_up(self) -> None:
-        """Name those again that have rested."""
+        """Name partitions again whose pause is over."""
         now_ms = self.now().mono_ms
         while self._resting and self._resting[0][0] <= now_ms:
             until_ms, _, followed = heapq.heappop(self._resting)
@@ -194,7 +198,7 @@ class ReplicaFetcher:
                 self.name_again(followed)
 
     def _wait(self, done: Done) -> None:
-        """Pause until something can be fetched."""
+        """Wait until a partition can be fetched."""
         self._waiting = done
         if self._resting:
             self.context.scheduler.at(self, self._resting[0][0], lambda now: self._wake())
@@ -207,7 +211,7 @@ class ReplicaFetcher:
     # Requests
 
     def _ready(self) -> Iterator[Followed]:
-        """What can be fetched."""
+        """Return the partitions that can be fetched."""
         return (one for one in self._followed.values() if not one.rests_until_ms and not one.is_truncating and one.is_current)
 
     def _version(self) -> int:
@@ -216,7 +220,7 @@ class ReplicaFetcher:
         return version if self._session.uses_ids else min(version, TOPIC_IDS_FROM - 1)
 
     def _request(self) -> FetchRequest | None:
-        """The next fetch; None while there is nothing to be fetched."""
+        """Return the next fetch; None if no partition can be fetched."""
         context, settings = self.context, self.context.settings.value
         self._leave_out_throttled()
         uses_ids = not self._nameless and settings.inter_broker_protocol_version.version(FetchRequest) >= TOPIC_IDS_FROM
@@ -241,7 +245,7 @@ class ReplicaFetcher:
         return request
 
     def _leave_out_throttled(self) -> None:
-        """Let those rest for a moment that lag and are throttled, once the others of their kind have used up the rate."""
+        """Pause lagging partitions under a replication throttle that is exceeded."""
         quota = self.context.quota
         if quota.is_used_up(self.now().mono_ms):
             for followed in list(self._ready()):

@@ -1,7 +1,7 @@
-"""The replicas of a broker of a cluster: they lead, follow or stop as the controller says, and their logs are opened for that.
+"""The replica manager: replicas lead, follow or stop as the controller requests, and their logs are opened for that.
 
-Knows partitions and the image; knows no messages, no connection and no registry. What the controller says is taken one request
-after the other, in slices: a request may name thousands of partitions. An epoch that is older than one seen before is refused.
+Depends on partitions and the cluster image, and not on messages, connections or the registry. The controller's requests are
+processed one after another, in slices, because a request may name thousands of partitions. Outdated epochs are refused.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from ottla.wire.errors import (
 log = logging.getLogger("ottla.broker")
 
 AGAIN_MS = 5_000
-"""After so long the controller is asked for roles again that could not be taken for lack of file handles."""
+"""Pause before the controller is asked again for roles that failed for lack of file handles, in ms."""
 Errors = dict[tuple[str, int], int]
 """An error code for each partition of a request."""
 
 
 class ReplicaManager:
-    """Roles of all replicas on this broker.
+    """The roles of all replicas on this broker.
 
-    `stopping` hear of replicas before they lead, change their leader epoch or stop: whoever copies records to them stops.
-    `following` hear of those that follow a leader from now on, `leading` of each that leads, or leads on in a new epoch, and
-    `led` of each that does no more, or never did. `deleted` are called after replicas were deleted.
+    Callbacks: `stopping` before replicas lead, change their leader epoch or stop, so that fetchers stop copying to them;
+    `following` for replicas that follow a leader from now on; `leading` for each one that leads, newly or in a new epoch; `led`
+    for each one that does not lead; `deleted` after replicas were deleted.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class ReplicaManager:
         scheduler: Scheduler,
         oldest_epoch: Callable[[], int],
     ) -> None:
-        """`oldest_epoch` returns the least broker epoch that requests of controllers may name."""
+        """Create the manager. `oldest_epoch` returns the lowest broker epoch accepted in requests of controllers."""
         self.controller_epoch = 0
-        """The newest that any controller has told."""
+        """The newest controller epoch received."""
         self.leader_addresses: dict[int, tuple[str, int]] = {}
-        """Where leaders are, as far as the controller has told it with their partitions."""
+        """The addresses of leaders, as the controller sent them with partitions."""
         self.stopping: list[Callable[[Sequence[Replica]], None]] = []
         self.following: list[Callable[[Sequence[Replica]], None]] = []
         self.leading: list[Callable[[Replica], None]] = []
@@ -88,9 +88,9 @@ class ReplicaManager:
         self._clean = True
 
     def load(self, now: Now, *, clean: bool) -> None:
-        """Clear the data directory of what deleted partitions left, at start-up. Logs are opened with their roles.
+        """Clear the remains of deleted partitions in the data directory at startup. Logs are opened with their roles.
 
-        `clean`: the last stop was orderly, so that they need not be scanned. Raises `StorageFailed`.
+        `clean`: the last shutdown was clean, so logs need no scan. Raise `StorageFailed`.
         """
         self._clean = clean
         self._partitions.checkpoints.load()
@@ -99,7 +99,7 @@ class ReplicaManager:
 
     @property
     def are_all_checked(self) -> bool:
-        """Whether the next start may take all logs for whole, if those that are open are: none is as a crash has left it."""
+        """Return whether all logs are verified if the open ones are: none is in the state that a crash left."""
         with suppress(StorageFailed):
             return self._clean or not self._directories.strangers([str(partition) for partition in self._partitions], ())
         return False
@@ -107,23 +107,23 @@ class ReplicaManager:
     # The broker in its cluster
 
     def entered(self, broker_epoch: int, now: Now) -> None:
-        """The broker has registered (anew): from now on it leads what the controller says, or has said to this registration."""
+        """Lead the partitions assigned to this new registration."""
         self._begin_life(broker_epoch)
         self.wake_up(now)
 
     def _begin_life(self, broker_epoch: int) -> None:
-        """Forget what was said to an earlier registration. The controller may hear of one before its broker does."""
+        """Drop the roles of an earlier registration. The controller may see the new one before its broker does."""
         if broker_epoch != self._ports.terms.broker_epoch:
             self._stop_all()
             self._ports.terms.broker_epoch = broker_epoch
 
     def left(self) -> None:
-        """The session with the registry has ended: nothing that the controller has said holds any more."""
+        """Drop all roles: the session with the registry has ended."""
         self._ports.may_lead = False
         self._stop_all()
 
     def fall_silent(self) -> None:
-        """The session may have ended elsewhere: others may lead by now what this broker led."""
+        """Suspend all leaders: the session may have expired, and other brokers may lead."""
         self._ports.may_lead = False
         for replica in self._replicas():
             if replica.leads:
@@ -131,7 +131,7 @@ class ReplicaManager:
                 self._tell_led(replica)
 
     def wake_up(self, now: Now) -> None:
-        """The session is alive after all: what was led is led on."""
+        """Resume all leaders: the session is still alive."""
         self._ports.may_lead = True
         for replica in self._replicas():
             if replica.leads:
@@ -156,9 +156,9 @@ class ReplicaManager:
     # What the controller says
 
     def epoch_error(self, controller_epoch: int, broker_epoch: int) -> int:
-        """What stands against a request of a controller's, as an error code: an older life of the controller or of this broker.
+        """Return the error code for a controller's request with an outdated epoch of the controller or of this broker, else NONE.
 
-        A newer epoch of this broker is one that the controller has heard of first. Controllers of before 2.2 tell none.
+        The controller may see a newer broker epoch first. Controllers before 2.2 send none.
         """
         oldest = max(self._ports.terms.broker_epoch, self._oldest_epoch())
         if NO_EPOCH < broker_epoch < oldest or oldest == NOT_YET:
@@ -166,7 +166,7 @@ class ReplicaManager:
         return STALE_CONTROLLER_EPOCH if controller_epoch < self.controller_epoch else NONE
 
     def in_turn(self, controller_epoch: int, broker_epoch: int, steps: Callable[[], Steps[None]]) -> Steps[int]:
-        """Take what a controller says when all that was said before is done; an error code if it is stale by then."""
+        """Process a request after all earlier ones, and return an error code if it is outdated by then."""
 
         def taken() -> Steps[int]:
             error_code = self.epoch_error(controller_epoch, broker_epoch)
@@ -184,7 +184,7 @@ class ReplicaManager:
         return (yield from self._turns.steps(taken()))
 
     def take_roles(self, told: Iterable[RoleTold]) -> Steps[Errors]:
-        """Lead and follow as the controller says; returns what became of each partition. Raises `RegistryAway`: say it again."""
+        """Apply roles, and return an error code per partition. Raise `RegistryAway`: the controller must send them again."""
         asked = list(told)
         yield from self._configs.learn((role.topic, role.topic_id) for role in asked)
         errors: Errors = {}
@@ -206,9 +206,9 @@ class ReplicaManager:
         return errors
 
     def _take_id(self, role: RoleTold, followers: list[Replica]) -> None:
-        """A topic may get its id after its replicas, without new roles: from the first controller that speaks 2.8 or later.
+        """Apply a topic id that arrives after the replicas, without new roles: from the first controller with 2.8 or later.
 
-        An older one that comes after it tells no ids: a leader that heard of no other knows none, and is asked by name.
+        A later controller of an older version sends no ids: its leaders have none, and are asked by topic name.
         """
         replica = self._partitions.get(role.topic, role.index)
         if replica is None or role.assigned.leader_epoch < replica.leader_epoch:
@@ -226,7 +226,7 @@ class ReplicaManager:
                 followers.append(replica)
 
     def _role_error(self, role: RoleTold) -> int:
-        """What stands against a role, as an error code."""
+        """Return the error code for a role; NONE if it can be applied."""
         replica = self._replica(role.topic, role.index)
         if replica is None:
             if self._moved.knows_better(role):
@@ -276,7 +276,7 @@ class ReplicaManager:
         return held
 
     def stop_replicas(self, told: Iterable[StopTold]) -> Steps[Errors]:
-        """Stop replicas, and delete those that are to go: when it is over, no power cut brings them back."""
+        """Stop replicas, and delete some of them: afterwards no power failure can restore them."""
         errors: Errors = {}
         gone: list[StopTold] = []
         for stop in told:
@@ -295,7 +295,7 @@ class ReplicaManager:
         return errors
 
     def part_with(self, told: Iterable[ToldTopic]) -> Steps[None]:
-        """Delete what has moved to other brokers by what all are told of these topics."""
+        """Delete replicas that have moved to other brokers, by the metadata of these topics."""
         left = yield from self._moved.left(told)
         if left:
             yield from self.stop_replicas(left)
@@ -346,7 +346,7 @@ class ReplicaManager:
     # From time to time
 
     def _keep_house(self, now: Now) -> None:
-        """Look for followers that are behind, and write down high watermarks."""
+        """Schedule the check for lagging followers, and the checkpoint of high watermarks."""
 
         def shrink(now: Now) -> None:
             self._scheduler.begin("in-sync sets", self._shrink())
@@ -360,7 +360,7 @@ class ReplicaManager:
         every("high watermarks", lambda: settings.value.replica_high_watermark_checkpoint_interval_ms, note, now)
 
     def brokers_gone(self) -> Steps[None]:
-        """Fewer brokers are alive than before: what waited for those that are not may be acknowledged now."""
+        """Apply that fewer brokers are alive: records that waited for dead ones may be acknowledged now."""
         for replica in self._replicas():
             replica.brokers_gone(self._scheduler.now())
             yield None

@@ -1,4 +1,4 @@
-"""What a broker of a cluster has for its replicas, wired together. A lone broker has none of it."""
+"""The parts of a broker's replication, connected to each other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ottla.ports import Disk, Now, SharedRegistry
 
 
 class Replication:
-    """Makes partitions that have replicas (`kind`); `manager` and `news` take what the controller says."""
+    """The replication. `kind` creates replicated partitions; `manager` and `news` process the controller's requests."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Replication:
         come: Callable[[], None],
         read_again: Callable[[Iterable[str]], None],
     ) -> None:
-        """Take over these partitions; `changed` and `deleted` hear of topics that came, grew or went, `come` of all news.
+        """Take over partitions. Callbacks: `changed` and `deleted` for topics, `come` after each metadata update.
 
-        `read_again` takes entries of the registry in as soon as they can be read.
+        `read_again` loads registry entries as soon as they can be read.
         """
         image, settings, scheduler, registry = self._image, self._settings, self._scheduler, self._registry
         ports, configs = self._ports, TopicConfigs(registry, image)
@@ -94,5 +94,5 @@ class Replication:
         membership.woken.append(manager.wake_up)
 
     def rooms(self) -> dict[object, object]:
-        """What handlers can take, by type."""
+        """Return the objects that handlers can take as parameters, by type."""
         return {ReplicaManager: self.manager, ClusterNews: self.news}

@@ -1,6 +1,6 @@
-"""Settings of topics that are new to this broker, read from the registry before their logs are opened.
+"""Configs of topics that are new to this broker, read from the registry before their logs are opened.
 
-Knows the image and the registry that brokers share. What changes afterwards is told by notifications.
+Depends on the cluster image and the shared registry. Notifications report later changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ READ_AT_ONCE = 500
 
 
 class TopicConfigs:
-    """Loads them into the image. What could not be read stays owed: it is new until it was."""
+    """The loader of configs into the image. Configs that could not be read remain pending."""
 
     def __init__(self, registry: SharedRegistry, image: ClusterImage) -> None:
         self._registry = registry
@@ -28,7 +28,7 @@ class TopicConfigs:
         image.keeps_configs_ahead = True
 
     def learn(self, topics: Iterable[tuple[str, bytes]]) -> Steps[None]:
-        """Read what is set for those of these topics (name, id) of which it is not known. Raises `RegistryAway`."""
+        """Read the configs of topics (name, id) that are not in the image. Raise `RegistryAway`."""
         new = {name: topic_id for name, topic_id in topics if self._is_new(name, topic_id)}
         self._owed.update(new)
         names = list(new)
@@ -40,15 +40,15 @@ class TopicConfigs:
                 self._image.know_configs(name, new[name], self._understood(name, None if entry is None else entry.value))
 
     def owed(self, names: Iterable[str]) -> list[str]:
-        """Return those of these topics whose settings could not be read yet."""
+        """Return the topics whose configs could not be read yet."""
         return [name for name in names if name in self._owed]
 
     def forget(self, names: Iterable[str]) -> None:
-        """Owe nothing for topics that are no more."""
+        """Remove deleted topics from the pending ones."""
         self._owed.difference_update(names)
 
     def _understood(self, name: str, value: bytes | None) -> dict[str, str]:
-        """Return the settings that an entry has for a topic; one topic's damage keeps this broker from no other."""
+        """Return the configs in a topic's entry; one damaged entry does not affect other topics."""
         path = layout.topic_config_path(name)
         try:
             configs = configs_in(value)
@@ -72,6 +72,6 @@ class TopicConfigs:
         return name not in self._image.configs_ahead
 
     def of(self, name: str, topic_id: bytes) -> dict[str, str]:
-        """Return what is set for a topic. One that was made anew under its name may still be known by its former id."""
+        """Return the configs of a topic. A recreated topic may still be in the image under its former id."""
         is_known = self._image.is_known(name, topic_id)
         return self._image.topics[name].configs if is_known else self._image.configs_ahead.get(name, {})

@@ -1,7 +1,7 @@
-"""Topics that were deleted while no controller told this broker of it: a controller's words end with it, and with a session.
+"""Topics deleted while no controller notified this broker, which can happen at the end of a controller or of a session.
 
-Each controller tells every broker that it hears of all topics that there are. What it has not told after a while is looked for in
-the registry. Knows the image and the registry that brokers share; knows no messages.
+Each controller sends all existing topics to every new broker. Topics that it has not sent after a while are looked up in the
+registry. Depends on the cluster image and the shared registry, and not on messages.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ottla.ports import Now, SharedRegistry, Steps
 log = logging.getLogger("ottla.broker")
 
 LOOK_MS = 10_000
-"""After so long a controller has told everything: what it tells first may be the brokers alone."""
+"""Time after which a controller has sent everything, in ms: its first request may contain brokers only."""
 AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
 class UnheardDeletions:
-    """`forget` drops topics that are no more from the image, and tells others."""
+    """The search. `forget` removes deleted topics from the image, and notifies others."""
 
     def __init__(
         self, registry: SharedRegistry, image: ClusterImage, scheduler: Scheduler, forget: Callable[[Iterable[str]], None]
@@ -36,10 +36,10 @@ class UnheardDeletions:
         self._from_ms = 0
         self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
         self._untold: set[str] = set()
-        """What was known before the first word of this controller to this registration, and was not told since."""
+        """Topics known before this controller's first request to this registration, and not sent since."""
 
     def hears(self, controller_epoch: int, broker_epoch: int) -> None:
-        """A controller of this epoch begins to tell something to this registration of the broker."""
+        """Record the first request of a controller epoch to this registration."""
         if (controller_epoch, broker_epoch) != self._life:
             self._life = controller_epoch, broker_epoch
             self._untold = set(self._image.topics)
@@ -49,7 +49,7 @@ class UnheardDeletions:
                 self._scheduler.at(self, self._from_ms, self._begin)
 
     def told(self, topics: Iterable[str]) -> None:
-        """It tells of these."""
+        """Record topics that the controller has sent."""
         self._untold.difference_update(topics)
 
     def _begin(self, now: Now) -> None:
@@ -61,7 +61,7 @@ class UnheardDeletions:
 
     def _look(self, life: tuple[int, int]) -> Steps[None]:
         (names,) = yield from self._registry.list([layout.TOPICS])
-        if life != self._life:  # another controller tells everything anew
+        if life != self._life:  # another controller sends everything again
             return
         gone = self._untold.difference(names or ())
         self._untold = set()
