@@ -222,7 +222,7 @@ class TopicChanges:
 
     def _remove_states(self, name: str) -> Steps[None]:
         partitions = [(name, index) for index in self._context.topics.get(name, ())]
-        if len(partitions) <= REMOVED_AT_ONCE:  # they go with what is above them
+        if len(partitions) <= REMOVED_AT_ONCE:  # they are removed with the entry above them
             return
         for first in range(0, len(partitions), REMOVED_AT_ONCE):
             some = partitions[first : first + REMOVED_AT_ONCE]

@@ -1,8 +1,8 @@
 """The checkpoint files: how far each partition is synced and compacted, its log start offset and its high watermark.
 
 Depends on partitions and on Kafka's four checkpoint files, and starts no syncs. An entry that outlives its topic would be treated
-as damage of a new topic of the same name. Whoever drops a partition must therefore have the files written before the name is
-reused.
+as damage of a new topic of the same name. The files must therefore be written between the drop of a partition and the reuse of its
+name.
 """
 
 from __future__ import annotations

@@ -319,7 +319,7 @@ class Replica(Partition):
             self._see(now)
 
     def isr_refused(self, change: IsrChange, error_code: int, now: Now) -> None:
-        """Apply the controller's refusal of a change, which certainly nobody made: the joining follower no longer counts.
+        """Apply the controller's refusal of a change that certainly did not take effect: the joining follower no longer counts.
 
         The change is requested again as long as that follower fetches; this is logged once.
         """

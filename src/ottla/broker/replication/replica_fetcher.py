@@ -65,7 +65,7 @@ class ReplicaFetcher:
     def followed(self) -> Iterable[Followed]:
         return self._followed.values()
 
-    # What is copied
+    # Partitions
 
     def add(self, followed: Followed) -> None:
         """Begin to copy a partition, or continue in a new leader epoch."""

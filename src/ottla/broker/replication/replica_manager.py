@@ -153,7 +153,7 @@ class ReplicaManager:
     def _replicas(self) -> list[Replica]:
         return [partition for partition in self._partitions if isinstance(partition, Replica)]
 
-    # What the controller says
+    # Requests of the controller
 
     def epoch_error(self, controller_epoch: int, broker_epoch: int) -> int:
         """Return the error code for a controller's request with an outdated epoch of the controller or of this broker, else NONE.
@@ -329,7 +329,7 @@ class ReplicaManager:
             return KAFKA_STORAGE_ERROR
         return NONE
 
-    # Who hears of it
+    # Notifications
 
     def _tell_stopping(self, replicas: Sequence[Replica]) -> None:
         for tell in self.stopping:
@@ -343,7 +343,7 @@ class ReplicaManager:
         for tell in self.led:
             tell(replica)
 
-    # From time to time
+    # Periodic work
 
     def _keep_house(self, now: Now) -> None:
         """Schedule the check for lagging followers, and the checkpoint of high watermarks."""

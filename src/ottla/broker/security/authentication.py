@@ -59,7 +59,7 @@ class LoginPhase(Enum):
 class Authentication:
     """The authentication of one connection.
 
-    `user` is the authenticated user, and `by_token` tells whether a delegation token was used. `is_bare`: tokens are frames
+    `user` is the authenticated user, and `by_token` is true if a delegation token was used. `is_bare`: tokens are frames
     without a request header.
     """
 

@@ -177,8 +177,8 @@ ssl.trustmanager.algorithm string PKIX one
 telemetry.max.bytes int 1048576 start
 transaction.state.log.load.buffer.size int 5242880 start
 """
-"""Each line: name, type, default (-: none, "": empty, @: org.apache.kafka.), for whom it can be changed while the broker runs
-(start: nobody), and for those the least value or the values allowed."""
+"""Each line: name, type, default (-: none, "": empty, @: org.apache.kafka.), where it can change at runtime (start:
+nowhere), and in that case the lowest value or the allowed values."""
 
 RELIED_ON = (
     "alter.config.policy.", "client.quota.", "config.providers", "create.topic.policy.", "early.start.",
