@@ -48,7 +48,8 @@ class EmbeddedRegistry:
         """Create the registry; `later` has its argument called when the work at hand is over."""
         self._store = store
         self._later = later
-        self._watches: dict[tuple[str, str], dict[Changed, None]] = {}
+        self._watches: dict[str, dict[Changed, set[str]]] = {DATA: {}, CHILDREN: {}}
+        """The watched paths by kind and callback: few callbacks watch many paths."""
         self._created: dict[str, int] = {}
         self.failure: StorageFailed | None = None
         """Why the last commit was refused that was made on the caller's thread."""
@@ -69,7 +70,8 @@ class EmbeddedRegistry:
     def on_session(self, told: Callable[[SessionEvent], None]) -> None: ...
 
     def close(self) -> None:
-        self._watches.clear()
+        for watches in self._watches.values():
+            watches.clear()
 
     def read(self, paths: Sequence[str], *, changed: Changed | None = None) -> Steps[list[Entry | None]]:
         yield from ()
@@ -91,12 +93,18 @@ class EmbeddedRegistry:
         if not made:
             return
         known = {each.path: self._store.get(each.path) is not None for each in made}
+        removed = {each.path: list(self._below(each.path)) for each in made if each.value is None}
         if self._is_blocking:
             self._commit_at_once(made)
         else:
             yield from self._store.commit_slowly(made)
         for each in made:
-            self._note(each, is_known=known[each.path])
+            self._note(each, removed.get(each.path, ()), is_known=known[each.path])
+
+    def _below(self, path: str) -> Iterator[str]:
+        for name in self._store.children(path):
+            yield f"{path}/{name}"
+            yield from self._below(f"{path}/{name}")
 
     def _commit_at_once(self, changes: Sequence[Change]) -> None:
         try:
@@ -128,15 +136,15 @@ class EmbeddedRegistry:
         return change._replace(path=f"{change.path}{max(taken, default=-1) + 1:0{DIGITS}}", sequential=False)
 
     def _watch(self, kind: str, paths: Sequence[str], changed: Changed) -> None:
-        for path in paths:
-            self._watches.setdefault((kind, path), {})[changed] = None
+        self._watches[kind].setdefault(changed, set()).update(paths)
 
-    def _note(self, change: Change, *, is_known: bool) -> None:
+    def _note(self, change: Change, removed: Sequence[str], *, is_known: bool) -> None:
         path, value, *_ = change
         if value is None:
             self._created.pop(path, None)
-            for kind, watched in [each for each in self._watches if each[1].startswith(f"{path}/")]:
-                self._fire(kind, watched)
+            for below in removed:
+                self._fire(DATA, below)
+                self._fire(CHILDREN, below)
         if value is not None and change.ephemeral:
             self._created[path] = self._store.commits
         self._fire(DATA, path)
@@ -148,7 +156,11 @@ class EmbeddedRegistry:
                     break
 
     def _fire(self, kind: str, path: str) -> None:
-        for changed in self._watches.pop((kind, path), ()):
+        watches = self._watches[kind]
+        for changed in [changed for changed, paths in watches.items() if path in paths]:
+            watches[changed].remove(path)
+            if not watches[changed]:
+                del watches[changed]
             self._later(partial(changed, path))
 
 

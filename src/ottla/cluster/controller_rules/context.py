@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from ottla.cluster.image import NO_LEADER
@@ -112,7 +111,6 @@ class ControllerContext:
     """The replicas that a live broker cannot use because their log directory failed."""
     begun_anew: set[int] = field(default_factory=set)
     """Brokers that registered again before this controller was elected: none of them is elected if other replicas are in sync."""
-    _held: dict[int, dict[TopicPartition, None]] = field(default_factory=dict)
 
     def set_topic(self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> list[TopicPartition]:
         """Set a topic from its entry; return the partitions that are new."""
@@ -129,12 +127,6 @@ class ControllerContext:
     def assign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         """Set the replicas of a partition."""
         name, index = partition
-        before = self.assignment(partition)
-        for node in before.replicas:
-            if node not in assignment.replicas:
-                self._held[node].pop(partition, None)
-        for node in assignment.replicas:
-            self._held.setdefault(node, {})[partition] = None
         self.topics.setdefault(name, {})[index] = assignment
         if assignment.is_being_reassigned:
             self.reassigning[partition] = None
@@ -152,8 +144,7 @@ class ControllerContext:
 
     def remove_partition(self, partition: TopicPartition) -> None:
         """Remove one partition of a deleted topic, for removal in slices; the topic is removed last."""
-        for node in self.assignment(partition).replicas:
-            self._held[node].pop(partition, None)
+        self.topics.get(partition[0], {}).pop(partition[1], None)
         self.leaders.pop(partition, None)
         self.reassigning.pop(partition, None)
         for failed in self.failed.values():
@@ -172,11 +163,17 @@ class ControllerContext:
     def partitions(self, topics: Iterable[str] | None = None) -> Iterator[TopicPartition]:
         """Yield all partitions, or the partitions of some topics."""
         for name in list(self.topics) if topics is None else topics:
-            yield from ((name, index) for index in self.topics.get(name, ()))
+            yield from [(name, index) for index in self.topics.get(name, ())]
 
     def held_by(self, node_ids: Iterable[int]) -> list[TopicPartition]:
         """Return the partitions with a replica on one of these brokers, each once."""
-        return list(dict.fromkeys(chain.from_iterable(self._held.get(node_id, ()) for node_id in node_ids)))
+        nodes = set(node_ids)
+        return [
+            (name, index)
+            for name, assignments in self.topics.items()
+            for index, assignment in assignments.items()
+            if not nodes.isdisjoint(assignment.replicas)
+        ]
 
     def live(self) -> set[int]:
         """Return the brokers that may lead: registered, and not in a controlled shutdown."""
