@@ -62,7 +62,7 @@ CRUMBS_LATE = PlantedWorld(faults=FaultsPlan(crumbs=True), links=LinkWeather(lon
 FLUSHED = PlantedWorld(flushed=True)
 DEPOSED = PlantedWorld(faults=FaultsPlan(deposes=True))
 DEPOSED_LATE = DEPOSED._replace(links=LATE.links)
-DEPOSED_COPYING, DEPOSED_GROUPS = DEPOSED._replace(copying=1.0), DEPOSED._replace(groups=1.0)
+DEPOSED_COPYING_LATE, DEPOSED_GROUPS = CRUMBS_LATE._replace(copying=1.0, faults=DEPOSED.faults), DEPOSED._replace(groups=1.0)
 OLD_AND_LATE = PlantedWorld(
     faults=FaultsPlan(deposes=True, versions=("2.2", "2.2")), links=LinkWeather(longest_ms=6_000, delay=0.1, lose=0.05)
 )
@@ -202,7 +202,7 @@ MISTAKES = {
     ),
     "knows no commits after a move": (GROUPS, Mistake("commits stay", Coordinators, "_loaded_slowly", load_nothing, 3)),
     "takes refused markers for written": (
-        DEPOSED_COPYING, Mistake("only what is committed", TransactionMarkers, "_settled", take_refused_markers_for_written, 170),
+        DEPOSED_COPYING_LATE, Mistake("only what is committed", TransactionMarkers, "_settled", take_refused_markers_for_written),
     ),
     "has anybody in sync": (CRUMBS, Mistake("in sync have all", LeaderState, "expand", let_anybody_be_in_sync)),
     "waits for nobody to agree to fewer in sync": (

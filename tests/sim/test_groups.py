@@ -55,9 +55,9 @@ def test_a_seed_is_lived_the_same_way_every_time(kind: str) -> None:
 def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_life, "MOST_BEATS", 0)
     with pytest.raises(
-        Violation, match=r"seed 3: .*soon settled: not in 0 heartbeats.*python -m tests.sim.groups --seed 3 --kind classic"
+        Violation, match=r"seed 5: .*soon settled: not in 0 heartbeats.*python -m tests.sim.groups --seed 5 --kind classic"
     ):
-        groups.live(3, kind="classic")
+        groups.live(5, kind="classic")
 
 
 def test_the_command_tells_what_was_lived(capsys: pytest.CaptureFixture[str]) -> None:
