@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
+from ottla.client.consumer.membership import Revoke
 from ottla.client.types import TopicPartition
 from ottla.coord.consumer import slow_target, target
 from ottla.coord.consumer.assign import draft, uneven, uniform
 from ottla.coord.consumer.assign import range as ranges
 from ottla.sim.host import Host
+from ottla.sim.network import Weather
 from ottla.sim.world import World
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.errors import UNKNOWN_MEMBER_ID
 from tests.sim import groups
 from tests.sim.lives import group_crowd, group_life
+from tests.sim.lives.classic_member import SimClassicMember
 from tests.sim.lives.group_ledger import GroupLedger, Seat
 from tests.sim.seeds import Violation
 
 SHARES = 10
 SEEDS_PER_SHARE = 15
 T = TopicPartition("t", 0)
+GIVE_UP = SimClassicMember._revoke
 
 
 @pytest.mark.parametrize("share", range(SHARES))
@@ -42,9 +48,28 @@ def test_groups_that_are_assigned_in_the_smallest_slices_live_through_everything
         assert groups.live(seed).beats <= 2 * group_life.MOST_BEATS
 
 
-def test_what_a_static_member_gave_up_without_a_word_is_read_after_the_next_change() -> None:
-    """With Kafka too: the seed in which it dies between giving up and joining again settles once somebody else joins again."""
-    assert groups.live(279).beats > group_life.MOST_BEATS
+def test_what_a_static_member_gave_up_without_a_word_is_read_after_the_next_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Kafka too: where it dies between giving up and joining again, all settles once somebody else joins again."""
+    monkeypatch.setattr(group_crowd, "STRATEGIES", (("cooperative-sticky",),))
+    plan = group_life.GroupPlan(("classic",), members=1, topics=1, trouble_ms=15_000, weather=Weather())
+    monkeypatch.setattr(group_life, "plan", lambda world, kind: plan)
+    life = group_life.GroupLife(0)
+    died: list[str] = []
+
+    def give_up(member: SimClassicMember, step: Revoke, later: Callable[[], None]) -> None:
+        if member.instance_id is None or died:
+            GIVE_UP(member, step, later)
+        else:
+            died.append(member.name)
+            member.die()
+            del life.crowd.members[member.name]
+            life.crowd._begin(member.name)
+
+    monkeypatch.setattr(SimClassicMember, "_revoke", give_up)
+    monkeypatch.setattr(life, "_trouble", lambda: None)
+    life.world.after(plan.trouble_ms // 2, lambda: life.crowd._begin("c1"))
+    assert life.live().beats > group_life.MOST_BEATS
+    assert died
 
 
 @pytest.mark.parametrize("kind", group_crowd.KINDS)
