@@ -1,4 +1,4 @@
-"""The outcome of an append: offsets, an error code, or a batch that the producer had written before."""
+"""The outcome of an append: offsets, an error code, or a batch that the producer had already written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_TIMESTAMP = -1
 
 
 class Appended(NamedTuple):
-    """The outcome of an append. Offsets are -1 if `error_code` is not 0; `duplicate`: the batch had been written before."""
+    """The outcome of an append. Offsets are -1 if `error_code` is not 0; `duplicate`: the log already contained the batch."""
 
     error_code: int
     base_offset: int
@@ -22,7 +22,7 @@ class Appended(NamedTuple):
 
 
 def refused(why: int | ProducerBatch) -> Appended:
-    """Return the answer to a batch that is not written: with its earlier offsets, or with an error code."""
+    """Return the result for a batch that is not written: an error code, or the offsets of the written batch that it repeats."""
     if isinstance(why, ProducerBatch):
         return Appended(NONE, why.base_offset, why.last_offset, why.timestamp, True)
     return Appended(why, NO_OFFSET, NO_OFFSET, NO_TIMESTAMP, False)

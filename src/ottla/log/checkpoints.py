@@ -32,12 +32,12 @@ Offsets = dict[tuple[str, int], int]
 
 
 def format_checkpoint(lines: Sequence[str]) -> bytes:
-    """Return version, number of lines, and lines; sealed."""
+    """Return the content of a checkpoint with these lines: version, number of lines, the lines, and the seal."""
     return _sealed("".join(f"{line}\n" for line in (VERSION, len(lines), *lines)).encode(), len(lines))
 
 
 def formatted_slowly(offsets: Mapping[tuple[str, int], int]) -> Pauses[bytes]:
-    """Format one of these files as `format_offsets` does, with a pause after every few entries."""
+    """Return what `format_offsets` returns, with a pause after every `FEW_ENTRIES` entries."""
     entries = list(offsets.items())
     data = bytearray(f"{VERSION}\n{len(entries)}\n".encode())
     for start in range(0, len(entries), FEW_ENTRIES):
@@ -64,14 +64,14 @@ def is_as_sealed(data: bytes) -> bool:
 
 
 def is_sealed(data: bytes) -> bool:
-    """Return whether a file has the right seal: it is as Ottla wrote it."""
+    """Return whether a file has the right seal, so that its content is what Ottla wrote."""
     return data[-2:-1] in (b" ", b"\t") and is_as_sealed(data)
 
 
 def parse_checkpoint(data: bytes) -> list[list[str]] | None:
-    """Split each line into words, with numbers where numbers belong; None if the checkpoint is damaged, or of an unknown version.
+    """Split each line into words, and check that the last two are numbers. Return None for damage or an unknown version.
 
-    A last line without its end may be a number cut short; one whose seal does not fit is not what was written.
+    A last line without a line break counts as damage, because its number may be cut short. So does a wrong seal.
     """
     if not data.endswith(b"\n") or not is_as_sealed(data):
         return None
@@ -87,13 +87,13 @@ def parse_checkpoint(data: bytes) -> list[list[str]] | None:
 
 
 def read_offsets(disk: Disk, name: str) -> Offsets:
-    """Read offsets by (topic, partition) from one of these files; empty if it is missing or unreadable (which is logged)."""
+    """Read offsets by (topic, partition) from a checkpoint. Return no offsets if it is missing or unreadable; log the latter."""
     return known_offsets(disk, name) or {}
 
 
 def known_offsets(disk: Disk, name: str) -> Offsets | None:
-    """Read offsets as `read_offsets` does; None if the file is missing, empty or unreadable."""
-    if not disk.exists(name) or not disk.size(name):  # Apache Kafka begins with empty ones
+    """Read offsets by (topic, partition) from a checkpoint; None if the file is missing, empty or unreadable."""
+    if not disk.exists(name) or not disk.size(name):  # Apache Kafka first creates empty checkpoints
         return None
     lines = parse_checkpoint(disk.read_file(name))
     if lines is None or not all(len(line) == 3 for line in lines):
@@ -106,10 +106,10 @@ def known_offsets(disk: Disk, name: str) -> Offsets | None:
 
 
 def format_offsets(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """Format the content of one of these files."""
+    """Return the content of a checkpoint with these offsets."""
     return format_checkpoint([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 
 def write_offsets(disk: Disk, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Replace one of these files; durable on return. Raises `StorageFailed`."""
+    """Replace the checkpoint `name` by one with these offsets; durable on return. Raises `StorageFailed`."""
     disk.write_file(name, format_offsets(offsets))

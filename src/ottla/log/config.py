@@ -13,7 +13,7 @@ LOG_APPEND_TIME = "LogAppendTime"
 class LogConfig:
     """Topic settings, dots replaced by underscores, with Kafka's defaults; -1 means "no limit" where it does in Kafka.
 
-    Those that begin with `ottla_` are ours.
+    Settings that begin with `ottla_` do not exist in Kafka.
     """
 
     cleanup_policy: str = "delete"

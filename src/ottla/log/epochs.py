@@ -54,7 +54,7 @@ class LeaderEpochs:
         return len(self.entries) != before
 
     def truncate_start(self, offset: int) -> bool:
-        """Remove the epochs that end at or before `offset`; the one spanning it now begins there.
+        """Remove the epochs that end at or before `offset`; the epoch that spans `offset` now begins there.
 
         Return True if something changed.
         """
@@ -69,7 +69,7 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs | None:
-        """Parse a checkpoint; None if the data is invalid: the epochs are then rebuilt."""
+        """Parse a checkpoint. Return None if the data is invalid, so that the caller rebuilds the epochs from the batches."""
         lines = parse_checkpoint(data)
         if lines is None or not all(len(line) == 2 for line in lines):
             return None

@@ -24,7 +24,7 @@ class Damaged(StorageFailed):
 
 
 class Astray(Damaged):
-    """An entry of an index does not lead to its batch: one of them is wrong."""
+    """An entry of an index does not lead to its batch: either the index or the batch is wrong."""
 
 
 class Vanished(StorageFailed):

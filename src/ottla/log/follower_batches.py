@@ -1,4 +1,4 @@
-"""Batches that a follower copies from its leader, divided by their headers and the reach of a segment's index."""
+"""The division of batches that a follower copies from its leader into runs that are appended together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.records.batches.header import BatchHeader
 
 
 def runs(headers: Sequence[BatchHeader]) -> Iterator[Sequence[BatchHeader]]:
-    """Yield runs of batches, divided at missing offsets, at a new leader epoch, and at the reach of a segment's index."""
+    """Yield runs of batches, divided at missing offsets, at new leader epochs, and where a segment's index cannot reach farther."""
     begin = 0
     for number in range(1, len(headers)):
         before, header = headers[number - 1], headers[number]

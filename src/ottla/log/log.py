@@ -39,7 +39,7 @@ __all__ = ["Appended", "Damaged", "Log", "LogConfig"]
 log = logging.getLogger("ottla.log")
 
 NONE_AT_ALL = -1
-"""The snapshot limit for a log that begins again: no snapshot of producers is kept."""
+"""The `snapshots_until` of a log that begins again after a cut: no snapshot of producers is kept."""
 
 
 class Log(LogUpkeep):
@@ -101,11 +101,11 @@ class Log(LogUpkeep):
     ) -> Log:
         """Open the directory `path`, creating it if needed.
 
-        After an orderly stop (`clean`) nothing is scanned. Otherwise batches from `recovery_point` on are read and checked, and
-        a torn tail is cut off. That and `log_start_offset` come from the checkpoints (`ottla.log.checkpoints`). `is_noted`: the
-        checkpoints contain this log, so that a gap in front or between segments is damage. Without `is_start_known` the log
-        begins where its leader epochs do. `was_killed`: only the process ended, so that nothing it wrote can be missing but the
-        end of the last append. `sidecars` is the format of files beside the segments.
+        After a clean shutdown (`clean`) nothing is scanned. Otherwise batches from `recovery_point` on are read and checked, and
+        a torn tail is cut off. `recovery_point` and `log_start_offset` are from the checkpoints (`ottla.log.checkpoints`).
+        `is_noted`: the checkpoints contain this log, so that a gap before or between segments is damage. Without
+        `is_start_known` the log begins where its leader epochs begin. `was_killed`: the process ended, but the machine did not
+        fail, so that only the end of the last append can be missing. `sidecars` is the format of files beside the segments.
 
         Raises `Damaged` if synced data is bad, and `StorageFailed`.
         """
@@ -129,9 +129,9 @@ class Log(LogUpkeep):
 
     @property
     def last_stable_offset(self) -> int:
-        """Return the end of records readable by read_committed consumers: the oldest open transaction, or the log's end.
+        """Return the offset before which read_committed consumers can read: the oldest open transaction, or the log's end.
 
-        It is never below the log's start, where nothing is readable.
+        The offset is never below the log's start, even if a transaction began before the start.
         """
         unstable = self.producers.first_unstable_offset()
         return self.log_end_offset if unstable is None else max(unstable, self.log_start_offset)
@@ -185,9 +185,9 @@ class Log(LogUpkeep):
         return Appended(NONE, base_offset, next_offset - 1, append_time, False)
 
     def append_as_follower(self, view: memoryview, headers: Sequence[BatchHeader], now: Now) -> None:
-        """Append whole batches as their leader wrote them, with its epochs and offsets: gaps come from its compaction.
+        """Append whole batches unchanged, with the leader's epochs and offsets. The leader's compaction can leave gaps.
 
-        They begin at the end of the log or later. Raises `StorageFailed`: batches before the failed one are then appended.
+        The batches begin at the end of the log or later. Raises `StorageFailed`: batches before the failed one are then appended.
         """
         self.finish_cut()
         position = 0
@@ -245,7 +245,7 @@ class Log(LogUpkeep):
         return bool(self._unsynced)
 
     def mark_synced(self, offset: int) -> None:
-        """Record that the `dirty_files` from when the log ended at `offset` were synced."""
+        """Record a sync of the files that `dirty_files` returned when the log ended at `offset`."""
         assert offset <= self.log_end_offset, "a sync from before a truncation says nothing of what is written now"
         if offset > self.synced_offset:
             self.synced_offset = offset
@@ -261,24 +261,27 @@ class Log(LogUpkeep):
     # Deletion and truncation
 
     def delete_records(self, offset: int) -> None:
-        """Begin the log at `offset`, at most its end. The next `retain` deletes the files; the caller keeps the checkpoint."""
+        """Set the log's start to `offset`, or to the log's end if that is lower. The next `retain` deletes segments before it.
+
+        The caller writes the checkpoint of log start offsets.
+        """
         if offset > self.log_start_offset:
             self._move_start(min(offset, self.log_end_offset))
 
     def truncate_to(self, offset: int) -> None:
-        """Drop every batch that reaches `offset` or beyond (a follower that diverged). Raises `StorageFailed`.
+        """Drop every batch that contains `offset` or a later one, as a follower does that diverged. Raises `StorageFailed`.
 
-        First make a recovery point at or below `offset` durable, or the shorter log is treated as damaged after a crash. Epochs
-        that begin there without a batch are removed, too.
+        First make a recovery point at or below `offset` durable: otherwise a start after a crash treats the shorter log as
+        damaged. Epochs that begin at `offset` or later are removed, even without batches.
         """
         plan = exhausted(self.planned_cut(offset))
         if plan is not None:
             self.cut(plan)
 
     def planned_cut(self, offset: int) -> Pauses[PlannedCut | None]:
-        """Plan `truncate_to` an offset, with pauses; None if no batch has to be dropped. Raises `StorageFailed`.
+        """Plan `truncate_to(offset)`, with pauses. Return None if no batch has to be dropped. Raises `StorageFailed`.
 
-        Nothing has changed then except epochs that began without a batch.
+        The planning only reads. If it returns None, it removes epochs without batches that begin at `offset` or later.
         """
         self.finish_cut()
         if offset >= self.log_end_offset:
@@ -304,11 +307,11 @@ class Log(LogUpkeep):
         return plan.cuts == self.cuts and plan.segment in self.segments
 
     def loses_all(self, plan: PlannedCut) -> bool:
-        """Return whether the planned cut removes the whole log, which begins again at the leader's end if that is earlier."""
+        """Return whether the planned cut is before the log's start, so that it removes the whole log."""
         return min(plan.offset, plan.end_offset) < self.log_start_offset
 
     def cut(self, plan: PlannedCut) -> None:
-        """Make a planned cut. After `StorageFailed` it is made in memory, and `finish_cut` changes the files."""
+        """Make a planned cut. Raises `StorageFailed` after the cut in memory: `finish_cut` then changes the remaining files."""
         if self.loses_all(plan):
             self.restart_at(min(plan.offset, self.log_start_offset))
             return
@@ -319,7 +322,7 @@ class Log(LogUpkeep):
         self._aborted.replaced(gone)
         segment = plan.segment
         if segment is not self._active:
-            self._active, self.unnamed = segment, None  # before another segment followed it, its name was synced
+            self._active, self.unnamed = segment, None  # its name was synced before the next segment was begun
         self._unsynced.pop(segment, None)  # no longer sealed
         self._aborted.changed(segment)
         segment.forget_end(plan.position)
@@ -342,14 +345,15 @@ class Log(LogUpkeep):
         self._reader.cut(end_offset)
 
     def _cut_at(self, segment: Segment, offset: int) -> tuple[int, int]:
-        """Return (position, end_offset) of the rest of a segment without the batches that reach `offset`."""
+        """Return (position, end offset) of a segment's batches before the first one that contains `offset` or a later one."""
         position = self._reader.locate_in(segment, offset, self.log_end_offset) if segment.size else 0
         return position, self._reader.offset_at(segment, position, self.log_end_offset)
 
     def restart_at(self, offset: int) -> None:
-        """Drop the whole log and begin it again at `offset` (a follower left behind). After `StorageFailed` see `cut`.
+        """Drop the whole log and begin it again at `offset`, as a follower does whose leader's log begins later.
 
-        First make a recovery point at or below the first segment's base offset durable, as for `truncate_to`.
+        First make a recovery point at or below the first segment's base offset durable, as for `truncate_to`. Raises
+        `StorageFailed` after the change in memory: `finish_cut` then changes the remaining files.
         """
         self.finish_cut()
         self.finish_swap()
@@ -375,12 +379,12 @@ class Log(LogUpkeep):
         self.finish_cut()
 
     def write_out(self) -> list[Syncable]:
-        """Write everything that `close` would; when the returned files are synced, it is short. Raises `StorageFailed`."""
+        """Write most of what `close` writes. Return the files to sync first, so that `close` is short. Raises `StorageFailed`."""
         self.finish_cut()
         return [*self.dirty_files(), *self._active.save_indexes(final=True), *self.flush()]
 
     def close(self) -> None:
-        """Write and sync everything, and close the files. Raises `StorageFailed`: the next start is then not a clean one."""
+        """Write and sync everything, and close the files. Raises `StorageFailed`: this is then no clean shutdown of the log."""
         self.finish_cut()
         self.finish_swap()
         files = self._active.save_indexes(final=True)
@@ -398,7 +402,7 @@ class Log(LogUpkeep):
         self.sidecars.close()
 
     def delete(self) -> None:
-        """Remove the partition's directory; slices that were handed out stay readable while their files are open."""
+        """Remove the partition's directory. Slices of the log stay readable as long as their files are open."""
         gone = set_aside_name(self.path, self.topic_id.hex(), DELETING)
         self._disk.rename(self.path, gone, sync=False)  # a power cut may bring the name back, but nothing refers to it then
         self._disk.remove_tree_soon(gone)
@@ -411,7 +415,7 @@ class Log(LogUpkeep):
     def _check_producer(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], origin_client: bool
     ) -> tuple[Appended | None, Marker | None]:
-        """Return (the answer if nothing is written, the marker in a control batch)."""
+        """Check the producer's epoch and sequences. Return (the result of a refusal, the marker in a control batch)."""
         if headers[0].is_control:
             marker = read_marker(view)
             error_code = self.producers.check_marker(headers[0], marker.coordinator_epoch) if marker else NONE
@@ -431,7 +435,7 @@ class Log(LogUpkeep):
             self._report_forgotten()
 
     def _report_forgotten(self) -> None:
-        """Log how many producer ids gave way to others."""
+        """Log how many producer ids were removed because there are too many."""
         forgotten, self.producers.forgotten = self.producers.forgotten, 0
         sentence = (
             "%s: %d producer ids were expired, oldest first, because there are more than ottla.max.producer.ids=%d: a batch that "

@@ -33,16 +33,17 @@ SNAPSHOT_BYTES = 1 << 20
 
 
 RUNG_BYTES = 64 << 20
-"""How much may be appended to a segment before the producers' state is saved for good: a cut replays no more than about that."""
+"""The bytes appended to a segment between two lasting snapshots of the producers' state: a cut replays little more than that."""
 
 
 class LogUpkeep(ReadableLog):
     """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
 
     `size_bytes` is the size of the segments' batches; `cuts` counts the cuts of the log. `_unsynced` has, for each sealed
-    segment, (offset up to which the log must be synced for it, file). Snapshots at `_rungs` stay while they are in one of the
-    two newest segments, where cuts are made; the next is due when the newest is larger than `_next_rung`. `unnamed` is the
-    newest segment while its name may not be on stable storage: call `is_named` after a sync of the `directory`.
+    segment, pairs (offset up to which the log must be synced to make the file durable, file). Producer snapshots at the offsets
+    `_rungs` are kept while these are in the two newest segments, where cuts are made. The next one is due when the newest segment
+    has more than `_next_rung` bytes. `unnamed` is the newest segment while its name may not be on stable storage: call `is_named`
+    after a sync of the `directory`.
     """
 
     __slots__ = (
@@ -133,9 +134,9 @@ class LogUpkeep(ReadableLog):
             self.unnamed = None
 
     def lacks_note(self, headers: Iterable[BatchHeader]) -> bool:
-        """Return whether offsets are missing in front of one of these batches, and the newest segment has no note for that yet.
+        """Return whether offsets are missing in front of one of these batches, while the newest segment is not noted as compacted.
 
-        If the topic is no longer compacted this is not checked: an append finds the gap, and waits for its note.
+        Return False for a topic that is no longer compacted: its gaps are found and noted by the append itself.
         """
         if self._active.may_have_gaps or not self.config.compacts:
             return False
@@ -146,9 +147,9 @@ class LogUpkeep(ReadableLog):
         return has_gap
 
     def note_gaps_soon(self) -> Generator[Syncable]:
-        """Note durably that offsets are missing within the newest segment; yield files, each to be synced before the next step.
+        """Note durably that offsets are missing within the newest segment. The caller syncs each yielded file before the next step.
 
-        Nothing is noted if the log continues in another segment meanwhile, or is cut. Raises `StorageFailed`.
+        Nothing is noted if the log rolls or is cut before the last step. Raises `StorageFailed`.
         """
         segment, cuts = self._active, self.cuts
         try:
@@ -173,16 +174,17 @@ class LogUpkeep(ReadableLog):
     # Cuts, swaps and retention
 
     def finish_cut(self) -> None:
-        """Finish the files of a cut after the disk failed. Raises `StorageFailed`."""
+        """Finish the work of a cut on disk, if the disk failed during the cut. Raises `StorageFailed`."""
         if self._cut is not None:
             self._cut.finish(self._disk, self.path, self.segments, self._snapshots)
             self._cut = None
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now, cuts: int) -> bool:
-        """Replace segments by the compacted one, complete and synced, that was made from them when the log had had so many `cuts`.
+        """Replace the segments `old` by the compacted segment `new`, which is complete and synced.
 
-        Return False, with nothing changed, if some of them are gone, or were cut since. Raises `StorageFailed` with nothing
-        changed. While `is_swapping`, sync the `directory` and call `go_on_swapping`, repeatedly.
+        `cuts` is the number of the log's cuts when the compaction began. Return False, with nothing changed, if the log was cut
+        since, or if some old segments are gone. While `is_swapping`, sync the `directory` and call `go_on_swapping`, repeatedly.
+        Raises `StorageFailed` with nothing changed.
         """
         self.finish_cut()
         self.finish_swap()
@@ -209,11 +211,14 @@ class LogUpkeep(ReadableLog):
 
     @property
     def swap_step(self) -> int:
-        """Return the number of the next step: pass it to `go_on_swapping` after syncing the directory for it."""
+        """Return the number of the swap's next step. Pass it to `go_on_swapping` after a sync of the directory."""
         return self._swap_step
 
     def go_on_swapping(self, step: int | None = None) -> None:
-        """Do the next step of a swap, if it is still `step`: the directory was synced for it. Raises `StorageFailed`."""
+        """Do the next step of a swap after a sync of the directory. Do nothing if its number is not `step`, unless that is None.
+
+        Raises `StorageFailed`.
+        """
         going_on = self._swap
         if going_on is None or step not in (None, self._swap_step):
             return
@@ -226,7 +231,7 @@ class LogUpkeep(ReadableLog):
             going_on.removed.clear()
 
     def finish_swap(self) -> None:
-        """Finish all swaps, and wait for each sync. Raises `StorageFailed`."""
+        """Do all remaining steps of a swap, and wait for the sync before each. Raises `StorageFailed`."""
         while self._swap is not None:
             self._disk.sync_dir(self.path)
             self.go_on_swapping()
@@ -237,10 +242,11 @@ class LogUpkeep(ReadableLog):
         return self._disk.directory(self.path)
 
     def retain(self, now: Now, *, until_offset: int | None = None, most: int | None = None) -> int:
-        """Delete old segments by the settings, none reaching beyond `until_offset`, at most `most`; return how many.
+        """Delete at most `most` segments that the settings expire, up to `until_offset`; return the number of deleted segments.
 
-        The last deletion is durable when `directory` is synced (call `names_are_synced` then), the others at once. Failures of
-        the disk are logged, and repeated the next time. Raises `Unfinished` if it takes more calls to find old segments.
+        The last deletion is durable after a sync of the `directory`: then call `names_are_synced`. The others are durable at
+        once. Failures of the disk are logged; the next call repeats the work. Raises `Unfinished` if the search for expired
+        segments takes more calls.
         """
         if self._names_synced:
             self.sidecars.drop_before(self.segments[0].base_offset)
@@ -267,7 +273,7 @@ class LogUpkeep(ReadableLog):
     # Checkpoints
 
     def checkpoint(self) -> int:
-        """Write indexes, epochs and producers' state to disk, so that little is read after a crash.
+        """Write and sync the indexes and the epochs, and write the producers' state, so that a start after a crash reads little.
 
         Return the recovery point for the checkpoint. Raises `StorageFailed`.
         """
@@ -282,21 +288,21 @@ class LogUpkeep(ReadableLog):
         return self.synced_offset
 
     def flush(self) -> list[Syncable]:
-        """Write a checkpoint without waiting; return the files to sync for it.
+        """Write what `checkpoint` writes, without waiting for a sync. Return the files that the caller has to sync.
 
-        When they are synced, the present `synced_offset` is the recovery point. Indexes below it are not checked again. Raises
+        After these syncs the present `synced_offset` is the recovery point. No start checks indexes below it. Raises
         `StorageFailed`.
         """
         self.finish_cut()
         files: list[Syncable] = [*self._active.save_indexes()]
-        # Aborted transactions below it are not searched again either, nor in segments sealed since.
+        # No start searches for aborted transactions below the recovery point, nor in segments sealed after this call.
         sealed = [one for unsynced in self._unsynced.values() for one in unsynced]
         files += [file for end, file in sealed if end <= self.synced_offset + 1 or file.path.endswith(TRANSACTION_INDEX)]
         files += self._aborted.write(self.segments)
         if self._active.size - self._snapshot_at > SNAPSHOT_BYTES:
             self._save_producers()
         if not self._epochs_saved:
-            self._write_epochs()  # an earlier attempt may have found no space
+            self._write_epochs()  # the last write may have failed on a full disk
             files += [self._disk.open(f"{self.path}/{LEADER_EPOCHS}"), self.directory]
             self._epochs_saved = True
         return files
@@ -330,7 +336,7 @@ class LogUpkeep(ReadableLog):
         )
 
     def _add_rung(self) -> None:
-        """Save the producers' state for good, as of the end of the log; what the disk refuses is done after as much again."""
+        """Write a lasting snapshot of the producers' state at the log's end. After a failure the next is due `RUNG_BYTES` later."""
         self._next_rung = self._active.size + RUNG_BYTES
         self._rungs.append(self.log_end_offset)
         try:
@@ -340,7 +346,7 @@ class LogUpkeep(ReadableLog):
             log.warning(sentence, self.path, failure, extra={"cause": "rung"})
 
     def _write_epochs(self, sync: bool = False) -> None:
-        """Write the epochs. They are synced by the next checkpoint: recovery finds lost ones in the batches, if there are any."""
+        """Write the epochs. Without `sync` the next checkpoint syncs them: recovery restores lost epochs from the batches."""
         self._disk.write_file(f"{self.path}/{LEADER_EPOCHS}", self.epochs.encode(), sync=sync)
         self._epochs_saved = False
 
@@ -364,7 +370,7 @@ class LogUpkeep(ReadableLog):
     def _remove_first(self, now: Now) -> None:
         segment = self.segments[0]
         if not self._names_synced:
-            self._disk.sync_dir(self.path)  # one by one, or a power cut could bring back an older segment alone
+            self._disk.sync_dir(self.path)  # otherwise a power cut could undo the older deletion alone, which leaves a gap
         deadline_mono_ms, until = now.mono_ms + self.config.file_delete_delay_ms, self.segments[1].base_offset
         self._removed.append(retention.mark_removed(self._disk, segment, deadline_mono_ms, until))
         self._names_synced = False

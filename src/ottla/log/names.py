@@ -1,4 +1,4 @@
-"""The names of a partition's files. Their contents are elsewhere."""
+"""The names of a partition's files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DELETING, STRAY = "-delete", "-stray"
 
 
 def file_name(offset: int, suffix: str) -> str:
-    """Return `00000000000000000042.log`: the offset at which the file begins, or before which a snapshot ends."""
+    """Return a name such as `00000000000000000042.log`: a file begins at this offset, a snapshot ends before it."""
     return f"{offset:0{DIGITS}d}{suffix}"
 
 
@@ -40,7 +40,7 @@ def parse_file_name(name: str) -> tuple[int, str] | None:
 
 
 def set_aside_name(directory: str, unique: str, end: str) -> str:
-    """Return a name for the directory `topic-0` of a former partition; a long topic's name is cut to fit."""
+    """Return the new name of a former partition's directory: its name, `unique` and `end`. A long topic name is cut to fit."""
     topic, _, index = directory.rpartition("-")
     suffix = f"-{index}.{unique}{end}"
     return topic[: LONGEST_NAME - len(suffix)] + suffix

@@ -1,7 +1,7 @@
 """The reads of a log, which change nothing: slices, offsets by timestamp and by epoch, and its damage.
 
-It uses segments and the reader; appends are elsewhere. Bytes that were not read since the start, and indexes to rebuild, are
-processed for less than a millisecond in each call; then `Unfinished` requires that the call is repeated.
+It uses segments and the reader; appends are elsewhere. Each call checks unread bytes, and rebuilds indexes, for less than a
+millisecond. If more is left, the call raises `Unfinished`, and the caller repeats it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class ReadableLog:
     ) -> FileSlice | None:
         """Return whole batches from the one with `offset` on, up to `max_bytes` and below `until_offset`; None if there are none.
 
-        With `min_one_batch` the first is returned whatever its size (KIP-74). Batches that were not read since the start are
-        checked, about a millisecond's work in each call, none unless `may_check`: then this is a `FirstPart`, perhaps empty.
-        With `deleted_too` batches before the log's start in the first segment are readable. Raises `StorageFailed`.
+        With `min_one_batch` the first batch is returned whatever its size (KIP-74). Batches that were not read since the start
+        are checked, about a millisecond's work in each call. If checks remain, or `may_check` is False, the result is a
+        `FirstPart` with the checked batches, perhaps none. With `deleted_too` batches before the log's start in the first segment
+        are readable. Raises `StorageFailed`.
         """
         if offset >= until_offset or offset < (self.segments[0].base_offset if deleted_too else self.log_start_offset):
             return None
@@ -64,11 +65,14 @@ class ReadableLog:
 
     @property
     def check_cost(self) -> int:
-        """Return the cost of all checks by reads so far; a thousand are half a millisecond."""
+        """Return the cost of all checks by reads so far: 1000 is half a millisecond."""
         return self._reader.check_cost
 
     def is_proven(self, segment: Segment, start: int, end: int) -> bool:
-        """Check those of these bytes that were not read since the start; False if that takes more calls. Raises `Damaged`."""
+        """Check the bytes from `start` to `end` that were not read since the start. Return False if the check takes more calls.
+
+        Raises `Damaged`.
+        """
         return segment.unproven is None or self._reader.is_proven(segment, start, end, self.log_end_offset)
 
     def locate(self, segment: Segment, offset: int) -> int:
@@ -117,7 +121,10 @@ class ReadableLog:
         return self._reader.aborted_transactions(offset, until_offset)
 
     def _looked_up(self, look_up: Callable[[], Answer]) -> Answer:
-        """Search by an index. A wrong index is rebuilt; damage on the way raises `Damaged`."""
+        """Return the result of a search by timestamp. If an index is wrong, rebuild it and repeat the search.
+
+        Raises `Damaged` and `Unfinished`.
+        """
 
         def look() -> Answer:
             try:

@@ -1,4 +1,4 @@
-"""The port of sidecars: files beside a log's segments that follow from its batches, and whose contents the log does not know.
+"""The port of sidecars: files beside a log's segments that are derived from its batches by another package.
 
 A log calls the hooks of its `Sidecars` on each sync, truncation, compaction, deletion of segments and close. `SidecarFormat` finds,
 recovers, opens, checks and renews one kind of them. A log that is opened without a format leaves files with unknown names alone.
@@ -21,19 +21,19 @@ class Sidecars(Protocol):
         ...
 
     def mark_synced(self) -> None:
-        """Record that the files that `dirty_files` returned last were synced, and the log's with them."""
+        """Record a sync of the files that the last call of `dirty_files` returned, together with the log's files."""
         ...
 
     def compacted(self, until_offset: int) -> None:
-        """Prepare for the compaction of batches before an offset, which are replaced next. Raises `StorageFailed`."""
+        """Prepare for a compaction: the log next replaces batches before `until_offset`. Raises `StorageFailed`."""
         ...
 
     def truncated(self) -> None:
-        """Adjust to the log's new end. Raises `StorageFailed`: the truncation is then repeated later."""
+        """Adjust to the log's new end. Raises `StorageFailed`: the log then calls again later."""
         ...
 
     def give_up(self, offset: int) -> None:
-        """Invalidate everything: the log begins anew at `offset`. Raises `StorageFailed`."""
+        """Invalidate all contents, because the log begins again at `offset`. Raises `StorageFailed`."""
         ...
 
     def drop_before(self, offset: int) -> None:
@@ -46,7 +46,7 @@ class Sidecars(Protocol):
 
 
 class SidecarFault(NamedTuple):
-    """A fault of a file, at a byte or -1. `is_torn`: the end was never synced, and the next start cuts it off."""
+    """A fault of a file, at a byte or -1. `is_torn`: the end of the file was never synced, and the next start cuts it off."""
 
     path: str
     position: int
@@ -55,11 +55,11 @@ class SidecarFault(NamedTuple):
 
 
 class SidecarFormat(Protocol):
-    """One kind of sidecar. Each has a name by its base offset. `names` are all names of the partition's directory."""
+    """A format of sidecars. Each file is named by its base offset. `names` are all names in the partition's directory."""
 
     @property
     def unserved(self) -> str:
-        """Return the sentence about the clients that damaged sidecars do not serve."""
+        """Return the message that says which clients the broker cannot serve while sidecars are damaged."""
         ...
 
     def bases(self, names: Iterable[str]) -> list[int]:
@@ -67,15 +67,18 @@ class SidecarFormat(Protocol):
         ...
 
     def leftovers(self, names: Iterable[str]) -> list[str]:
-        """Return the names of files that belong to no sidecar any more: the start removes them."""
+        """Return the names of the format's files that belong to no sidecar. A start removes these files."""
         ...
 
     def recover(self, disk: Disk, path: str, bases: Sequence[int], log_end_offset: int) -> list[int]:
-        """Cut off, after a crash, what describes lost batches. Return the base offsets that remain. Raises `StorageFailed`."""
+        """Cut off the parts that describe batches lost in a crash. Return the base offsets of the remaining sidecars.
+
+        Raises `StorageFailed`.
+        """
         ...
 
     def open(self, disk: Disk, path: str, readable: ReadableLog, bases: Sequence[int], *, is_whole: bool) -> Sidecars:
-        """Open the sidecars with these base offsets. `is_whole`: the last process was stopped in order."""
+        """Open the sidecars with these base offsets. `is_whole`: the last shutdown was clean, so that no sidecar can be torn."""
         ...
 
     def check(self, disk: Disk, path: str, names: Sequence[str]) -> Iterator[SidecarFault]:
@@ -83,7 +86,7 @@ class SidecarFormat(Protocol):
         ...
 
     def renew(self, disk: Disk, path: str, names: Sequence[str]) -> str:
-        """Replace unusable sidecars by new ones; return a sentence about it. Raises `StorageFailed`."""
+        """Replace unusable sidecars by new ones. Return a message that says what was done. Raises `StorageFailed`."""
         ...
 
 

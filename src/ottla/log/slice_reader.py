@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 NO_OFFSET = -1
 PLACES = 32
-"""The most (offset, position) pairs cached for readers that continue where they stopped."""
+"""The most (offset, position) pairs cached for clients that continue to read where their last fetch ended."""
 
 ANCHORS = 8
 """The most wrong entries of an index before its segment is checked from the beginning."""
@@ -52,16 +52,16 @@ CHECKED, PAUSED, REBUILT = range(3)
 """The outcome of a check. `REBUILT`: the indexes are wrong, and are rebuilt."""
 
 CHECK_COST, BYTES_COST = 50, 1024
-"""The cost of a check: 50 for itself, one for each batch, and one for every 1024 bytes. A thousand are half a millisecond."""
+"""The cost of a check: 50 for the check itself, 1 for each batch, and 1 for every 1024 bytes. 1000 is half a millisecond."""
 
 MOST_COST = 1000
 """The most cost of checks in one call."""
 
 
 class FirstPart(FileSlice):
-    """A slice that ends where a check paused, before the requested end: the next call continues.
+    """A slice that ends where a check paused, before the requested end. Repeat the read to continue the check.
 
-    It is empty while none of the requested batches is checked.
+    The slice is empty if none of the requested batches is checked yet.
     """
 
     __slots__ = ()
@@ -70,7 +70,7 @@ class FirstPart(FileSlice):
 class LogReader:
     """The finder of batches by offset. `segments` is the log's own list; `holes` are offsets between files that no file contains.
 
-    `places` are the positions of offsets that are likely to be read next; clear it when segments are replaced or cut.
+    `places` are the positions of offsets that are likely to be read next; clear them when segments are replaced or cut.
     `check_cost` is the cost of all checks so far.
     """
 
@@ -87,11 +87,16 @@ class LogReader:
     def read(
         self, offset: int, max_bytes: int, until_offset: int, log_end_offset: int, *, min_one_batch: bool, may_check: bool
     ) -> FileSlice | None:
-        """Return the slice of `Log.read`. Raises `Unfinished`, too."""
+        """Return what `Log.read` returns, but raise `Unfinished` instead of returning a slice without batches.
+
+        Raises `Damaged` and `StorageFailed`.
+        """
         if self.holes:
             self._check_holes(offset)
         place = self.places.get(offset)
-        if place is None or (place[0] is not self.segments[-1] and place[1] >= place[0].records_end):  # the next segment goes on
+        if place is None or (
+            place[0] is not self.segments[-1] and place[1] >= place[0].records_end
+        ):  # the next segment has the following records
             place = self.locate(offset, until_offset, log_end_offset)
         segment, start = place
         sound, following = ENDLESS, NO_OFFSET
@@ -102,7 +107,7 @@ class LogReader:
         if until_offset >= log_end_offset or until_offset >= self.end_offset(segment, log_end_offset):
             end, next_offset = segment.size, self.end_offset(segment, log_end_offset)
             if next_offset < until_offset and start < segment.records_end < end:
-                end, next_offset = segment.records_end, NO_OFFSET  # a reply of empty batches alone confuses clients
+                end, next_offset = segment.records_end, NO_OFFSET  # clients do not expect a reply of only empty batches
         else:
             end, next_offset = self._position_of(until_offset, segment, log_end_offset), until_offset
         is_part = sound < end
@@ -118,7 +123,10 @@ class LogReader:
         return (FirstPart if is_part else FileSlice)(segment.file, start, end - start)
 
     def in_parts(self, look: Callable[[], T]) -> T:
-        """Call `look` until it returns, and do the work of each `Unfinished` it raises. Raises `Unfinished` at the cost limit."""
+        """Call `look` until it returns a result. Do the work of each `Unfinished` that it raises, up to `MOST_COST`.
+
+        Raises `Unfinished` beyond that cost.
+        """
         most = self.check_cost + MOST_COST
         while True:
             try:
@@ -130,11 +138,11 @@ class LogReader:
                 unfinished.go_on()
 
     def number(self, offset: int) -> int:
-        """Return the number of the segment that contains an offset, or would."""
+        """Return the index in `segments` of the segment whose range contains `offset`; the first one for an earlier offset."""
         return max(0, bisect_right(self.segments, offset, key=_base_offset) - 1)
 
     def end_offset(self, segment: Segment, log_end_offset: int) -> int:
-        """Return the base offset of the segment after `segment`."""
+        """Return the base offset of the segment after `segment`, or `log_end_offset` after the last one."""
         if segment is self.segments[-1]:
             return log_end_offset
         return self.segments[self.number(segment.base_offset) + 1].base_offset
@@ -142,7 +150,8 @@ class LogReader:
     def locate(self, offset: int, until_offset: int, log_end_offset: int) -> tuple[Segment, int]:
         """Find the segment and position of the batch with `offset`, or of the next one in a compacted log.
 
-        Empty batches at a segment's end are returned only if no others are below `until_offset`: readers have to get there.
+        Empty batches at a segment's end are found only if no other batches below `until_offset` follow, so that readers can
+        advance beyond them.
         """
         empty: tuple[Segment, int] | None = None
         active = self.segments[-1]
@@ -157,7 +166,7 @@ class LogReader:
         return empty or (active, active.size)
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Cache the position of `offset`, which is likely to be read next, if the segment continues there."""
+        """Cache the position of `offset`, which is likely to be read next. Do nothing at the end of a sealed segment."""
         if position == segment.size and segment is not self.segments[-1]:
             return
         places = self.places
@@ -166,7 +175,7 @@ class LogReader:
         places[offset] = (segment, position)
 
     def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
-        """Return the transactions of `Log.aborted_transactions`."""
+        """Return the aborted transactions with records from `offset` on and below `until_offset`."""
         found: list[Aborted] = []
         for segment in self.segments[self.number(offset) :]:
             for entry in segment.transactions.entries.ended_from(offset):
@@ -177,7 +186,7 @@ class LogReader:
         return found
 
     def check_whole(self, log_start_offset: int) -> None:
-        """Raise `Damaged` if segments, or batches of one, are missing behind the log's start."""
+        """Raise `Damaged` if segments, or batches within a segment, are missing after the log's start."""
         for missing, damaged in self.holes:
             if missing.end_offset > log_start_offset:
                 raise Damaged(self._path, damaged.file, damaged.position, damaged.sentence)
@@ -201,7 +210,7 @@ class LogReader:
     # Checks of unread bytes
 
     def is_proven(self, segment: Segment, start: int, end: int, log_end_offset: int) -> bool:
-        """Check a part of the bytes that are about to be used; return whether all of them are checked. Raises `Damaged`."""
+        """Check a part of the bytes from `start` to `end`; return whether all of them are checked and valid. Raises `Damaged`."""
         unproven = segment.unproven
         if unproven is None or unproven.is_sound(start, end):
             return True
@@ -214,7 +223,7 @@ class LogReader:
         return segment.unproven is None or unproven.is_sound(start, end)
 
     def behind_damage(self, offset: int, log_end_offset: int) -> int:
-        """Return the offset at which reading can continue behind damage or a gap at `offset`."""
+        """Return the first offset after the damage or gap that contains `offset`; the log's end if there is none."""
         damage = [missing for missing, _ in self.holes]
         segment = self.segments[self.number(offset)]
         if segment.unproven is not None:
@@ -223,20 +232,26 @@ class LogReader:
         return max(found, default=log_end_offset)
 
     def _records_end(self, segment: Segment, log_end_offset: int) -> int:
-        """Return the end of a sealed segment's last batch with records. That no records follow is trusted only after a check."""
+        """Return the end of a sealed segment's last batch with records, after a check of the batches without records behind it.
+
+        Raises `Damaged`, and `Unfinished`.
+        """
         end = segment.records_end
         if end < segment.size and not self.is_proven(segment, end, segment.size, log_end_offset):
             raise self._unfinished(lambda: None)
         return end
 
     def is_sound_at_end(self, segment: Segment, log_end_offset: int) -> bool:
-        """Return whether a segment's last batches are valid; damage is recorded and logged."""
+        """Check a segment's last batches and return whether they are valid. Record and log damage."""
         while segment.unproven is not None and self._check(segment, segment.size - 1, segment.size, log_end_offset) == PAUSED:
             pass
         return segment.unproven is None or segment.unproven.is_sound(segment.size - 1, segment.size)
 
     def look_into(self, damaged: Damaged, log_end_offset: int) -> None:
-        """Find the fault at a place where no batch was found. Raises `damaged`, and `Unfinished`."""
+        """Find out whether the index or a batch is wrong where the error `damaged` occurred; then rebuild or record it.
+
+        Raises `damaged` if neither is wrong, and `Unfinished` if more must be read.
+        """
         for segment in self.segments:
             if segment.size and damaged.file == file_name(segment.base_offset, LOG):
                 self._look_into(segment, damaged, log_end_offset)
@@ -251,7 +266,10 @@ class LogReader:
         *,
         may_check: bool,
     ) -> tuple[Segment, int, int, int]:
-        """Check what is about to be read: (segment, start, end of the valid bytes, the offset that follows). Raises `Damaged`."""
+        """Check the batches of a read. Return (segment, start, end of the valid bytes, the offset after them).
+
+        Raises `Damaged`, and `Unfinished`.
+        """
         for _ in range(ATTEMPTS):
             segment, start = place
             unproven = segment.unproven
@@ -273,7 +291,10 @@ class LogReader:
         raise scan.damaged(segment.file, start)
 
     def _has_unproven_gap(self, segment: Segment, unproven: Unproven, offset: int, start: int, log_end_offset: int) -> bool:
-        """Return whether a batch before `start` turns out to be damaged, and was skipped in the search for `offset`."""
+        """Check the batch before `start`. Return whether it is damaged, so that the search for `offset` may have skipped batches.
+
+        Raises `Unfinished`.
+        """
         if not start or unproven.is_sound(start - 1, start):
             return False
         if start < segment.size and scan.base_offset(segment.file, start) <= offset:
@@ -302,9 +323,9 @@ class LogReader:
         raise scan.damaged(segment.file, 0)
 
     def _look_into(self, segment: Segment, damaged: Damaged, log_end_offset: int) -> None:
-        """Find out whether the index or a batch is wrong.
+        """Find out whether the index or a batch is wrong in `segment`; then rebuild the index, or record the damage.
 
-        Raises `damaged` if neither is, and `Unfinished` if more must be read.
+        Raises `damaged` if neither is wrong, and `Unfinished` if more must be read.
         """
         if segment.unproven is None:
             segment.unproven = Unproven(segment.size)  # the files have changed since the start
@@ -326,7 +347,7 @@ class LogReader:
     def _check(self, segment: Segment, position: int, end: int, log_end_offset: int) -> int:
         """Check batches from `position` to about `end`, no more than a millisecond's work, and record the result.
 
-        Return `CHECKED`, or `REBUILT`, or `PAUSED` if it did not get beyond `position`.
+        Return `PAUSED` if the check did not reach `position`, `REBUILT` if the indexes are wrong, and `CHECKED` otherwise.
         """
         unproven, position = segment.unproven, min(position, segment.size - 1)
         if unproven is None or any(each.position <= position < each.resume for each in unproven.damage):
@@ -353,7 +374,10 @@ class LogReader:
         return PAUSED if is_paused else REBUILT if is_astray else CHECKED
 
     def _anchors(self, segment: Segment, unproven: Unproven, position: int) -> Iterator[Place]:
-        """Yield places from which batches can be checked up to `position`: the best first; the last one is certain."""
+        """Yield places at which batches begin, to check from there to `position`. The nearest is first, and can be wrong.
+
+        The last place does not come from the index, and is certain.
+        """
         certain = unproven.known_before(position, segment.base_offset)
         at = position
         for _ in range(ANCHORS):
@@ -369,7 +393,7 @@ class LogReader:
         return Bounds(self.end_offset(segment, log_end_offset), latest)
 
     def _note(self, segment: Segment, unproven: Unproven, walked: Walked, bounds: Bounds) -> None:
-        """Find the end of the damage that begins at `walked`, record it and log it."""
+        """Find the end of the damage that begins at `walked`; record and log the damaged range."""
         assert walked.bad is not None, "there is no damage"
         size, file = segment.size, segment.file
         found = find_sound(file, walked.position, size, walked.next_offset, bounds) or self._find_by_index(segment, walked, bounds)
@@ -410,7 +434,10 @@ class LogReader:
         return self.locate_in(segment, offset, log_end_offset)
 
     def _boundary(self, segment: Segment, start: int, limit: int, *, min_one_batch: bool) -> tuple[int, int]:
-        """Return the end of whole batches from `start` to `limit`, and the next offset; with `min_one_batch` at least one."""
+        """Return (end, next offset) of the whole batches between `start` and `limit`.
+
+        With `min_one_batch` the first batch is included whatever its size. The next offset is -1 if it is unknown.
+        """
         try:
             end, next_offset = segment.boundary(start, limit)
         except Astray:

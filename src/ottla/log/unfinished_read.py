@@ -1,4 +1,4 @@
-"""The exception of a log call that has more to read than one call may."""
+"""The exception of a log call that exceeds the limit of reads in one call."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Unfinished(TryAgain):
-    """Part of the work of a call is done. The caller may do other work first: the next call continues.
+    """A call has done only a part of its work. Repeat the call to continue; other work can run before that.
 
-    `go_on` does the next part; `cost` is its cost besides that counted elsewhere. A thousand are half a millisecond.
+    `go_on` does the next part. `cost` is the cost of `go_on` that no other counter includes: 1000 is half a millisecond.
     """
 
     def __init__(self, path: str, go_on: Callable[[], None], cost: int = 0) -> None:
@@ -23,7 +23,7 @@ class Unfinished(TryAgain):
 
 
 def finished(look: Callable[[], T]) -> T:
-    """Return the result of `look`, called as often as that takes, for a caller that may block."""
+    """Call `look` until it raises `Unfinished` no more, and return its result. For callers that may block."""
     while True:
         try:
             return look()

@@ -1,8 +1,8 @@
-"""Batches with another leader epoch than they were written with, which no CRC covers: found by headers and a checkpoint.
+"""The search for batches whose leader epoch was changed on disk. No CRC covers the epoch: it is compared with the checkpoint.
 
-A checkpoint is only trusted if its seal is right, and only for offsets that it covers. After a power cut it may be older than
-the log: newer batches at the log's end are then not reported. Lower epochs there are reported only after a kill: a start and
-every read accept them, and a broker that took over another's log once wrote some.
+A checkpoint is only trusted if its seal is right, and only for offsets that it covers. After a power cut the checkpoint can be
+older than the log, so newer batches at the log's end are not reported. Lower epochs at the log's end are reported only after a
+kill. Otherwise they are accepted, as at a start and in every read: a broker that took over another's log once wrote some.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class ChangedEpoch(NamedTuple):
 def find_changed_epochs(
     disk: Disk, path: str, bases: Sequence[int], recovery_point: int, *, was_killed: bool
 ) -> list[ChangedEpoch]:
-    """Compare the segments that begin at `bases` with the checkpoint of epochs, which is synced as far as the recovery point.
+    """Compare the segments that begin at `bases` with the checkpoint of epochs, which is synced up to the recovery point.
 
-    `was_killed`: only the process ended, and not the machine, so that the checkpoint is as new as the log. Raises
+    `was_killed`: the broker's process ended, but the machine did not fail, so that the checkpoint is as new as the log. Raises
     `StorageFailed`.
     """
     epochs = _trusted(disk, path)
@@ -87,7 +87,7 @@ def _batches(disk: Disk, path: str, segment_offset: int) -> Iterator[tuple[int, 
 
 
 def _is_whole(disk: Disk, path: str, segment_offset: int, position: int, header: BatchHeader) -> bool:
-    """Return whether the CRC of the batch is right: only its epoch is wrong then."""
+    """Return whether the CRC of the batch is right, so that only its epoch can be wrong."""
     file = disk.open(f"{path}/{file_name(segment_offset, LOG)}")
     is_whole = next(good_batches(file, position, position + header.size, header.base_offset), None) is not None
     file.close()

@@ -51,17 +51,18 @@ from ottla.ports import Disk, File, Now
 from ottla.records.batches.header import HEADER_BYTES
 
 DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", "leftover", "note", "refused"
-"""Records are lost; a tail was never synced; a file can be rebuilt; a file is about to be removed; information; a newer format."""
+"""Kinds of findings, in this order: lost records, a tail that was never synced, a file that can be rebuilt, a file that the next
+start removes, information only, and a format of a newer version."""
 
 UNSERVED = "unserved"
-"""The records are complete, but some clients are not served."""
+"""The kind of a finding about sidecars: the records are complete, but some clients cannot read them."""
 
 NEVER_SYNCED = "It was probably never synced: after a crash, the next start of a broker cuts it off."
 FAULTS = (DAMAGED, TORN, DERIVED, REFUSED, UNSERVED)
 KEPT = ".damaged"
 COPY_BYTES = 1 << 20
 ANY_GAPS = LogConfig(cleanup_policy="compact,delete")
-"""Compaction and former repairs leave gaps between offsets: a gap does not end the log."""
+"""Settings with which a gap between offsets does not end the log: compaction and former repairs leave gaps."""
 
 OF_A_LOG = (
     ABORTED_TRANSACTIONS,
@@ -72,14 +73,14 @@ OF_A_LOG = (
     LEADER_EPOCHS,
     PARTITION_METADATA,
 )
-"""Files that belong to no segment."""
+"""The names of the files that belong to the whole log, not to one segment."""
 
 ABORTED_BYTES = 34
 _PARTITION = re.compile(r"(.+)-(\d+)")
 
 
 class Finding(NamedTuple):
-    """One finding: `kind` is one of those above, `path` the file or directory, `position` a byte in it or -1."""
+    """One finding: `kind` is a constant such as `DAMAGED`, `path` a file or directory, `position` a byte in the file or -1."""
 
     kind: str
     path: str
@@ -88,7 +89,7 @@ class Finding(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A partition's checkpoints. `was_killed`: only the broker's process ended, and not the machine.
+    """A partition's checkpoints. `was_killed`: the broker's process ended, but the machine did not fail.
 
     `topic_id` is the topic's id in the registry, or zeros.
     """
@@ -116,7 +117,7 @@ class Scanned(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A batch with the base offset `base_offset`, beyond the synced part, at a place where `next_offset` is expected."""
+    """A batch whose `base_offset` is at or beyond the recovery point, at a position where `next_offset` is expected."""
 
     segment_offset: int
     position: int
@@ -132,7 +133,7 @@ def partitions(disk: Disk) -> list[str]:
 
 
 def all_known(disk: Disk) -> dict[str, Known]:
-    """Read the checkpoints of each partition, by its directory."""
+    """Return the checkpoints of all partitions, by partition directory."""
     recovery_points = checkpoints.read_offsets(disk, checkpoints.RECOVERY_POINTS)
     starts = checkpoints.read_offsets(disk, checkpoints.LOG_START_OFFSETS)
     return {
@@ -159,7 +160,7 @@ def check_directory(disk: Disk) -> Iterator[Finding]:
 
 
 def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN, sidecars: SidecarFormat | None = None) -> list[Finding]:
-    """Check one partition's directory, with its sidecars of a format. Every batch is read and its CRC-32C checked."""
+    """Check one partition's directory, including its sidecars if a format is given. Read every batch and check its CRC-32C."""
     names = disk.list(path)
     newer = _newer_format(disk, path, names)
     if newer is not None:
@@ -215,9 +216,9 @@ def _sidecar_faults(disk: Disk, path: str, names: Sequence[str], sidecars: Sidec
 def repair_partition(
     disk: Disk, path: str, now: Now, known: Known = NOTHING_KNOWN, sidecars: SidecarFormat | None = None
 ) -> list[str]:
-    """Repair a directory so that it opens; returns a sentence for each step taken. Raises `StorageFailed`.
+    """Repair a partition's directory so that a broker can open it. Return a message for each step. Raises `StorageFailed`.
 
-    At every moment the damaged records are either where they were, or in a synced copy named `*.damaged`.
+    At every moment the damaged records are either at their old place, or in a synced copy named `*.damaged`.
     """
     findings = check_partition(disk, path, known, sidecars)
     if any(found.kind == REFUSED for found in findings) or not any(found.kind in FAULTS for found in findings):
@@ -228,7 +229,7 @@ def repair_partition(
     while scanned.bad and (scanned.resume >= 0 or scanned.base_offset != bases[-1]):
         done.append(_cut_out(disk, path, scanned))
         scanned = _scan(disk, path, bases)
-    done += _write_epochs(disk, path, known)  # the bytes that were cut out may have hidden some
+    done += _write_epochs(disk, path, known)  # the bad bytes may have hidden batches with wrong epochs
     if scanned.bad:
         done += _cut(disk, path, scanned, known)
     elif (moved := _moved(disk, path, bases, known)) is not None:
@@ -330,7 +331,7 @@ def _log_name(path: str, changed: ChangedEpoch) -> str:
 
 
 def _write_epochs(disk: Disk, path: str, known: Known) -> Iterator[str]:
-    """Restore the checkpoint's leader epochs in batches; yield a sentence for each segment."""
+    """Write the checkpoint's leader epochs into batches that have other epochs; yield a message for each segment."""
     while changed := _changed_epochs(disk, path, known):
         for segment_offset in sorted({each.segment_offset for each in changed}):
             ours = [each for each in changed if each.segment_offset == segment_offset]
@@ -352,7 +353,7 @@ def _gaps(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[tuple[int, in
 
 
 def _missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> Iterator[Finding]:
-    """Yield the segments that are missing between others, and in front of them."""
+    """Yield a finding for each place where offsets are missing: before the first segment, within segments and between them."""
     bases = _bases(names)
     epochs = LeaderEpochs.decode(disk.read_file(f"{path}/{LEADER_EPOCHS}")) if LEADER_EPOCHS in names else None
     is_known = known.recovery_point > 0 and epochs is not None and bool(epochs.entries)
@@ -386,7 +387,7 @@ def _moved(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Moved |
 
 
 def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
-    """Restore a batch's base offset, if it then ends at the recovery point; otherwise cut off the log from it on."""
+    """Restore a batch's base offset if the batch then ends at the recovery point. Otherwise cut off the log from the batch on."""
     segment_offset, position, size, next_offset, _, delta = moved
     name = f"{path}/{file_name(segment_offset, LOG)}"
     if next_offset + delta + 1 != known.recovery_point:
@@ -400,7 +401,7 @@ def _move_back(disk: Disk, path: str, moved: Moved, known: Known) -> str:
 
 
 def _within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[tuple[int, int, DamagedRange, bool]]:
-    """Yield (base offset, size, missing range, whether compaction wrote the segment) where batches are missing from a segment."""
+    """Yield (base offset, size, missing range, whether compaction wrote the segment) for each range missing from a segment."""
     compacted, gaps = read_compacted(disk, path), read_gaps(disk, path)
     if compacted is None and not known.recovery_point:
         return  # another tool may have compacted it
@@ -411,7 +412,7 @@ def _within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterat
             for found in gaps_within(file, file.size, base_offset, after):
                 leads_on = (
                     base_offset == bases[-1] and found.first_offset < known.recovery_point <= found.end_offset
-                )  # it was moved
+                )  # not missing: only the next batch's base offset is wrong, and `_moved` finds it
                 if not leads_on and (found.first_offset, found.end_offset) not in gaps:
                     yield base_offset, file.size, found, is_compacted
         file.close()
@@ -430,7 +431,7 @@ def _missing_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -
 
 
 def _accept_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[str]:
-    """Accept the missing ranges within segments; yield a sentence for each."""
+    """Record the missing ranges within segments as known gaps or sizes, so that the log opens; yield a message for each."""
     found = list(_within(disk, path, bases, known))
     note_gaps(disk, path, [(gap.first_offset, gap.end_offset) for _, _, gap, is_compacted in found if not is_compacted])
     sizes = {(base_offset, size) for base_offset, size, _, is_compacted in found if is_compacted}
@@ -496,7 +497,7 @@ def _damage(path: str, scanned: Scanned, known: Known) -> Finding:
 
 
 def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> Iterator[Finding]:
-    """Yield unusable snapshots, indexes of aborted transactions, and epochs."""
+    """Yield a finding for each unusable producer snapshot, index of aborted transactions, and epoch checkpoint."""
     for name in names:
         parsed = parse_file_name(name)
         if parsed and parsed[1] == SNAPSHOT and Producers.decode(disk.read_file(f"{path}/{name}")) is None:
@@ -510,7 +511,7 @@ def _derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned) -> I
 
 
 def _cut_out(disk: Disk, path: str, scanned: Scanned) -> str:
-    """Remove the bad bytes from a segment: keep a copy of them, and join the valid parts before and behind."""
+    """Remove the bad bytes from a segment: copy them to another file, then join the valid parts before and behind them."""
     name = f"{path}/{file_name(scanned.base_offset, LOG)}"
     size = disk.size(name)
     resume = scanned.resume if scanned.resume >= 0 else size
@@ -529,7 +530,7 @@ def _cut_out(disk: Disk, path: str, scanned: Scanned) -> str:
 
 
 def _cut(disk: Disk, path: str, scanned: Scanned, known: Known) -> list[str]:
-    """Remove the end of the newest segment, from the first bad byte on: copy, lower the checkpoints, then cut."""
+    """Cut off the newest segment at the first bad byte. Before that, copy the removed bytes and lower the checkpoints."""
     name = f"{path}/{file_name(scanned.base_offset, LOG)}"
     size = disk.size(name) - scanned.position
     kept = _copy(disk, name, scanned.position, disk.size(name))
@@ -550,7 +551,7 @@ def _copy(disk: Disk, name: str, position: int, end: int) -> str:
 
 
 def _copy_parts(disk: Disk, name: str, to: str, parts: Sequence[tuple[int, int]]) -> None:
-    """Write parts of a file to a new one, durably."""
+    """Write `parts` of a file, each (position, end), durably to the new file `to`."""
     source, target = disk.open(name), disk.open(to, create=True)
     for position, end in parts:
         for at in range(position, end, COPY_BYTES):
@@ -571,7 +572,7 @@ def _free(disk: Disk, name: str) -> str:
 
 
 def _lower(disk: Disk, path: str, offset: int) -> None:
-    """Lower the checkpoints to the end of the log."""
+    """Lower a partition's checkpoints to `offset`, the new end of its log."""
     found = _PARTITION.fullmatch(path)
     if found is None:
         return

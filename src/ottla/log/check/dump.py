@@ -22,9 +22,9 @@ Row = dict[str, Any]
 
 
 def dump(disk: Disk, path: str, *, deep: bool = False, topic: str = "") -> Iterator[Row]:
-    """Yield a row for each batch, entry or line of a file; a row with `error` where it becomes unreadable.
+    """Yield a row for each batch, entry or line of a file. Where the file is unreadable, the row has the key `error`.
 
-    `deep`: records too, and those of an internal `topic` with named fields.
+    With `deep`, rows of batches include the records. Records of an internal `topic` have named fields.
     """
     name = path.rpartition("/")[2]
     base_offset, suffix = parse_file_name(name) or (0, "")
@@ -77,7 +77,7 @@ def _batch(position: int, header: BatchHeader) -> Row:
 
 
 def _record(record: Record, topic: str, *, control: bool) -> Row:
-    """Return key and value with named fields if their kind is known, else as text or hex."""
+    """Return a record's key and value: with named fields if their format is known, otherwise as text or hex."""
     known = stored_records.marker(record.key, record.value) if control else stored_records.named(topic, record.key, record.value)
     content = known or {"key": stored_records.text(record.key), "value": stored_records.text(record.value)}
     headers = [[name, stored_records.text(value)] for name, value in record.headers]
@@ -122,7 +122,7 @@ def _producers(data: bytes) -> Iterator[Row]:
 
 
 def _lines(name: str, data: bytes) -> Iterator[Row]:
-    """Yield a checkpoint's lines, with named numbers if its kind is known; any other text unchanged, up to zeros at its end."""
+    """Yield the lines of a checkpoint, with named numbers if its name is known. Yield other text unchanged, without final zeros."""
     names = ("leader_epoch", "start_offset") if name == LEADER_EPOCHS else ("topic", "partition", "offset")
     is_known = name == LEADER_EPOCHS or name.endswith("-offset-checkpoint")
     lines, text = parse_checkpoint(data), data.rstrip(b"\0")

@@ -1,6 +1,7 @@
-"""Finds files that are whole, and another log's: producer snapshots that batches prove wrong, the metadata of another topic.
+"""The search for intact files that belong to another log: producer snapshots, and the metadata of another topic.
 
-Knows what can be proved only: a producer that a snapshot leaves out may have been forgotten, and what compaction took says nothing.
+Only a contradiction between a snapshot and batches is reported. A producer that the snapshot lacks may have expired, and batches
+that compaction removed prove nothing.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from ottla.records.batches.header import BatchHeader
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot says of the log below `offset`."""
+    """A producer snapshot: the producers' state of the log below `offset`."""
 
     offset: int
     producers: Producers
 
 
 def foreign_snapshots(disk: Disk, path: str, bases: Sequence[int], snapshots: Iterable[Snapshot]) -> Iterator[tuple[int, str]]:
-    """Yield (offset of a snapshot, a sentence) for each that says of a producer what the batches prove wrong.
+    """Yield (offset of a snapshot, message) for each snapshot that contradicts the batches about a producer.
 
-    Every header of the log is read, which is sound. Raises `StorageFailed`.
+    All headers of the log are read. The caller has checked that its batches are valid. Raises `StorageFailed`.
     """
     waiting = sorted(snapshots, key=lambda snapshot: snapshot.offset)
     wanted = {producer_id for snapshot in waiting for producer_id in snapshot.producers.by_id}
@@ -42,7 +43,7 @@ def foreign_snapshots(disk: Disk, path: str, bases: Sequence[int], snapshots: It
 
 
 class _Replay:
-    """What is in the log so far of the producers that snapshots name, and who wrote the batches at the offsets they name."""
+    """A replay of the log: the state of the producers in snapshots, and the producer ids that wrote at the snapshots' offsets."""
 
     def __init__(self, snapshots: Iterable[Snapshot]) -> None:
         self._producers = Producers()
@@ -51,7 +52,7 @@ class _Replay:
         self._left = sorted({offset for state in told for offset in _offsets(state)}, reverse=True)
 
     def see(self, header: BatchHeader, *, is_wanted: bool) -> None:
-        """Go on by a batch."""
+        """Advance the replay by one batch. `is_wanted`: a snapshot contains the batch's producer."""
         while self._left and self._left[-1] <= header.last_offset:
             offset = self._left.pop()
             if offset >= header.base_offset:
@@ -60,7 +61,7 @@ class _Replay:
             self._producers.note(header, header.base_offset)
 
     def held_against(self, snapshot: Snapshot) -> Iterator[tuple[int, str]]:
-        """Yield (its offset, a sentence) if what it says is wrong."""
+        """Yield (offset of the snapshot, message) if the snapshot contradicts the log before its offset."""
         for producer_id, state in snapshot.producers.by_id.items():
             sentence = self._fault(snapshot.offset, producer_id, state)
             if sentence:
@@ -89,7 +90,7 @@ def _place(batch: ProducerBatch) -> tuple[int, ...]:
 
 
 def _offsets(state: ProducerState) -> list[int]:
-    """Return the offsets at which this producer must have written, where batches are."""
+    """Return the offsets at which a snapshot says that this producer wrote. Compaction may have removed its batches there."""
     begun = [] if state.txn_first_offset == NO_OFFSET else [state.txn_first_offset]
     return begun + [batch.last_offset for batch in state.batches]
 
@@ -103,11 +104,11 @@ def _all_headers(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[BatchH
 
 
 def foreign_metadata(disk: Disk, path: str, topic_id: bytes) -> str:
-    """Return what is wrong with whose partition a directory says it is; nothing, if it does not say. Raises `StorageFailed`."""
+    """Return a message if `partition.metadata` in a directory has another topic id; "" if it has none. Raises `StorageFailed`."""
     text = disk.read_file(f"{path}/{PARTITION_METADATA}").decode(errors="replace")
     found = dict(pair for line in text.splitlines() if len(pair := line.split(": ", 1)) == 2).get("topic_id")
     wanted = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-    if found is None or wanted.startswith(found.rstrip("\0")):  # a power cut may leave a part of it
+    if found is None or wanted.startswith(found.rstrip("\0")):  # after a power cut only a part of the id can be on disk
         return ""
     return (
         f"the directory belongs to the topic with id {found}, and the registry's topic of that name has id {wanted}: put the right "

@@ -1,8 +1,8 @@
 """A reader of a partition's files while the broker that owns them writes, compacts and deletes. It never changes anything.
 
 It uses Kafka's files and the order in which compaction replaces them; brokers are unknown here. The caller passes the end of the
-readable log: below the high watermark nothing is ever written again. Whatever cannot be read raises `StorageFailed`: the caller
-then fetches from the broker.
+readable log, because batches below the high watermark are never rewritten in place. If a file cannot be read, `StorageFailed` is
+raised, and the caller fetches from the broker instead.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.records.batches.header import CONTROL_BIT, HEADER_BYTES, TRANSACTIONA
 
 CHUNK_BYTES = 4 << 20
 LOOKS = 100
-"""The most listings of a directory until two in a row are equal."""
+"""The most times that a directory is listed until two successive listings are equal."""
 
 
 class Files(Protocol):
@@ -39,9 +39,9 @@ class Files(Protocol):
 
 
 class SeenBatches(NamedTuple):
-    """Whole batches; the first may begin before the requested offset. `aborted`: transactions that touch these or later batches.
+    """Whole batches; the first can begin before the requested offset. `aborted`: transactions that reach these or later batches.
 
-    `is_plain`: no batch of a transaction and no marker is among them.
+    `is_plain`: the batches contain no transactional batch and no transaction marker.
     """
 
     records: memoryview
@@ -50,7 +50,7 @@ class SeenBatches(NamedTuple):
 
 
 class _Opened(NamedTuple):
-    """An open segment: its end when opened, the next segment's base offset, and the transactions aborted by then."""
+    """An open segment: its end when it was opened, the next segment's base offset, and the transactions aborted by then."""
 
     file: Readable
     position: int
@@ -73,7 +73,7 @@ class Onlooker:
         self.next_offset = start
 
     def chunks(self) -> Iterator[SeenBatches]:
-        """Yield runs of whole batches. `next_offset` is behind each one when it is yielded. Raises `StorageFailed`."""
+        """Yield runs of whole batches. When a run is yielded, `next_offset` is the offset after it. Raises `StorageFailed`."""
         while self.next_offset < self._end:
             opened = self._open()
             with closing(opened.file):
@@ -100,14 +100,14 @@ class Onlooker:
                 return  # the following bytes were not a whole batch when the file was opened
 
     def _read(self, opened: _Opened, position: int) -> memoryview:
-        """Read a chunk, or the whole first batch if that is larger."""
+        """Read a chunk at `position`, or the whole batch there if the batch is larger than a chunk."""
         data = opened.file.read(position, min(self._chunk_bytes, opened.end - position))
         if len(data) >= HEADER_BYTES and (size := read_header(data).size) > len(data):
             data = opened.file.read(position, min(size, opened.end - position))
         return memoryview(data)
 
     def _open(self) -> _Opened:
-        """Open the segment that contains the next offset, from a listing of the directory that did not change meanwhile."""
+        """Open the segment that contains the next offset. Retry until the directory did not change during the opening."""
         names = self._files.names(self._path)
         for _ in range(LOOKS):
             opened = self._opened(names)
@@ -121,7 +121,7 @@ class Onlooker:
         raise StorageFailed(self._path, "its files change continuously")
 
     def _opened(self, names: dict[str, int]) -> _Opened | None:
-        """Open a segment; None if none begins at the next offset or before. Files of the listing may be gone."""
+        """Open the segment of the next offset. Return None if no segment contains it, or a file of the listing was removed."""
         segments = _segments(names)
         bases = sorted(segments)
         number = bisect_right(bases, self.next_offset) - 1

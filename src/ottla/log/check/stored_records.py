@@ -38,7 +38,7 @@ def named(topic: str, key: bytes | None, value: bytes | None) -> Row | None:
 
 
 def marker(key: bytes | None, value: bytes | None) -> Row | None:
-    """Decode a control record; None if it is no transaction marker."""
+    """Decode a control record. Return None if the record is no transaction marker."""
     try:
         kind = decode(ControlRecordTypeSchema, 0, (key or b"")[2:]).type
         if kind not in MARKERS:
@@ -87,5 +87,5 @@ def _value(value: object, field: Field, version: int, message: str, path: str) -
         try:
             return _message(inside, min(_number(bytes(value)), inside.WIRE.valid.stop - 1), bytes(value)[2:])
         except (Malformed, ValueError):
-            pass  # another kind of group stored something of its own there
+            pass  # groups of other protocol types store bytes of their own there
     return text(value)

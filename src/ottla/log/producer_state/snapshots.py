@@ -27,20 +27,20 @@ AT_ONCE = 250
 """Batches processed between two pauses."""
 
 MOST_KEPT = 32
-"""How many snapshots within segments stay at a start."""
+"""About the most snapshots within the newest segments that a start keeps."""
 
 NOT_KNOWN = -1
 REFILL_BYTES = 2 << 20
-"""The bytes before the end in which batches are searched that a snapshot leaves out."""
+"""The bytes at the end of the log in which `_refill` searches for batches that a snapshot does not contain."""
 
 
 def write_snapshot(disk: Disk, path: str, offset: int, producers: Producers) -> None:
-    """Save the state as of `offset`. Not synced: a lost snapshot is replayed from the log, a torn one fails its CRC."""
+    """Write a snapshot of the state at `offset`, without a sync: after a crash a lost or torn snapshot is replayed from the log."""
     disk.write_file(f"{path}/{file_name(offset, SNAPSHOT)}", producers.encode(), sync=False)
 
 
 def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Sequence[int]) -> None:
-    """Remove snapshots from the disk and from `offsets`. One that the disk does not remove stays listed: it may become wrong."""
+    """Remove the `unwanted` snapshots from the disk and from `offsets`. A snapshot that cannot be removed stays in `offsets`."""
     for offset in unwanted:
         name = f"{path}/{file_name(offset, SNAPSHOT)}"
         try:
@@ -53,14 +53,17 @@ def remove_snapshots(disk: Disk, path: str, offsets: list[int], *, unwanted: Seq
 
 
 def forget_snapshot(disk: Disk, path: str, offsets: list[int], offset: int) -> None:
-    """Remove, in the background, the snapshot of a deleted segment: if it stays, the next start removes it."""
+    """Remove the snapshot of a deleted segment in the background. If that fails, the next start removes the file."""
     with suppress(StorageFailed):
         disk.remove_soon(f"{path}/{file_name(offset, SNAPSHOT)}")
     offsets.remove(offset)
 
 
 def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
-    """Return those from `begin` on without the ones that follow another closely: each start of a broker leaves one."""
+    """Return the `offsets` from `begin` on, without those closer to the one before than 1/`MOST_KEPT` of `begin` to `end`.
+
+    Each start of a broker leaves a snapshot, so that there can be many.
+    """
     kept: list[int] = []
     for offset in offsets:
         if offset >= begin and (not kept or offset - kept[-1] >= (end - begin) // MOST_KEPT):
@@ -69,7 +72,7 @@ def thinned(offsets: Sequence[int], begin: int, end: int) -> list[int]:
 
 
 def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) -> None:
-    """Drop the snapshots from before the first segment: the batches that follow them are deleted."""
+    """Drop the snapshots before the first segment, because the batches that follow these snapshots are deleted."""
     remove_snapshots(disk, path, offsets, unwanted=[offset for offset in offsets if offset < first_offset])
     offsets[:] = [offset for offset in offsets if offset >= first_offset]
 
@@ -77,9 +80,9 @@ def drop_outlived(disk: Disk, path: str, offsets: list[int], first_offset: int) 
 def load_producers(
     disk: Disk, path: str, offsets: list[int], segments: Sequence[Segment], log_end_offset: int, most: int
 ) -> Producers:
-    """Restore the state at the log's end: from the newest valid snapshot at or before it, and the headers that follow.
+    """Restore the state at the log's end from the newest valid snapshot and the headers of the batches after the snapshot.
 
-    It has no more than `most` producers at any time, as when they wrote. Unusable snapshots (torn, or beyond the log's end) are
+    The replay applies the limit of `most` producers, as the appends did. Unusable snapshots (torn, or beyond the log's end) are
     removed. Raises `StorageFailed`.
     """
     beyond = [offset for offset in offsets if offset > log_end_offset]
@@ -105,7 +108,7 @@ def load_producers(
 def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_offset: int) -> None:
     """Apply every batch from `from_offset` on, by its header, and rebuild the index of aborted transactions.
 
-    A producer may just have written old records: its age is taken from the file, not from their timestamps.
+    A producer's last write counts as old as the segment's file: the timestamps of its records can be much older.
     """
     for segment in segments[_first(segments, from_offset) :]:
         if not segment.size:
@@ -117,7 +120,7 @@ def replay(disk: Disk, producers: Producers, segments: Sequence[Segment], from_o
 def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[Span], most: int) -> Pauses[Producers]:
     """Restore the state at the end of the last of these spans, where the log is about to be cut. Change nothing on disk.
 
-    It has no more than `most` producers at any time. Raises `StorageFailed`.
+    The replay applies the limit of `most` producers. Raises `StorageFailed`.
     """
     end_offset = spans[-1][0].offset_at(spans[-1][1])
     producers, begin = _newest(disk, path, [offset for offset in offsets if offset <= end_offset])
@@ -131,7 +134,7 @@ def producers_at(disk: Disk, path: str, offsets: Sequence[int], spans: Sequence[
 
 
 def _newest(disk: Disk, path: str, offsets: Sequence[int]) -> tuple[Producers, int]:
-    """Return the state and the offset of the newest valid one of these snapshots; an empty state and 0 without one."""
+    """Return the state and the offset of the newest valid snapshot among `offsets`; an empty state and 0 if none is valid."""
     for offset in reversed(offsets):
         loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))
         if loaded is not None:
@@ -170,7 +173,7 @@ def exhausted(steps: Pauses[T]) -> T:
 
 
 def rebuild_aborted(disk: Disk, path: str, offsets: Sequence[int], segments: Sequence[Segment], most: int) -> None:
-    """Rebuild the index of aborted transactions of the last of these segments, from the newest valid snapshot before it.
+    """Rebuild the index of aborted transactions of the last of these segments: replay from the newest valid snapshot before it.
 
     Raises `StorageFailed`.
     """
@@ -189,7 +192,10 @@ def _apply(producers: Producers, segment: Segment, position: int, header: BatchH
 
 
 def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted]) -> None:
-    """Replace the index's entries from `from_offset` on by `found`. If the write fails, memory is still right."""
+    """Replace the entries of a segment's index of aborted transactions from `from_offset` on by `found`.
+
+    If the write fails, the failure is logged, and the entries in memory are still replaced.
+    """
     try:
         segment.transactions.settle(from_offset, found)
     except StorageFailed as failure:
@@ -197,7 +203,7 @@ def settle_aborted(segment: Segment, from_offset: int, found: Sequence[Aborted])
 
 
 def _refill(producers: Producers, spans: Sequence[Span]) -> Pauses[None]:
-    """Find batches that a client may still repeat near the log's end: a snapshot keeps only one for each producer."""
+    """Add the recent batches of each producer that it can still retry: a snapshot contains only the last batch of a producer."""
     if not producers.by_id:
         return
     seen: dict[int, list[ProducerBatch]] = {}
@@ -217,12 +223,12 @@ def _refill(producers: Producers, spans: Sequence[Span]) -> Pauses[None]:
 
 
 def _is_same(batch: ProducerBatch, loaded: ProducerBatch) -> bool:
-    """Return whether the batches are equal. A snapshot's timestamp is its producer's last write, later than the batch's own."""
+    """Return whether two batches are equal except for the timestamp: a snapshot has the time of the producer's last write."""
     return batch._replace(timestamp=loaded.timestamp) == loaded
 
 
 def _last_headers(spans: Sequence[Span]) -> Iterator[BatchHeader]:
-    """Return the batches of about the last `REFILL_BYTES`, from one or more segments."""
+    """Yield the headers of the batches in about the last `REFILL_BYTES` of the log, from one or more segments."""
     tail: list[tuple[Segment, int, int]] = []
     left = REFILL_BYTES
     for segment, size in reversed(spans):
