@@ -97,3 +97,15 @@ def test_addresses_of_a_request_that_is_out_of_date_are_not_used() -> None:
     assert machine.tell_roles(role(2, 6), controller_epoch=1, live_leaders=stale) == STALE_CONTROLLER_EPOCH
     assert machine.tell_roles(role(2, 6), controller_epoch=2, broker_epoch=99, live_leaders=stale) == STALE_BROKER_EPOCH
     assert machine.manager.leader_addresses == {2: ("now", 9092)}
+
+
+def test_the_log_says_which_epoch_of_a_request_is_out_of_date(caplog: pytest.LogCaptureFixture) -> None:
+    machine = ClusterMachine()
+    machine.tell_roles(role(2, 5), controller_epoch=7)
+    caplog.clear()
+    machine.tell_roles(role(2, 6), controller_epoch=6)
+    machine.tell_roles(role(2, 6), controller_epoch=7, broker_epoch=99)
+    assert [record.getMessage() for record in caplog.records] == [
+        "ignored a request of the controller of epoch 6; the current epoch is 7",
+        "ignored a request of the controller for an earlier registration, of broker epoch 99",
+    ]

@@ -170,10 +170,12 @@ class ReplicaManager:
 
         def taken() -> Steps[int]:
             error_code = self.epoch_error(controller_epoch, broker_epoch)
+            if error_code == STALE_BROKER_EPOCH:
+                log.warning("ignored a request of the controller for an earlier registration, of broker epoch %d", broker_epoch)
+                return error_code
             if error_code:
-                log.warning(
-                    "ignored a request of the controller of epoch %d; the current epoch is %d", controller_epoch, error_code
-                )
+                current = self.controller_epoch
+                log.warning("ignored a request of the controller of epoch %d; the current epoch is %d", controller_epoch, current)
                 return error_code
             self.controller_epoch = controller_epoch
             if broker_epoch > self._ports.terms.broker_epoch:
