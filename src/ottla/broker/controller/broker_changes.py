@@ -21,7 +21,7 @@ from ottla.wire.errors import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE, S
 log = logging.getLogger("ottla.broker")
 
 UNKNOWN_EPOCH = -1
-"""The broker epoch of a request without one: brokers before 2.2 send none."""
+"""The broker epoch of a request that contains no broker epoch, as from brokers before 2.2."""
 
 
 class BrokerChanges:
@@ -87,9 +87,10 @@ class BrokerChanges:
         yield from self.lose_replicas(partitions)
 
     def _look_who_let_in(self, lost: set[int], partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Read states again whose ISR does not contain a lost broker.
+        """Reload the states of these partitions whose leader and ISR, as far as the controller has read, are on no lost broker.
 
-        Leaders before 2.7 write the ISR to the registry themselves and notify the controller seconds later.
+        A leader before 2.7 writes an ISR to the registry itself and notifies the controller seconds later. The ISR in the registry
+        can therefore contain a lost broker already.
         """
         leaders = self._context.leaders
         sure = yield from chosen(
@@ -108,7 +109,7 @@ class BrokerChanges:
         """Send metadata to other brokers and to the new ones, elect leaders, then send the new brokers their replicas.
 
         The first metadata for a new broker contains all topics, because the broker serves clients from it. One LeaderAndIsr
-        request names all replicas of the new broker: the broker treats it as complete.
+        request names all replicas of the new broker, because the broker treats the request as complete.
         """
         log.info("brokers %s have joined", sorted(joined))
         context, requests = self._context, self._term.requests
@@ -154,7 +155,7 @@ class BrokerChanges:
         return len(self._context.assignment(partition).replicas) > 1 and self._leaders.is_there(partition)
 
     def log_dirs_failed(self, names: list[str]) -> Steps[None]:
-        """Send LeaderAndIsr to brokers that reported a failed log directory: their responses name the lost replicas."""
+        """Send LeaderAndIsr to brokers that reported a failed log directory, because their responses name the lost replicas."""
         nodes = set((yield from self._term.reader.notifications(LOG_DIR_EVENTS, names, failed_broker)))
         for node in nodes:
             held = yield from chosen(self._context.held_by([node]), self._context.leaders.__contains__)

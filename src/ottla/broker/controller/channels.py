@@ -1,7 +1,7 @@
 """The controller's connection to one broker: one request in flight, in order, retried until the broker responds or is gone.
 
-Waiting UpdateMetadata requests are merged while they are small. A request that names many partitions is encoded in slices. Depends
-on the inter-broker channels, and not on the meaning of requests.
+Waiting UpdateMetadata requests are merged while they are small. A request that names many partitions is encoded in steps with
+pauses between them. Depends on the inter-broker channels, and not on the meaning of requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MANY: dict[type[Message], tuple[Path, ...]] = {
     UpdateMetadataRequest: (("topic_states", "partition_states"), ("ungrouped_partition_states",)),
     StopReplicaRequest: (("topic_states", "partition_states"), ("topics",), ("ungrouped_partitions",)),
 }
-"""Arrays that name the partitions of a request, by request type: the first one that the version has is used."""
+"""The arrays that name partitions, by request type. A request uses the first array that exists in its version."""
 
 Topic = UpdateMetadataRequest.UpdateMetadataTopicState
 Answered = Callable[[ControlRequest, Any], None]
@@ -66,7 +66,7 @@ class ControllerChannel:
         self._repeats = Repeats(RETRY_MS, MOST_RETRY_MS)
 
     def send(self, request: ControlRequest) -> None:
-        """Queue a request behind all others, or merge it into the last one if both are small UpdateMetadata requests."""
+        """Queue a request, or merge it into the last waiting request if both are small UpdateMetadata requests."""
         last = self._waiting[-1] if self._waiting else None
         before, then = None if last is None else last.message, request.message
         partitions = request.partitions + (0 if last is None else last.partitions)
@@ -77,7 +77,7 @@ class ControllerChannel:
         self._go_on()
 
     def close(self) -> None:
-        """Drop all waiting requests and stop sending: the broker is gone, or this broker is no longer the controller."""
+        """Drop all waiting requests and stop sending, because the broker is gone or this broker is no longer the controller."""
         self._is_closed = True
         self._waiting.clear()
         self._scheduler.cancel(self)

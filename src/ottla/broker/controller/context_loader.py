@@ -22,7 +22,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 AT_ONCE = 2000
-"""Registry entries read in one request: a state is a few hundred bytes."""
+"""Registry entries read in one request. The entry of a partition state has a few hundred bytes."""
 UNDERSTOOD_AT_ONCE = 50
 """Entries decoded between two pauses: less than a millisecond of work, unless topics are large."""
 
@@ -30,7 +30,7 @@ Changed = Callable[[str], None]
 
 
 class ControllerReader:
-    """Reader of the controller's registry entries. `changed` arguments are watches on the entries read."""
+    """Reader of the controller's registry entries. A `changed` argument is the callback of a watch on the entries that are read."""
 
     def __init__(self, registry: SharedRegistry, patience: RegistryPatience) -> None:
         self._registry = registry
@@ -42,7 +42,7 @@ class ControllerReader:
         return None if entry is None else entry.value
 
     def finalized(self) -> Steps[dict[str, int]]:
-        """Return the finalized feature levels; an entry that can't be decoded is logged and gives an empty dict."""
+        """Return the finalized feature levels. If their entry can't be decoded, log that and return an empty dict."""
         found = dict[str, int]()
         yield from self._each([layout.FEATURES], [None], None, lambda _, entry: found.update(features.levels_in(entry.value)))
         return found
@@ -82,7 +82,7 @@ class ControllerReader:
         return found
 
     def configs(self, names: Iterable[str]) -> Steps[dict[str, dict[str, str]]]:
-        """Return the configs set for each of these topics; topics without an entry are missing."""
+        """Return the configs of each of these topics that has an entry for configs."""
         found = dict[str, dict[str, str]]()
         wanted = list(names)
         paths = [layout.topic_config_path(name) for name in wanted]

@@ -60,7 +60,7 @@ BALANCED_FIRST_MS: Final = 5_000
 """Delay between an election and the first check of the leader imbalance, in ms."""
 DELETIONS_AGAIN: Final = "deletions again"
 STALE: Final = frozenset((STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH))
-"""Error codes of brokers that registered again or follow a later controller: current requests reach them anyway."""
+"""Error codes of a broker that registered again or follows a later controller. It receives the current requests anyway."""
 RETRY_MS, MOST_RETRY_MS = 500, 2_000
 """First and longest pause before the controller entry is read again from an unreachable registry, in ms."""
 
@@ -148,7 +148,7 @@ class Controller:
         return self._events.asked(see_to_it, instead)
 
     def stop(self, body: ControlledShutdownRequest) -> Steps[tuple[int, list[TopicPartition]]]:
-        """Return an error code and the partitions that a broker in controlled shutdown still leads."""
+        """Move leadership away from a broker in controlled shutdown. Return an error code and the partitions it still leads."""
         return self.asked(lambda reign: reign.brokers.stop(body.broker_id, body.broker_epoch), (NOT_CONTROLLER, []))
 
     def alter_partition(self, body: AlterPartitionRequest, version: int) -> Steps[AlterPartitionResponse]:
@@ -172,7 +172,7 @@ class Controller:
         return self.asked(lambda reign: reign.reassignments.alter(targets, may_resize=may_resize), None)
 
     def reassignments(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment] | None]:
-        """Return the ongoing reassignments of these partitions, or of all if None; None if this broker is not the controller."""
+        """Return the ongoing reassignments of `partitions`, or of all if None. Return None if this broker is not the controller."""
         return self.asked(lambda reign: reign.reassignments.listed(partitions), None)
 
     def elect(self, partitions: Iterable[TopicPartition] | None, *, is_unclean: bool) -> Steps[Faults | None]:
@@ -180,7 +180,7 @@ class Controller:
         return self.asked(lambda reign: reign.elections.elect(partitions, is_unclean=is_unclean), None)
 
     def settings_changed(self) -> None:
-        """Elect leaders again after a change of settings: `unclean.leader.election.enable` may now be true."""
+        """Elect missing leaders after a change of settings, because `unclean.leader.election.enable` can now be true."""
         self._soon("unclean elections", self._see_to_leaderless)
 
     def _see_to_leaderless(self, reign: Reign) -> Steps[None]:
@@ -258,7 +258,7 @@ class Controller:
     def _note_features(self, term: ControllerTerm, brokers: Iterable[LiveBroker]) -> Steps[None]:
         """Write the features entry of a new cluster: the newest levels that all brokers support.
 
-        The levels are empty if `inter.broker.protocol.version` is set.
+        The levels are empty if `inter.broker.protocol.version` is set and the cluster can have other brokers.
         """
         if not term.protocol.has(Switch.FEATURES) or (yield from term.reader.value(layout.FEATURES)) is not None:
             return
@@ -289,7 +289,7 @@ class Controller:
         return found
 
     def _forget(self, reign: Reign, path: str, changed: Callable[[str], None]) -> Steps[None]:
-        """Remove notifications for a former controller: all states are about to be read."""
+        """Remove notifications for a former controller, because this controller is about to read all states."""
         names = yield from reign.term.reader.names(path, changed)
         yield from reign.term.states.remove(f"{path}/{name}" for name in names)
 
@@ -325,7 +325,7 @@ class Controller:
         self._soon("deletions", self._see_to_deletions)
 
     def _see_to_deletions(self, reign: Reign) -> Steps[None]:
-        yield from self._see_to_topics(reign)  # a deletion may be requested before the new topic was read
+        yield from self._see_to_topics(reign)  # a deletion can be requested before the new topic was read
         yield from reign.topics.to_be_deleted((yield from reign.term.reader.names(DELETIONS, self._deletions_changed)))
 
     def _isr_changed(self, path: str) -> None:

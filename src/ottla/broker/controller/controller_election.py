@@ -45,9 +45,10 @@ class ControllerElection:
     def held(self, at_work: Elected | None) -> Steps[Elected | None]:
         """Take part in the election if there is no controller, and return this broker's term.
 
-        None if another broker is the controller.
+        Return None if another broker is the controller.
 
-        The epoch is new unless it equals `at_work`. The controller entry is watched in any case.
+        The term is a new one with a new epoch, unless `at_work` is this broker's term and has not ended. The controller entry is
+        watched in any case.
         """
         while True:
             # Read the epoch first: if the entry then belongs to this session, no other broker was elected since that read.
@@ -61,7 +62,10 @@ class ControllerElection:
                 at_work = yield from self._begin(epoch, is_elected=entry is not None)
 
     def _begin(self, epoch: Entry | None, *, is_elected: bool) -> Steps[Elected | None]:
-        """Write the next epoch, and in the same commit the controller entry unless it exists."""
+        """Write the next epoch, together with the controller entry unless the entry is this broker's already.
+
+        If the registry has no epoch yet, write the first one only, and return None.
+        """
         if epoch is None:
             yield from self._registry.commit([Change(layout.CONTROLLER_EPOCH, FIRST_EPOCH, NEW)])
             return None

@@ -23,7 +23,7 @@ BY_ID_FROM = 2
 
 
 class IsrChanges:
-    """Both kinds of ISR changes in one term. `altered` is called with the partitions of each request, also of refused changes."""
+    """The ISR changes of one term. `altered` is called with the partitions of each AlterPartition, even if changes are refused."""
 
     def __init__(self, term: ControllerTerm, leaders: LeaderChanges, altered: Callable[[Iterable[TopicPartition]], None]) -> None:
         self._tell = altered
@@ -32,7 +32,7 @@ class IsrChanges:
         self._leaders = leaders
 
     def notified(self, names: list[str]) -> Steps[list[TopicPartition]]:
-        """Send states that leaders have written to all brokers, remove the notifications, and return the partitions."""
+        """Send to all brokers the states that leaders have written, remove the notifications, and return the partitions."""
         found = yield from self._term.reader.notifications(ISR_CHANGES, names, changed_isrs)
         partitions = list({one: None for some in found for one in some if self._context.assignment(one).replicas})
         yield from self._term.states.read_again(partitions)
@@ -62,7 +62,7 @@ class IsrChanges:
     def _altered(
         self, wanted: dict[TopicPartition, LeaderAndIsr], epochs: dict[TopicPartition, dict[int, int]], version: int
     ) -> Steps[dict[TopicPartition, int]]:
-        """Write the permitted states, and return an error code per partition; NONE also for a state that is already in force."""
+        """Write the permitted states, and return an error code per partition; NONE also if the partition already has the state."""
         codes = {one: fault(self._context, one, state, epochs[one], version) for one, state in wanted.items()}
         admitted = [one for one, code in codes.items() if code is None]
 

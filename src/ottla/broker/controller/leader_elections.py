@@ -38,9 +38,10 @@ class AskedElections:
         self._changed = changed
 
     def elect(self, partitions: Iterable[TopicPartition] | None, *, is_unclean: bool) -> Steps[dict[TopicPartition, Fault]]:
-        """Elect preferred leaders for these partitions, or for all if None; with `is_unclean`, elect any replica where none leads.
+        """Elect the preferred leaders of these partitions, or of all partitions if None.
 
-        Return an error code and a sentence per partition; NONE where the leader changed.
+        With `is_unclean`, elect any replica of each partition that has no leader. Return an error code and a message per
+        partition; the code is NONE if the leader changed.
         """
         asked = self._context.partitions() if partitions is None else partitions
         found = dict[TopicPartition, Fault | None]()

@@ -28,7 +28,7 @@ class LeaderChanges:
         self._context = term.context
 
     def settle(self, partitions: Iterable[TopicPartition], *, is_unclean: bool = False) -> Steps[list[TopicPartition]]:
-        """Elect leaders where there is none, remove offline replicas from the ISR, and return the changed partitions.
+        """Elect leaders for partitions without one, remove offline replicas from the ISR, and return the changed partitions.
 
         Partitions of topics under deletion are skipped. `is_unclean` permits any replica, regardless of the topic's setting.
         """
@@ -70,7 +70,7 @@ class LeaderChanges:
         return partition in self._context.leaders and self._is_to_stay(partition)
 
     def _is_to_stay(self, partition: TopicPartition) -> bool:
-        """Return whether a partition is not being deleted; a reassignment ends first, because it needs a leader."""
+        """Return whether a partition needs a leader: its topic is not being deleted, or a reassignment must end first."""
         return partition[0] not in self._term.deletions or partition in self._context.reassigning
 
     def without_leader(self) -> Steps[list[TopicPartition]]:

@@ -1,6 +1,7 @@
 """Partition reassignments, within one controller term (KIP-455).
 
-Tools before 2.6 write their reassignments to the registry (`REASSIGNMENTS`); a request for the same partition replaces them.
+Tools before 2.6 write their reassignments to the registry (`REASSIGNMENTS`); a request replaces the written reassignment of its
+partition.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from ottla.wire.errors import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTI
 log = logging.getLogger("ottla.broker")
 
 JUDGED_AT_ONCE = 80
-"""Reassignments validated between two pauses, each by its replicas and by their number."""
+"""Reassignments validated between two pauses: their target replicas, and the number of replicas."""
 
 Targets = Mapping[TopicPartition, Sequence[int] | None]
 """The target replicas of each partition; None cancels its reassignment."""
 Moves = dict[TopicPartition, ReplicaAssignment]
 Faults = dict[TopicPartition, Fault]
-"""An error code and a sentence per partition; NONE if its reassignment is ongoing or complete."""
+"""An error code and a message per partition; NONE if its reassignment is ongoing or complete."""
 
 BEING_DELETED = "The partition does not exist: its topic is being deleted."
 ALTERED = "The topic was changed concurrently: try again."
@@ -54,7 +55,7 @@ class Reassignments:
         return faults | (yield from self._begin(moves))
 
     def listed(self, partitions: Iterable[TopicPartition] | None) -> Steps[dict[TopicPartition, ReplicaAssignment]]:
-        """Return the ongoing reassignments of these partitions, or of all if None."""
+        """Return the ongoing reassignments of `partitions`, or of all partitions if None."""
         context = self._context
         asked = context.reassigning if partitions is None else partitions
         found: Moves = {}
@@ -134,7 +135,7 @@ class Reassignments:
         return faults
 
     def _stop_unneeded(self, moved: tuple[TopicPartition, ReplicaAssignment]) -> None:
-        """Delete the replicas of a former target that is neither the origin nor the new target."""
+        """Delete the replicas of the former target that are neither in the origin nor in the new target."""
         partition, before = moved
         assignment = self._context.assignment(partition)
         unneeded = [node for node in before.replicas if node not in assignment.replicas]

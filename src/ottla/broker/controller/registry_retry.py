@@ -1,4 +1,4 @@
-"""Retries of the controller's reads while the registry is unreachable and the session certainly lives.
+"""Retries of the controller's reads while the registry is unreachable and the session is certainly alive.
 
 Kafka's controller also continues until its session ends. Depends on the registry's session deadline, and not on the reads.
 """
@@ -29,7 +29,7 @@ class RegistryPatience:
         self._scheduler = scheduler
         self._repeats = Repeats(FIRST_MS, MOST_MS)
         self.is_over = False
-        """Whether the term is over: retries end."""
+        """Whether the term is over, so that reads are no longer retried."""
 
     def read(self, steps: Callable[[], Steps[T]]) -> Steps[T]:
         """Run steps that only read, and retry them while the registry is away.

@@ -23,7 +23,7 @@ from ottla.ports import NEW, Change, Condition, RegistryAway, SharedRegistry, St
 log = logging.getLogger("ottla.broker")
 
 WRITTEN_AT_ONCE = 200
-"""States in one commit: some ten kilobytes."""
+"""States in one commit. Together they have some ten kilobytes."""
 
 Choose = Callable[[ControllerContext, TopicPartition], LeaderAndIsr | None]
 """Returns the new state of a partition, or None to leave it unchanged."""
@@ -52,7 +52,7 @@ class PartitionStates:
             raise
 
     def remove(self, paths: Iterable[str]) -> Steps[None]:
-        """Remove entries in several commits: a registry limits the size of one commit."""
+        """Remove entries in several commits, because a registry limits the size of one commit."""
         for some in in_pieces(paths, WRITTEN_AT_ONCE):
             yield from self.commit([Change(path, None) for path in some])
 
@@ -75,7 +75,7 @@ class PartitionStates:
         return changed
 
     def _missed(self, wanted: Mapping[TopicPartition, LeaderAndIsr]) -> Steps[list[TopicPartition]]:
-        """Write states, and return the partitions that ended up with another state; their states are read again."""
+        """Write states, and return the partitions that have a different one afterwards, which is then in the context."""
         written = {one: self._written(one, state) for one, state in wanted.items()}
         try:
             yield from self.commit([self._change(one, state) for one, state in wanted.items()])
@@ -105,7 +105,7 @@ class PartitionStates:
         return Change(layout.state_path(*partition), entries.state_value(written), expected)
 
     def _written(self, partition: TopicPartition, state: LeaderAndIsr) -> LeaderAndIsr:
-        """Return the state as it is in the registry after the commit."""
+        """Return the state that the registry has after the commit."""
         epoch = 0 if partition not in self._context.leaders else state.partition_epoch + 1
         return state._replace(controller_epoch=self._context.epoch, partition_epoch=epoch)
 

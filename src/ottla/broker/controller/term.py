@@ -90,7 +90,7 @@ class ControllerTerm:
             yield None
 
     def close(self) -> None:
-        """Close all connections: another broker may be the controller."""
+        """Close all connections, because another broker can be the controller."""
         self.patience.is_over = True
         for node_id in list(self._ways):
             self.close_way(node_id)

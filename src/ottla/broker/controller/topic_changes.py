@@ -1,7 +1,7 @@
 """Topic creation, growth and deletion, within one controller term.
 
-A broker or a tool creates a topic by writing its entry; the controller then elects leaders. A topic is deleted on request of an
-entry under `DELETIONS`; its own entry is removed when every broker has deleted its replicas.
+A broker or a tool creates a topic by writing its entry; the controller then elects leaders. An entry under `DELETIONS`
+requests the deletion of a topic. The topic's own entry is removed when every broker has deleted its replicas of the topic.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class TopicChanges:
             self._term.requests.tell_all(partitions)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
-        """Resume deletions of these topics: a broker is back, or a reassignment is complete."""
+        """Resume the deletion of topics whose partitions have a broker back, or a completed reassignment."""
         names = {name for name, _ in partitions if name in self._term.deletions}
         self._term.deletions.resume(names)
         self._tell_deleted(names)
@@ -186,7 +186,7 @@ class TopicChanges:
         return self._repeats.pause_ms()
 
     def _remove_all(self, names: Iterable[str]) -> Steps[None]:
-        """Remove topics without replicas, several small ones at a time."""
+        """Remove topics without replicas, several small topics at a time."""
         some, size = list[str](), 0
         for name in names:
             partitions = len(self._context.topics.get(name, ()))
@@ -199,10 +199,10 @@ class TopicChanges:
             yield from self._remove_some(some)
 
     def _remove_some(self, names: list[str]) -> Steps[None]:
-        """Remove the entries of topics: the states of large topics in several commits, then all other entries in one.
+        """Remove the entries of topics: first the states of large topics in several commits, then all other entries in one.
 
-        The deletion requests go in the last commit, so an interrupted removal is repeated. After a conflict with another removal,
-        the remaining entries are removed in further commits.
+        The last commit also removes the deletion requests, so that an interrupted removal is repeated. If it conflicts with a
+        removal by another program, its entries are removed in further commits.
         """
         for name in names:
             yield from self._remove_states(name)

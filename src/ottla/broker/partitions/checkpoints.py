@@ -1,8 +1,8 @@
 """The checkpoint files: how far each partition is synced and compacted, its log start offset and its high watermark.
 
-Depends on partitions and on Kafka's four checkpoint files, and starts no syncs. An entry that outlives its topic would be treated
-as damage of a new topic of the same name. The files must therefore be written between the drop of a partition and the reuse of its
-name.
+Depends on partitions and on Kafka's four checkpoint files, and starts no syncs. An entry that remains after the deletion of its
+topic would be treated as damage of a new topic with the same name. The files must therefore be written between the drop of a
+partition and the reuse of its name.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FILES = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 NOTHING = format_offsets({})
 CAUSE = {"cause": "checkpoint"}
 MOST_STALE = 10_000
-"""Upper limit of deleted topics that the files may still name."""
+"""Upper limit of deleted topics whose partitions can still be in the files."""
 
 
 class Checkpoints:
-    """The four files, as written and as required; put a partition into `touched` if its entries may have changed."""
+    """The content of the four files. Put a partition into `touched` if its entries may have changed."""
 
     def __init__(self, disk: Disk, scheduler: Scheduler) -> None:
         self._disk = disk
@@ -73,11 +73,11 @@ class Checkpoints:
         return self._offsets[RECOVERY_POINTS].get((topic, index), 0)
 
     def is_noted(self, topic: str, index: int) -> bool:
-        """Return whether the files have an entry for a partition: this broker has held it before."""
+        """Return whether the files have an entry for a partition, so that this broker has held the partition before."""
         return (topic, index) in self._offsets[RECOVERY_POINTS]
 
     def is_known(self, partition: Partition) -> bool:
-        """Return whether a partition's entries are current: after a power failure one file may be older than another."""
+        """Return whether a partition's entries are current. After a power failure, one file can be older than another."""
         key = (partition.topic, partition.index)
         points, starts, marks, _ = (noted.get(key, 0) for noted in self._offsets.values())
         return (points, starts, marks) == (partition.log.synced_offset, _inner_start(partition), partition.high_watermark)
@@ -90,7 +90,7 @@ class Checkpoints:
         return self._offsets[CLEANED_OFFSETS].get((topic, index), 0)
 
     def note_cleaned(self, partition: Partition, offset: int) -> None:
-        """Record, and soon write, how far a log is compacted. A lost file costs work, not records: logs are compacted again."""
+        """Record, and soon write, how far a log is compacted. If the file is lost, logs are compacted again."""
         self._offsets[CLEANED_OFFSETS][partition.topic, partition.index] = offset
         self._scheduler.begin(CLEANED_OFFSETS, self._replace(CLEANED_OFFSETS))
 
@@ -106,14 +106,15 @@ class Checkpoints:
         self._scheduler.begin(HIGH_WATERMARKS, self._replace(HIGH_WATERMARKS))
 
     def says_more(self, partition: Partition, offset: int, latest_start: int) -> bool:
-        """Return whether the files have a higher synced or compacted offset, or a later log start than `latest_start`."""
+        """Return whether the files have a synced or compacted offset above `offset`, or a log start above `latest_start`."""
         key = (partition.topic, partition.index)
         return any(self._offsets[name].get(key, 0) > most for name, most in _of_a_cut(offset, latest_start))
 
     def lower(self, partition: Partition, offset: int, latest_start: int) -> Steps[None]:
         """Lower the recorded offsets of a partition on stable storage, before its log is truncated there.
 
-        Otherwise compaction would skip records written there later, and keep older records of their keys. Raise `StorageFailed`.
+        Otherwise compaction would skip records that are appended there later, and keep older records with the same keys. Raise
+        `StorageFailed`.
         """
         key = (partition.topic, partition.index)
         for name, most in _of_a_cut(offset, latest_start):
@@ -128,7 +129,7 @@ class Checkpoints:
                 raise failure
 
     def was_cut(self, partition: Partition) -> None:
-        """Record a truncation: a flush that is in progress says nothing about the log afterwards."""
+        """Record a truncation, so that the result of a flush in progress is not recorded for the truncated log."""
         key = (partition.topic, partition.index)
         self._cuts[key] = self._cuts.get(key, 0) + 1
         self.touched[partition] = None
@@ -142,7 +143,7 @@ class Checkpoints:
                 self._stale[topic] = self._count
 
     def keep_only(self, held: set[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Remove the entries of every partition not in `held`, and return the removed ones that had records, sorted."""
+        """Remove the entries of partitions that are not in `held`; return those partitions that had records, sorted."""
         held_records = sorted(key for key, offset in self._offsets[RECOVERY_POINTS].items() if offset and key not in held)
         for offsets in self._offsets.values():
             for topic, index in offsets.keys() - held:
@@ -150,9 +151,9 @@ class Checkpoints:
         return held_records
 
     def settle(self, topics: Iterable[str] | None = None) -> None:
-        """Remove deleted partitions of these topics, or of all, from the files, before a name is reused.
+        """Remove from the files the deleted partitions of `topics`, or of all topics if None, before a name is reused.
 
-        This waits for the disk, but usually there is nothing to do.
+        This blocks on the disk, but usually there is nothing to do.
         """
         if not self._is_settling_due(topics) or not self._write_files():
             return
@@ -163,7 +164,9 @@ class Checkpoints:
             log.error("deleted topics may come back in the checkpoints after a power cut: %s", failure)
 
     def settle_slowly(self, topics: Iterable[str]) -> Steps[None]:
-        """Do the same as `settle` in steps, without blocking on the disk. After a failure, `settle` still has it to do."""
+        """Remove deleted partitions of `topics` from the files in steps that do not block on the disk.
+
+        A failure is not reported; a later call of `settle` then removes the partitions."""
         if not self._is_settling_due(topics):
             return
         count = self._count
@@ -178,7 +181,7 @@ class Checkpoints:
         return not self._stale.keys().isdisjoint(topics)
 
     def write(self) -> bool:
-        """Write the files durably, and return False if the disk refused: the existing files remain correct."""
+        """Write the files to stable storage. Return False if the disk refused; the existing files then remain correct."""
         touched = self._take_touched()
         for partition in touched:
             if partition.offline is None:
@@ -214,7 +217,7 @@ class Checkpoints:
         self._scheduler.begin(name, self._replace(name), urgent=True)  # a running job of this name continues instead
 
     def _tell(self, waiting: list[Done], failure: StorageFailed | None) -> None:
-        """Complete waits later: a job must not be resumed while another call is in progress."""
+        """Call the callbacks of waits later, because a job must not be resumed while another call is in progress."""
         for done in waiting:
             self._scheduler.at(object(), 0, partial(_told, done, failure))
 
@@ -277,7 +280,7 @@ class Checkpoints:
             self._note(partition, recovery_point)
 
     def _replace(self, name: str) -> Steps[None]:
-        """Replace a file with current offsets, again if another wait began meanwhile."""
+        """Replace a file with current offsets. If another wait began meanwhile, replace it once more."""
         while True:
             waiting, self._waiting[name] = self._waiting[name], []
             failed: StorageFailed | None = None
@@ -288,7 +291,7 @@ class Checkpoints:
                         self._disk, name, data
                     )  # if a power failure restores the old content, it is correct too
                     self._written[name] = data
-                if waiting:  # a waiting job needs the new one
+                if waiting:  # a waiting job needs the new content
                     failed = yield partial(self._disk.sync_soon, [self._disk.directory("")])
             except StorageFailed as failure:
                 failed = failure
@@ -310,7 +313,7 @@ class Checkpoints:
                 yield name, data
 
     def _note(self, partition: Partition, recovery_point: int) -> None:
-        """Record a partition's current offsets; an offline partition keeps its last ones."""
+        """Record a partition's current offsets; an offline partition keeps the offsets recorded last."""
         if partition.offline is not None:
             return
         recovery_points, starts, high_watermarks, _ = self._offsets.values()
@@ -346,11 +349,11 @@ def _told(done: Done, failure: StorageFailed | None, now: Now) -> None:
 
 
 def _inner_start(partition: Partition) -> int:
-    """Return the log start offset if it is inside a segment, and not evident from segment names; else 0."""
+    """Return the log start offset if it is inside a segment, where no segment name shows it; else 0."""
     start = partition.log.log_start_offset
     return start if start > partition.log.segments[0].base_offset else 0
 
 
 def _what_comes_of(failure: StorageFailed) -> str:
-    """Return what to expect after a failed write: a failed sync of names is never retried."""
+    """Return a sentence about what follows a failed write. A failed sync of names is never retried."""
     return "none is until the broker restarts" if isinstance(failure, SyncFailed) else "it is written with the next one"

@@ -14,7 +14,7 @@ NEW = ".new"
 def replace_file(disk: Disk, name: str, data: bytes) -> Steps[None]:
     """Replace the content of a file without blocking on the disk. Raise `StorageFailed`.
 
-    The rename is not synced: the old content must remain as correct as the new one, because a power failure may restore it.
+    The rename is not synced, so that a power failure can restore the old content. The old content must therefore remain correct.
     """
     file = disk.open(name + NEW, create=True)
     file.truncate(0)
@@ -22,7 +22,7 @@ def replace_file(disk: Disk, name: str, data: bytes) -> Steps[None]:
     failure = yield partial(disk.sync_soon, [file])
     if failure is not None:
         with suppress(StorageFailed):
-            disk.remove(name + NEW)  # a file whose sync failed can never be synced: the next one must be a new file
+            disk.remove(name + NEW)  # a file whose sync failed can never be synced, so the next attempt needs a new file
         raise failure
     file.close()
     disk.rename(name + NEW, name, sync=False)

@@ -1,4 +1,4 @@
-"""Compaction as a background job: the choice of the next log, and how far each one is compacted.
+"""Compaction as a background job: the choice of the next log, and the offset up to which each log is compacted.
 
 Depends on partitions, their checkpoints and the disk port; `ottla.log` decides which records a log may lose.
 """
@@ -32,7 +32,7 @@ LEAST_PAUSE_MS, LONGEST_PAUSE_MS = 1_000, 600_000
 
 
 class PausedCompaction(NamedTuple):
-    """When the compaction of a log is retried after a disk error, and the pause before, in ms."""
+    """The time at which the compaction of a log is retried after a disk error, and the last pause, both in ms."""
 
     until_mono_ms: int
     pause_ms: int
@@ -102,7 +102,7 @@ class Cleaner:
                 log.warning("%s is not to be compacted any more", partition)
 
     def _pause(self, partition: Partition, failure: StorageFailed) -> None:
-        """Pause a log for twice as long as before, because its compaction reads all of it again."""
+        """Pause a log for twice as long as last time, because a retried compaction reads the whole log."""
         before = self._refused.get(partition)
         wanted_ms = 2 * before.pause_ms if before else max(self._settings.value.log_cleaner_backoff_ms, LEAST_PAUSE_MS)
         pause_ms = min(wanted_ms, LONGEST_PAUSE_MS)
@@ -114,7 +114,7 @@ class Cleaner:
         return refused is not None and now.mono_ms < refused.until_mono_ms
 
     def _dirtiest(self, now: Now) -> Steps[tuple[Partition, Dirtiness] | None]:
-        """Return the dirtiest partition; topics without compaction are skipped many at a time."""
+        """Return the dirtiest partition that is due, or None. Many topics without compaction are skipped in one step."""
         found: tuple[bool, float, Partition, Dirtiness] | None = None
         for number, partition in enumerate(list(self._partitions)):
             if not number % PASSED_AT_ONCE:
@@ -159,7 +159,7 @@ class Cleaner:
             pauses.close()
         if failure is not None:
             if partition.log.is_swapping and not isinstance(failure, TryAgain):
-                # A power failure could leave either set of segments, so neither may be deleted any more.
+                # A power failure could leave either set of segments, so neither set may be deleted any more.
                 partition.fail(failure)
             raise failure
 

@@ -1,6 +1,6 @@
 """One partition that this broker holds: its log, this broker's role, and the readable range.
 
-Depends on `ottla.log` and `ottla.records`, and neither on requests, other partitions, nor the schedule of syncs.
+Depends on `ottla.log` and `ottla.records`, and not on requests, other partitions or the schedule of syncs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RECOMPRESSED_AT_ONCE_BYTES = 16 * 1024
 TOO_LARGE = Refused(MESSAGE_TOO_LARGE, "The batch is larger than the topic's max.message.bytes.")
 
 Checked = tuple[memoryview | bytearray, BatchHeader, Refused | None]
-"""(batch, header, None) for a client's batch as it is to be stored, or (..., the refusal)."""
+"""A client's batch: (the bytes to store, the header, None), or (bytes, header, the refusal) if it is refused."""
 
 
 class Role(Enum):
@@ -53,7 +53,7 @@ class Role(Enum):
 
 
 LEADER = Role.LEADER
-"""A copy of the enum member: reading it from the enum would take longer than the rest of `leader_error`."""
+"""A copy of the enum member. Reading the member from the enum would take longer than the rest of `leader_error`."""
 
 
 def demands(config: LogConfig) -> Demands:
@@ -65,7 +65,7 @@ def demands(config: LogConfig) -> Demands:
 
 
 def stored_codec(config: LogConfig) -> tuple[int | None, int | None]:
-    """Return the (codec, level) of stored batches by a topic's config; (None, None) if each batch keeps its own."""
+    """Return the (codec, level) of stored batches by a topic's config; (None, None) if each batch keeps its own codec."""
     match config.compression_type:
         case "producer":
             return None, None
@@ -164,9 +164,9 @@ class Partition:
         return f"{self.topic}-{self.index}"
 
     def opened(self, log: Log) -> None:
-        """Take over a recovered log. As the only in-sync replica, all of it is readable.
+        """Take over a recovered log. All of it is readable, because this is the only in-sync replica.
 
-        A log written by other brokers continues in its newest leader epoch, because epochs only increase.
+        A log that other brokers wrote continues in its newest leader epoch, because epochs only increase.
         """
         self.log = log
         self.leader_epoch = max(self.leader_epoch, log.leader_epoch)
@@ -220,7 +220,7 @@ class Partition:
         return Terms(self.demands, now.wall_ms, size, codec=codec, level=level)
 
     def check_at_once(self, view: memoryview, header: BatchHeader, now: Now) -> Checked | None:
-        """Return a client's batch as it is to be stored, or the refusal; None if the check takes long."""
+        """Return a client's batch in the form to be stored, or the refusal; None if the check takes long."""
         if header.batch_length + LOG_OVERHEAD_BYTES > self.config.max_message_bytes:
             return view, header, TOO_LARGE
         if self._codec is None or self._codec == header.codec:
@@ -238,7 +238,7 @@ class Partition:
         return encoded, header, TOO_LARGE if header.size > self.config.max_message_bytes else None
 
     def check_slowly(self, view: memoryview, header: BatchHeader, now: Now) -> Generator[int, None, Checked]:
-        """Do the same for any batch, with the pauses of `verify.check_slowly`. Only the batch itself is changed."""
+        """Check a client's batch of any size, with the pauses of `verify.check_slowly`. Only the batch itself is changed."""
         most_bytes = self.config.max_message_bytes
         if header.batch_length + LOG_OVERHEAD_BYTES > most_bytes:
             return view, header, TOO_LARGE
@@ -266,7 +266,7 @@ class Partition:
     ) -> Appended:
         """Append checked batches as the leader. If the result has an error code, nothing was written.
 
-        `writer` has the owner of an idempotent producer: beyond the limit of producer ids, the owner's own ones expire first.
+        `writer` has the owner of an idempotent producer. Beyond the limit of producer ids, ids of the same owner expire first.
         """
         if self.offline is not None or self.role is not LEADER:
             return Appended(self.leader_error(), -1, -1, NO_TIMESTAMP, False)
@@ -329,11 +329,11 @@ class Partition:
         return (acks_all and self.config.ottla_acks_all_sync) or (self._has_flush_settings and self.is_flush_due)
 
     def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(error_code)` once acks=all holds for all records below `offset`: there are no other replicas."""
+        """Call `callback(error_code)` once all records below `offset` satisfy acks=all, which needs no other replica here."""
         self.when_synced(offset, callback)
 
     def when_synced(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(error_code)` once all records below `offset` are as durable as acks=all requires, possibly at once."""
+        """Call `callback(error_code)` once all records below `offset` are as durable as acks=all requires. This can be at once."""
         if self.offline is not None:
             callback(KAFKA_STORAGE_ERROR)
         elif self.log.synced_offset >= offset or not self.must_sync(acks_all=True):
@@ -347,7 +347,7 @@ class Partition:
         self._want_sync(self)
 
     def after_sync(self, callback: Callable[[int], None]) -> None:
-        """Request a sync, and call `callback(error_code)` afterwards, or with an error if the partition goes offline first."""
+        """Request a sync, and call `callback(error_code)` after it. The code is an error if the partition goes offline before."""
         assert self.offline is None, "nothing is synced of what is offline"
         self._waiting.append((0, callback))
         self._want_sync(self)
@@ -363,13 +363,13 @@ class Partition:
                 callback(NONE)
 
     def fail(self, failure: StorageFailed) -> None:
-        """Go offline after a failed sync: the content of stable storage is unknown. Do nothing if already offline."""
+        """Go offline after a failed sync, because the content of stable storage is unknown. Do nothing if already offline."""
         if self.offline is None:
             log.error("%s: a sync failed (%s); the partition is offline until the broker restarts", self, failure)
             self.go_offline(str(failure))
 
     def came_online(self) -> None:
-        """Notify of an opening that succeeded after a delay."""
+        """Report that the log was opened after a delay."""
         self.changed()
 
     def go_offline(self, reason: str) -> None:

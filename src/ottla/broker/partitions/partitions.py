@@ -75,7 +75,7 @@ class Partitions:
         self.was_killed = False
         """Whether the machine kept running after the last process ended without a clean shutdown."""
         self.sidecars: SidecarFormat | None = None
-        """The format of files that logs keep beside their segments."""
+        """The format of additional files beside the segments of logs; None if there are none."""
         self.opens = 0
         """How many partitions were opened, online or not."""
 
@@ -95,7 +95,7 @@ class Partitions:
         return topic in self._topics
 
     def absent_error(self, topic: str, index: int) -> int:
-        """Return NOT_LEADER_OR_FOLLOWER for a partition on other brokers, else UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return NOT_LEADER_OR_FOLLOWER for a partition that other brokers have, else UNKNOWN_TOPIC_OR_PARTITION."""
         return NOT_LEADER_OR_FOLLOWER if self._is_elsewhere(topic, index) else UNKNOWN_TOPIC_OR_PARTITION
 
     def open(self, topic: str, index: int, topic_id: bytes, config: LogConfig, now: Now, *, clean: bool = False) -> Partition:
@@ -137,7 +137,7 @@ class Partitions:
         self._scheduler.at("open", self._clock.now().mono_ms + AGAIN_MS, again)
 
     def _open_rest(self, now: Now) -> Steps[None]:
-        """Open the remaining partitions, one after another, up to the first that still can't be opened."""
+        """Open the remaining partitions one after another. Stop at the first partition that still can't be opened."""
         for partition, clean in list(self._unopened.items()):
             if self.get(partition.topic, partition.index) is partition:
                 if not self._is_opened(partition, now, clean=clean):
@@ -173,7 +173,7 @@ class Partitions:
         )
 
     def configure(self, topic: str, index: int, config: LogConfig, now: Now) -> None:
-        """Apply a changed topic config to a partition, if it is here."""
+        """Apply a changed topic config to a partition, if this broker holds the partition."""
         partition = self.get(topic, index)
         if partition is not None:
             partition.configure(config)
@@ -193,7 +193,7 @@ class Partitions:
             yield from self.checkpoints.lower(partition, offset, latest_start)
 
     def note_gaps(self, partition: Partition) -> Steps[None]:
-        """Record gaps between offsets in the newest segment, before batches are copied that reveal them.
+        """Record gaps between offsets in the newest segment, before batches that reveal the gaps are copied.
 
         Raise `StorageFailed`.
         """
@@ -208,7 +208,7 @@ class Partitions:
     def drop(self, topic: str, index: int) -> bool:
         """Delete a partition's log and files, and return False if the files still exist.
 
-        Settle `checkpoints` before its name can be reused.
+        Call `checkpoints.settle` before the partition's name can be reused.
         """
         self._changes.made = True
         self.checkpoints.forget(topic, index)
@@ -256,7 +256,7 @@ class Partitions:
                 partition.fail(failure)
 
     def _finish_swap(self, partition: Partition) -> Steps[None]:
-        """Complete the swap of compacted segments: a segment under replacement can't be deleted."""
+        """Complete the swap of compacted segments, because a segment under replacement can't be deleted."""
         while partition.offline is None and partition.log.is_swapping:
             step = partition.log.swap_step
             failure = yield partial(self._disk.sync_soon, [partition.log.directory])
@@ -277,7 +277,7 @@ class Partitions:
         return self.checkpoints.write_soon()
 
     def write_out(self) -> Steps[None]:
-        """Write and sync all changed partitions in parallel before a shutdown. `close` meets the errors again."""
+        """Write and sync all changed partitions in parallel before a shutdown. Errors are ignored; `close` meets them again."""
         writing = Countdown()
         for partition in list(self.checkpoints.touched):
             if partition.offline is None:
@@ -299,7 +299,7 @@ class Partitions:
         self.syncs.over(partition)
 
     def close(self) -> bool:
-        """Close every log, and return False if one was not closed cleanly: the next startup must then check the logs."""
+        """Close every log. Return False if a log was not closed cleanly; the next startup must then check the logs."""
         clean = True
         for partition in self:
             if partition.offline is None:

@@ -49,12 +49,12 @@ class Syncs:
         self._wanted[partition] = None
 
     def want_name(self, partition: Partition) -> None:
-        """Sync the name of the newest segment with the next `start`; otherwise the next segment would wait for that."""
+        """Sync the name of the newest segment with the next `start`, so that the next segment need not wait for the sync."""
         if partition not in self._naming:
             self._unnamed[partition] = None
 
     def start(self) -> None:
-        """Start every pending sync that is not running: called at the end of each batch of requests."""
+        """Start every pending sync that is not running. Called at the end of each batch of requests."""
         if self._unnamed:
             self._start_names()
         if not self._wanted:
@@ -71,7 +71,7 @@ class Syncs:
         self._waiting.setdefault(partition, []).append(done)
 
     def turn(self, partition: Partition) -> Steps[None]:
-        """Wait until no sync of this partition is running, and block further ones until `over` is called."""
+        """Wait until no sync of this partition is running, and block further syncs of it until `over` is called."""
         while self.is_under_way(partition):
             yield partial(self.when_over, partition)
         self._under_way.add(partition)
@@ -106,7 +106,7 @@ class Syncs:
         for partition in unnamed:
             log = partition.log
             if partition.offline is not None or log.unnamed is None or partition in self._wanted or partition in self._under_way:
-                continue  # a sync of the file covers its name; otherwise the next append requests it again
+                continue  # a sync of the file also syncs its name; if no sync follows, the next append requests one
             try:
                 self._disk.sync_soon([log.directory], partial(self._named, partition, log.unnamed))
                 self._naming.add(partition)
@@ -123,7 +123,7 @@ class Syncs:
             self._fail(partition, failure)
 
     def flush(self, partition: Partition, now: Now) -> None:
-        """Request a sync now or later, by flush.messages and flush.ms: called after an append."""
+        """Request a sync now or later, as flush.messages and flush.ms require. Called after an append."""
         if partition.is_flush_due:
             self.want(partition)
         elif partition.config.flush_ms < FOREVER and partition not in self._timed:

@@ -17,7 +17,7 @@ class Acknowledgements:
     """A response whose parts complete one after another, or not before the client's timeout."""
 
     def __init__(self, response: ProduceResponse, failed: Callable[[Part, int], None], purgatory: Purgatory) -> None:
-        """Create the wait. `failed(part, error_code)` sets an error in a part."""
+        """Create the wait. `failed(part, error_code)` sets an error in a part of the response."""
         self._response = response
         self._failed = failed
         self._purgatory = purgatory
@@ -49,7 +49,7 @@ class Acknowledgements:
         return self._response
 
     def _expired(self) -> ProduceResponse:
-        """Set REQUEST_TIMED_OUT in incomplete parts: the records may reach all replicas later, unknown to the client."""
+        """Set REQUEST_TIMED_OUT in incomplete parts. Their records can still reach all replicas later."""
         left, self._left = self._left, {}
         for part in left.values():
             self._failed(part, REQUEST_TIMED_OUT)

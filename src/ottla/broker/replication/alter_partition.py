@@ -44,11 +44,11 @@ log = logging.getLogger("ottla.broker")
 
 AGAIN_MS, MOST_AGAIN_MS = 50, 500
 OUT_OF_DATE_AGAIN_MS, MOST_OUT_OF_DATE_MS = 1_000, 10_000
-"""First and longest pause before a refused change is retried, in ms: the newer state may never arrive."""
+"""First and longest pause, in ms, before a change refused as out of date is retried: the newer state may never arrive."""
 WRITTEN_AGAIN_MS, MOST_WRITTEN_AGAIN_MS = 500, 5_000
 REFUSED: Final = "the controller did not change in-sync sets (%s); it is retried"
 AT_ONCE = 500
-"""Changes in one request."""
+"""Upper limit of changes in one request."""
 EPOCHS_FROM, TOPIC_IDS_FROM = 3, 2
 """The first versions of AlterPartition with broker epochs, and with topic ids only."""
 
@@ -56,8 +56,8 @@ TIMEOUT_MS = 30_000
 LOOK_MS, LINGER_MS, MOST_DELAY_MS = 2_500, 5_000, 60_000
 """Timing of notifications about ISR changes that leaders wrote to the registry, in ms.
 
-A check runs at this interval. It notifies when no change was written for the linger time, or when the first one has waited for the
-longest delay.
+A check runs every `LOOK_MS`. It notifies the controller if no change was written for `LINGER_MS`, or if the first written change
+has waited for `MOST_DELAY_MS`.
 """
 
 ISR_CHANGE = "/isr_change_notification/isr_change_"
@@ -71,7 +71,7 @@ OUT_OF_DATE = {
     INVALID_REQUEST,
     NEW_LEADER_ELECTED,
 }
-"""The controller has newer state, and normally sends it soon. A controller without the topic may not."""
+"""Errors of a controller that has newer state, and normally sends it soon. A controller without the topic may never send it."""
 
 
 class _Wanted:
@@ -84,7 +84,7 @@ class _Wanted:
         self._changes[replica] = change
 
     def current(self, most: int) -> dict[Replica, IsrChange]:
-        """Return some of the pending changes; the next call begins with others, because these may fail repeatedly."""
+        """Return at most `most` pending changes. The next call begins with other changes, because these can fail repeatedly."""
         current: dict[Replica, IsrChange] = {}
         for replica, change in list(islice(self._changes.items(), most)):
             del self._changes[replica]
@@ -225,7 +225,7 @@ class IsrsByController:
         return True
 
     def _ask_late(self, replica: Replica, change: IsrChange) -> None:
-        """Retry a change if no newer state arrives: the high watermark of a waiting leader can't advance."""
+        """Retry a change later if no newer state arrives, because the leader's high watermark can't advance until then."""
         if not self._out_of_date:
             self._scheduler.at(self._late, self._scheduler.now().mono_ms + self._late.pause_ms(), self._ask_out_of_date)
         self._out_of_date[replica] = change
@@ -309,7 +309,7 @@ class IsrsByRegistry:
         return "written in-sync sets", id(self)
 
     def _look(self, now: Now) -> None:
-        """Notify the controller if that is due: many changes make one notification."""
+        """Notify the controller if a notification is due; one notification reports many changes."""
         is_due = self._written_ms + LINGER_MS < now.mono_ms or self._told_ms + MOST_DELAY_MS < now.mono_ms
         if is_due:
             self._scheduler.begin(self._written_key, self._notify())

@@ -24,7 +24,7 @@ log = logging.getLogger("ottla.broker")
 class ClusterNews:
     """The updates. Callbacks: `changed` for new or larger topics, `deleted` for deleted ones, `come` after each update.
 
-    `read_again` is called with paths of registry entries that could not be read, and loads them once it can.
+    `read_again` is called with paths of registry entries that could not be read, and loads them as soon as they can be read.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ClusterNews:
         brokers: Mapping[int, BrokerImage],
         topics: Iterable[Sequence[ToldTopic]],
     ) -> Steps[int]:
-        """Apply all live brokers and some topics, part by part. Return the error code of an outdated request, else NONE."""
+        """Apply all live brokers and some topics, in steps. Return the error code if the request is outdated, else NONE."""
 
         def taken() -> Steps[None]:
             self._unheard.hears(controller_epoch, broker_epoch)

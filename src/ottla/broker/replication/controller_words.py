@@ -16,7 +16,7 @@ from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest
 
 NO_EPOCH = -1
-"""The leader epoch of requests in versions without one."""
+"""The leader epoch of a request whose version has no leader epochs."""
 
 EPOCH_DURING_DELETE = -2
 """The leader epoch during the deletion of a topic: newer than any other."""
@@ -84,7 +84,7 @@ def stops(request: StopReplicaRequest) -> Iterator[StopTold]:
 
 
 def brokers(request: UpdateMetadataRequest, version: int) -> dict[int, BrokerImage]:
-    """Return all live brokers. Before version 3 a listener is named by its security protocol."""
+    """Return all live brokers. Before version 3, the name of a listener is the name of its security protocol."""
     return {each.id: BrokerImage(each.id, _endpoints(each, version), each.rack) for each in request.live_brokers}
 
 

@@ -40,7 +40,7 @@ PASSING = (
     UNKNOWN_TOPIC_ID,
     INCONSISTENT_TOPIC_ID,
 )
-"""Errors while brokers receive a change one after another."""
+"""Transient errors: brokers receive a change of leadership one after another."""
 PartitionData = FetchResponse.PartitionData
 
 
@@ -113,9 +113,9 @@ class Taking:
             self._fetcher.rest(followed)
 
     def _append(self, followed: Followed, data: PartitionData, before: int) -> None:
-        """Append the records of a response.
+        """Append the records of a response to a fetch that began at the log end `before`.
 
-        Raise `BadBatch` and `StorageFailed`. The log ended at `before` when this was fetched.
+        Raise `BadBatch` and `StorageFailed`.
         """
         replica, context, now = followed.replica, self._fetcher.context, self._fetcher.context.scheduler.now()
         records = data.records or b""
@@ -135,7 +135,7 @@ class Taking:
             self._fetcher.rest(followed)  # otherwise a partition without progress would be fetched endlessly
 
     def cut_back(self, followed: Followed, told: EpochEnd) -> Steps[bool]:
-        """Truncate records that the leader does not have, and return whether the logs then agree. Raise `StorageFailed`."""
+        """Truncate records that the leader does not have, and return whether both logs agree afterwards. Raise `StorageFailed`."""
         replica = followed.replica
         before = replica.log.log_end_offset, replica.log.leader_epoch
         own = EpochEnd(*replica.log.end_offset_for_epoch(told.epoch))
@@ -153,7 +153,7 @@ class Taking:
     # Out of range
 
     def _find(self, astray: Sequence[Followed]) -> Steps[None]:
-        """Move to offsets that the leader has: after an unclean election, or if it deleted records that are still expected here."""
+        """Move to offsets in the leader's log, after an unclean election or after the leader deleted records not yet copied."""
         latest = yield from self._offsets(astray, LATEST)
         ahead = [one for one in astray if one in latest and latest[one] < one.replica.log.log_end_offset]
         behind = [one for one in astray if one in latest and one not in ahead]
@@ -189,7 +189,7 @@ class Taking:
         self._fetcher.name_again(followed)
 
     def _offsets(self, partitions: Sequence[Followed], mark: int) -> Steps[dict[Followed, int]]:
-        """Return the leader's first or last offset of each partition that it has one for."""
+        """Return the leader's first or last offset of each partition; partitions for which the leader has no offset are missing."""
         context = self._fetcher.context
         protocol: ProtocolVersion = context.settings.value.inter_broker_protocol_version
         request = ListOffsetsRequest(replica_id=context.node_id)

@@ -18,7 +18,7 @@ Identity = tuple[str | bytes, int]
 
 
 class FollowerSession:
-    """A session. `held` are its partitions by topic id or name and index; `uses_ids` says which of both."""
+    """A session. `held` are its partitions by topic and index; the topic is an id if `uses_ids`, else a name."""
 
     def __init__(self) -> None:
         self.id = NO_SESSION
@@ -33,14 +33,14 @@ class FollowerSession:
         return self.epoch in (FIRST_EPOCH, NO_EPOCH)
 
     def begin(self, *, uses_ids: bool) -> None:
-        """Begin a new session: the next request names all partitions, and ends the present session if the leader still has it."""
+        """Begin a new session. The next request names all partitions, and ends the former session if the leader still has it."""
         self.epoch = FIRST_EPOCH
         self.uses_ids = uses_ids
         self.held.clear()
         self._forgotten.clear()
 
     def answered(self, session_id: int) -> None:
-        """Record that the leader accepted the last request, in this session; 0 means without a session."""
+        """Record that the leader accepted the last request in the session `session_id`; 0 means that it gave no session."""
         if self.is_full:
             self.id = session_id
         if self.id == NO_SESSION:

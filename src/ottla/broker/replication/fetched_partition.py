@@ -9,11 +9,11 @@ NEVER_ASKED = NO_EPOCH = -1
 
 
 class Followed:
-    """A replica in one leader epoch: a later epoch has its own object.
+    """A replica that copies in one leader epoch. A later epoch has its own object.
 
-    `topic_id` is the id sent to its leader, if any. `asked_offset` is where its last fetch began: a response counts only if the
-    log still ends there. `is_truncating`: the leader must first be asked where to truncate. `lag` is the number of records between
-    its end and the leader's high watermark, None before the first response.
+    `topic_id` is the id sent to its leader, if any. `asked_offset` is where its last fetch began. A response is used only if
+    the log still ends at this offset. `is_truncating`: the leader must first be asked where to truncate. `lag` is the number
+    of records between the log's end and the leader's high watermark, or None before the first response.
     """
 
     __slots__ = ("asked_offset", "is_truncating", "lag", "leader_epoch", "replica", "rests_until_ms", "topic_id")
@@ -32,11 +32,11 @@ class Followed:
 
     @property
     def is_current(self) -> bool:
-        """Return whether it still follows in this leader epoch."""
+        """Return whether the replica still follows in this leader epoch."""
         return self.replica.is_following and self.replica.leader_epoch == self.leader_epoch
 
     def asked(self, max_bytes: int, *, by_epoch: bool) -> FetchRequest.FetchPartition:
-        """Return its part of the next fetch; `by_epoch` requests the diverging epoch."""
+        """Return this partition's part of the next fetch. `by_epoch` requests the diverging epoch."""
         log = self.replica.log
         self.asked_offset = log.log_end_offset
         return FetchRequest.FetchPartition(

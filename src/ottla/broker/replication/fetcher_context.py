@@ -18,7 +18,7 @@ class FetcherContext(NamedTuple):
     """The context shared by all fetchers of a broker.
 
     `broker_epoch` returns this broker's epoch, and `address` a leader's address. `begin_at` advances a replica's log start offset,
-    after that is recorded.
+    after the offset is on stable storage.
     """
 
     node_id: int
@@ -47,10 +47,10 @@ class Copier(Protocol):
         """Name a partition in the next request, because its log end or start has changed."""
 
     def rest(self, followed: Followed, ms: int | None = None) -> None:
-        """Pause a partition, for replica.fetch.backoff.ms by default."""
+        """Pause a partition for `ms`, or for replica.fetch.backoff.ms if None."""
 
     def give_up(self, followed: Followed) -> None:
         """Stop copying a partition until the controller's next update."""
 
     def asked(self, message: Message, version: int) -> Steps[Any]:
-        """Return the leader's response to a request; None without one."""
+        """Return the leader's response to a request; None if no response arrived."""

@@ -27,7 +27,7 @@ log = logging.getLogger("ottla.broker")
 
 NO_EPOCH = -1
 BeginAt = Callable[[Mapping[Partition, int]], Steps[None]]
-"""Advances log start offsets, after that is on stable storage."""
+"""Advances log start offsets, after the new offsets are on stable storage."""
 
 
 class ReplicaFetchers:
@@ -81,7 +81,7 @@ class ReplicaFetchers:
         return found
 
     def _begin(self, fetcher: ReplicaFetcher, key: tuple[int, int], now: object) -> None:
-        """Begin after the current work, so that all replicas of one update are fetched together."""
+        """Start the fetcher's job after the current work, so that one fetch names all replicas of an update."""
 
         def failed(failure: Exception) -> None:
             log.error("fetching from broker %d failed: %s; it is restarted", fetcher.leader, failure)
@@ -107,7 +107,7 @@ class ReplicaFetchers:
     # Where logs begin
 
     def _begin_later(self, followed: Followed, offset: int) -> None:
-        """Advance a log start offset to the leader's: many at once, in parallel with fetches."""
+        """Advance a log start offset to the leader's. One later job advances many offsets, in parallel with fetches."""
         self._starts[followed] = offset
         self._scheduler.begin("log starts of followers", self._noted())
 

@@ -1,7 +1,8 @@
 """Syncs before fetches: with flush.messages, copied records are on stable storage before the next fetch confirms them.
 
-The leader thus counts them only then. With flush.messages=1, a record acknowledged with acks=all is on the disks of all in-sync
-replicas. One wait serves all partitions of a fetch. Depends on followed partitions, and not on fetches.
+The leader therefore counts copied records only once they are on stable storage. With flush.messages=1, a record acknowledged with
+acks=all is on the disks of all in-sync replicas. One wait serves all partitions of a fetch. Depends on followed partitions, and
+not on fetches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The leader's side of fetches: followers read to the log's end and are recorded, consumers may go to followers.
+"""The leader's side of fetches: the positions of followers, which read to the log's end, and followers for consumers to read from.
 
 Depends on replicas and the cluster image, and on requests only by their fields.
 """
@@ -45,7 +45,7 @@ class Followers:
         return partition.leader_error(current_leader_epoch)
 
     def diverging(self, partition: Partition, part: Asked) -> EpochEnd | None:
-        """Return the largest epoch up to a follower's last one, with its end, if the follower's log diverges; else None."""
+        """Return the largest epoch up to the follower's last epoch, with its end offset, if the logs diverge; else None."""
         if isinstance(part, Held) and not isinstance(part, HeldByFollower):
             return None
         epoch = part.last_fetched_epoch
@@ -74,7 +74,7 @@ class Followers:
         return self._quota.covers(partition.config.leader_replication_throttled_replicas, partition.index)
 
     def is_held_back(self, partition: Partition, node_id: int) -> bool:
-        """Return whether a follower out of sync must wait because the replication throttle is exceeded."""
+        """Return whether a follower outside the ISR must wait because the replication throttle is exceeded."""
         if not self._is_throttled(partition):
             return False
         leader = partition.replicas
@@ -91,7 +91,7 @@ class Followers:
     def preferred(self, partition: Partition, offset: int, rack: str) -> int | None:
         """Return the in-sync follower in a consumer's rack that has the requested offset; None if there is none.
 
-        A follower out of sync may lag further and further, and its consumers with it.
+        Other followers are not returned, because they can lag further and further, and consumers would lag with them.
         """
         leader = partition.replicas
         if self._settings.value.replica_selector_class != RACK_AWARE or not isinstance(leader, LeaderState):

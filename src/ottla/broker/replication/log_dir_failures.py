@@ -1,4 +1,4 @@
-"""Notifications of the controller about replicas that went offline or came back: it asks which, and elects leaders for them.
+"""Notifications of the controller about replicas that went offline or came back. The controller asks which, and elects leaders.
 
 Depends on the shared registry. Simultaneous failures make one notification, and a failed notification is retried.
 """

@@ -1,8 +1,8 @@
 """Replicas that have moved to other brokers, found by comparison with the metadata.
 
 A controller may fail after it recorded the end of a reassignment, and before it notified the former replica's broker; later
-controllers do not notify that broker. A topic without an id may be another one of the same name with its own epochs, and is
-skipped.
+controllers do not notify that broker. A topic without an id is skipped, because it can be a
+recreated topic of the same name, whose epochs begin anew.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MovedReplicas:
         return is_the_same and has_left(self._node_id, replica.leader_epoch, told)
 
     def knows_better(self, role: RoleTold) -> bool:
-        """Return whether a role is outdated, sent on an abandoned connection: the replica has moved meanwhile."""
+        """Return whether a role is outdated because the replica has moved. It came on an abandoned connection."""
         topic = self._image.topics.get(role.topic)
         if topic is None or topic.topic_id != role.topic_id or role.topic_id == NO_TOPIC_ID or role.index >= len(topic.partitions):
             return False

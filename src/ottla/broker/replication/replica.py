@@ -1,8 +1,8 @@
 """A replicated partition: it leads or follows as the controller assigns.
 
 Depends on its log and the machines of `ottla.cluster.replicas`, and not on the controller, requests or connections. A replica that
-is `Resting` is assigned as leader, while its broker's session with the registry may be over. One that could not be opened is
-`Offline` until it is; one whose sync failed, until the broker restarts.
+is `Resting` is assigned as leader, while its broker's session with the registry may be over. A replica whose
+log could not be opened is `Offline` until it is opened. A replica whose sync failed is `Offline` until the broker restarts.
 
 | state | event | next state |
 |---|---|---|
@@ -54,14 +54,14 @@ class AskedIsrs(Protocol):
     """The implementation of ISR changes for leaders."""
 
     def ask(self, replica: Replica, change: IsrChange) -> None:
-        """Request a change; the replica receives the result unless it is outdated by then."""
+        """Request a change. The replica receives the result unless its state is newer by then."""
 
 
 class ReplicaPorts:
-    """The context shared by all replicas of a broker; `partitions`, `isrs` and `failures` are set before the first one is created.
+    """The context shared by all replicas of a broker; `partitions`, `isrs` and `failures` are set before the first replica.
 
-    `moved` collects replicas whose high watermark is newer than the checkpoint. Leaders rest unless this broker `may_lead`: its
-    session with the registry may be over.
+    `moved` collects replicas whose high watermark is newer than the checkpoint. Leaders rest unless `may_lead` is True. It is
+    False while this broker's session with the registry may be over.
     """
 
     __slots__ = ("failures", "isrs", "may_lead", "moved", "node_id", "partitions", "terms")
@@ -77,7 +77,7 @@ class ReplicaPorts:
 
 
 class Replica(Partition):
-    """One replica of a partition. It has no role until `lead` or `follow` is called, and serves no requests before."""
+    """One replica of a partition. It has no role, and serves no requests, until `lead` or `follow` is called."""
 
     __slots__ = ("_ports", "is_sole")
 
@@ -91,7 +91,7 @@ class Replica(Partition):
 
     @property
     def leads(self) -> bool:
-        """Return whether the controller has assigned the leader's role, even if it must rest."""
+        """Return whether the controller has assigned the leader's role, even if this leader must rest."""
         return self.is_sole or isinstance(self.replicas, LeaderState)
 
     @property
@@ -132,7 +132,7 @@ class Replica(Partition):
             self.resume(now)
 
     def resume(self, now: Now) -> None:
-        """Lead with the assigned role, after a rest or for the first time."""
+        """Become the leader with the assigned role, after `rest` or for the first time."""
         before, self.role = self.high_watermark, LEADER
         self._raise_high_watermark(now)
         if self.is_sole and self.high_watermark == before:
@@ -147,7 +147,7 @@ class Replica(Partition):
         self.changed()
 
     def follow(self, assigned: Assigned, topic_id: bytes) -> None:
-        """Follow another broker, which was given this `topic_id`, or none.
+        """Follow another broker. `topic_id` is the id that the leader was sent for the topic, if any.
 
         Replies that wait for other replicas fail with NOT_LEADER_OR_FOLLOWER.
         """
@@ -163,7 +163,7 @@ class Replica(Partition):
         self.changed()
 
     def stop(self) -> None:
-        """Give up the role: the replica is no longer assigned, or the broker's session may be over."""
+        """Give up the role, because the replica is no longer assigned or the broker's session may be over."""
         before, self.replicas, self.is_sole = self.replicas, None, False
         self.role = FOLLOWER
         self._abandon(before, NOT_LEADER_OR_FOLLOWER)
@@ -178,7 +178,7 @@ class Replica(Partition):
             self._ports.failures.happened()
 
     def came_online(self) -> None:
-        """Notify the controller of a delayed opening: it assigns the role again."""
+        """Notify the controller that the log is open after a delay, so that it assigns the role again."""
         super().came_online()
         self._ports.failures.happened()
 
@@ -217,7 +217,7 @@ class Replica(Partition):
     def _late_error(self, leader: LeaderState) -> int:
         """Return the error code for records on all in-sync replicas.
 
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND if these became too few, else NONE.
+        It is NOT_ENOUGH_REPLICAS_AFTER_APPEND if the in-sync replicas became too few, else NONE.
         """
         is_enough = len(leader.maximal_isr) >= leader.min_isr(self._min_insync_replicas)
         return NONE if is_enough else NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -236,9 +236,9 @@ class Replica(Partition):
         return NOT_ENOUGH_REPLICAS if leader.is_under_min_isr(self._min_insync_replicas) else NONE
 
     def when_committed(self, offset: int, callback: Callable[[int], None]) -> None:
-        """Call `callback(error_code)` once acks=all holds for all records below `offset`: in-sync replicas have them.
+        """Call `callback(error_code)` once all in-sync replicas have all records below `offset`.
 
-        If the topic requires it, they are also on stable storage here; that sync runs in parallel.
+        If the topic requires a sync, the records are also on stable storage here; the sync runs in parallel.
         """
         leader = self.replicas
         if self.is_sole:
@@ -276,9 +276,9 @@ class Replica(Partition):
         return NOT_LEADER_OR_FOLLOWER if current_leader_epoch == NO_LEADER_EPOCH else UNKNOWN_LEADER_EPOCH
 
     def follower_fetched(self, node_id: int, offset: int, log_start_offset: int, now: Now, broker_epoch: int = -1) -> None:
-        """Record that a follower fetches from `offset`, and has all records below it. Called for waiting fetches too.
+        """Record that a follower fetches from `offset`, and has all records below it.
 
-        Not called for a fetch that gets a diverging epoch.
+        Called for waiting fetches too, and not for fetches that get a diverging epoch.
         """
         leader = self.replicas
         if not isinstance(leader, LeaderState):
@@ -319,9 +319,9 @@ class Replica(Partition):
             self._see(now)
 
     def isr_refused(self, change: IsrChange, error_code: int, now: Now) -> None:
-        """Apply the controller's refusal of a change that certainly did not take effect: the joining follower no longer counts.
+        """Apply the controller's refusal of a change that did not take effect. A follower that was to join no longer counts.
 
-        The change is requested again as long as that follower fetches; this is logged once.
+        While the follower fetches, the change is requested again. Only the first refusal is logged.
         """
         leader = self.replicas
         if not isinstance(leader, LeaderState):
@@ -333,7 +333,7 @@ class Replica(Partition):
         self._see(now)
 
     def brokers_gone(self, now: Now) -> None:
-        """Apply that fewer brokers are alive: a leader does not wait for dead ones."""
+        """Apply that fewer brokers are alive, because a leader does not wait for dead brokers."""
         if self.offline is None and isinstance(self.replicas, LeaderState):
             self._see(now)
 
@@ -352,10 +352,10 @@ class Replica(Partition):
         return self.offline is None and isinstance(self.replicas, FollowerState)
 
     def append_as_follower(self, records: memoryview, now: Now) -> None:
-        """Append the whole batches sent by the leader; a fetch may end within a batch, which is skipped.
+        """Append the whole batches sent by the leader. A batch that is cut off at the end is skipped.
 
-        Batches below the log's end are skipped too, because the leader sends whole ones. Raise `BadBatch` for an invalid batch,
-        and `StorageFailed`; earlier batches may or may not be appended then.
+        Batches below the log's end are skipped too, because the leader sends whole batches. Raise `BadBatch` for an invalid batch,
+        and `StorageFailed`. Batches before the failed one can be appended or not.
         """
         end_offset = self.log.log_end_offset
         found = []
@@ -403,9 +403,9 @@ class Replica(Partition):
             self.changed()
 
     def truncate_to(self, offset: int) -> Steps[None]:
-        """Truncate all batches at or beyond `offset`: the leader has others there. Raise `StorageFailed`.
+        """Truncate all batches at or beyond `offset`, where the leader has other records. Raise `StorageFailed`.
 
-        This stops when another leader is followed, which may have them.
+        Do nothing more once another leader is followed, because its log can contain these batches.
         """
         epoch, held = self.leader_epoch, self.log
         while True:
@@ -425,7 +425,7 @@ class Replica(Partition):
         return self.is_following and self.leader_epoch == leader_epoch
 
     def _cut(self, make: Callable[[], None]) -> None:
-        """Truncate the log, which is effective even if the disk refuses to change the files at once. Raise `StorageFailed`."""
+        """Truncate the log. This is effective even if the disk refuses to change the files at once. Raise `StorageFailed`."""
         self._changes.made = True
         self._ports.partitions.checkpoints.was_cut(self)
         try:
@@ -436,9 +436,10 @@ class Replica(Partition):
             self.changed()
 
     def reach_back(self, records: memoryview) -> Steps[None]:
-        """Restart an empty log at the base of the first batch if its start is inside that batch, as after a deletion of records.
+        """Restart an empty log at the base offset of the first batch if the log's start is inside the batch.
 
-        The leader's next response moves the log start offset there again. Raise `BadBatch` and `StorageFailed`.
+        This happens after a deletion of records. The leader's next response restores the log start offset. Raise `BadBatch` and
+        `StorageFailed`.
         """
         offset = self.log.log_end_offset
         if self.log.log_start_offset < offset:
@@ -448,12 +449,12 @@ class Replica(Partition):
             yield from self._begin_anew(first.base_offset, lambda: self.log.log_start_offset == self.log.log_end_offset == offset)
 
     def note_gaps(self, records: memoryview) -> Steps[None]:
-        """Record gaps between offsets before one of these batches. Raise `StorageFailed`."""
+        """Record the gaps between offsets that these batches reveal. Raise `StorageFailed`."""
         if self.log.lacks_note(header for _, header in batches(records)):
             yield from self._ports.partitions.note_gaps(self)
 
     def restart_at(self, offset: int) -> Steps[None]:
-        """Drop all records and restart at `offset`: the leader has none before it. Raise `StorageFailed`."""
+        """Drop all records and restart at `offset`, because the leader has no records before it. Raise `StorageFailed`."""
         yield from self._begin_anew(offset, lambda: offset > self.log.log_end_offset)
 
     def _begin_anew(self, offset: int, is_due: Callable[[], bool]) -> Steps[None]:

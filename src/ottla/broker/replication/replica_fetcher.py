@@ -1,7 +1,7 @@
 """One connection to a leader over which this broker copies partitions: one fetch in flight at a time, in a session.
 
 Depends on followed partitions, channels and the clock, and neither on roles nor on other fetchers. Responses are processed in
-slices.
+steps with pauses between them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ReplicaFetcher:
         self._resting: list[tuple[int, int, Followed]] = []
         self._rests = 0
         self._uncertain: dict[Followed, None] = {}
-        """The partitions whose log may diverge from the leader's: the leader is asked first."""
+        """The partitions whose log can diverge from the leader's, so that the leader must be asked before a fetch."""
         self._flushed = Flushed()
         self._nameless = 0
         """The number of partitions without a topic id."""
@@ -76,7 +76,7 @@ class ReplicaFetcher:
         self._wake()
 
     def remove(self, topic: str, index: int) -> None:
-        """Stop copying a partition. A response in flight is ignored for it."""
+        """Stop copying a partition. Its part of a response in flight is ignored."""
         followed = self._followed.pop((topic, index), None)
         if followed is not None:
             self._nameless -= followed.topic_id == NO_TOPIC_ID
@@ -97,7 +97,7 @@ class ReplicaFetcher:
             (self._uncertain if followed.is_truncating else self._due)[followed] = None
 
     def rest(self, followed: Followed, ms: int | None = None) -> None:
-        """Pause a partition, for replica.fetch.backoff.ms by default."""
+        """Pause a partition for `ms`, or for replica.fetch.backoff.ms if None."""
         if not self.is_followed(followed):
             return
         wait_ms = self.context.settings.value.replica_fetch_backoff_ms if ms is None else ms
@@ -118,7 +118,7 @@ class ReplicaFetcher:
     def steps(self) -> Steps[None]:
         """Fetch until no partition is left.
 
-        No reference to a finished one remains, because it would keep its deleted files open.
+        No local variable refers to a partition afterwards, because it would keep files open that are deleted.
         """
         taking = Taking(self)
         questions = EpochQuestions(self, taking)
@@ -132,7 +132,7 @@ class ReplicaFetcher:
             if request is None:
                 yield self._wait
                 continue
-            # The response has no name: it would keep its buffer while the next one arrives.
+            # The response has no variable, which would keep its buffer while the next response arrives.
             yield from self._heard((yield from self.asked(request, self._version())), taking)
 
     def _heard(self, answer: FetchResponse | None, taking: Taking) -> Steps[None]:
@@ -151,7 +151,7 @@ class ReplicaFetcher:
         yield from taking.steps(answer, held, uses_ids=session.uses_ids)
 
     def _not_fetched(self, answer: FetchResponse | None) -> None:
-        """Log a failed fetch once, until one succeeds again."""
+        """Pause all partitions after a failed fetch, and log it: as a warning only if the fetch before it succeeded."""
         why = "it is not reached" if answer is None else ERRORS[answer.error_code].sentence
         level = logging.WARNING if self._was_reached else logging.DEBUG
         log.log(level, "%d partitions are not fetched from broker %d: %s", len(self._followed), self.leader, why)
@@ -163,7 +163,7 @@ class ReplicaFetcher:
         return self.context.scheduler.now()
 
     def asked(self, message: Message, version: int) -> Steps[Any]:
-        """Return the leader's response to a request; None without one."""
+        """Return the leader's response to a request; None if no response arrived."""
         context, heard = self.context, list[Any]()
 
         def start(done: Done) -> None:
@@ -189,7 +189,7 @@ class ReplicaFetcher:
     # When
 
     def _wake_up(self) -> None:
-        """Name partitions again whose pause is over."""
+        """Name in the next request the partitions whose pause is over."""
         now_ms = self.now().mono_ms
         while self._resting and self._resting[0][0] <= now_ms:
             until_ms, _, followed = heapq.heappop(self._resting)

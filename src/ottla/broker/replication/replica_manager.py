@@ -1,7 +1,8 @@
-"""The replica manager: replicas lead, follow or stop as the controller requests, and their logs are opened for that.
+"""The replica manager: replicas lead, follow or stop as the controller requests. It opens the logs of replicas with a role.
 
 Depends on partitions and the cluster image, and not on messages, connections or the registry. The controller's requests are
-processed one after another, in slices, because a request may name thousands of partitions. Outdated epochs are refused.
+processed one after another, in steps with pauses between them, because a request can name thousands of partitions. Outdated epochs
+are refused.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ottla.wire.errors import (
 log = logging.getLogger("ottla.broker")
 
 AGAIN_MS = 5_000
-"""Pause before the controller is asked again for roles that failed for lack of file handles, in ms."""
+"""Pause, in ms, before the controller is asked to assign roles again that failed for lack of file handles."""
 Errors = dict[tuple[str, int], int]
 """An error code for each partition of a request."""
 
@@ -48,8 +49,8 @@ class ReplicaManager:
     """The roles of all replicas on this broker.
 
     Callbacks: `stopping` before replicas lead, change their leader epoch or stop, so that fetchers stop copying to them;
-    `following` for replicas that follow a leader from now on; `leading` for each one that leads, newly or in a new epoch; `led`
-    for each one that does not lead; `deleted` after replicas were deleted.
+    `following` for replicas that begin to follow a leader; `leading` for each replica that begins to lead, or leads in a new
+    epoch; `led` for each replica that does not lead; `deleted` after replicas were deleted.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class ReplicaManager:
         self._clean = True
 
     def load(self, now: Now, *, clean: bool) -> None:
-        """Clear the remains of deleted partitions in the data directory at startup. Logs are opened with their roles.
+        """Clear the remains of deleted partitions in the data directory at startup. Logs are opened once they have roles.
 
         `clean`: the last shutdown was clean, so logs need no scan. Raise `StorageFailed`.
         """
@@ -99,7 +100,7 @@ class ReplicaManager:
 
     @property
     def are_all_checked(self) -> bool:
-        """Return whether all logs are verified if the open ones are: none is in the state that a crash left."""
+        """Return whether logs that are not open need no check, because the last shutdown was clean or all logs are open."""
         with suppress(StorageFailed):
             return self._clean or not self._directories.strangers([str(partition) for partition in self._partitions], ())
         return False
@@ -112,7 +113,7 @@ class ReplicaManager:
         self.wake_up(now)
 
     def _begin_life(self, broker_epoch: int) -> None:
-        """Drop the roles of an earlier registration. The controller may see the new one before its broker does."""
+        """Drop the roles of an earlier registration. The controller can see the new registration before this broker does."""
         if broker_epoch != self._ports.terms.broker_epoch:
             self._stop_all()
             self._ports.terms.broker_epoch = broker_epoch
@@ -156,9 +157,10 @@ class ReplicaManager:
     # Requests of the controller
 
     def epoch_error(self, controller_epoch: int, broker_epoch: int) -> int:
-        """Return the error code for a controller's request with an outdated epoch of the controller or of this broker, else NONE.
+        """Return the error code for a request with an outdated epoch of the controller or of this broker, else NONE.
 
-        The controller may see a newer broker epoch first. Controllers before 2.2 send none.
+        A newer broker epoch is accepted, because the controller can see it before this broker does. Controllers before 2.2 send
+        no broker epoch.
         """
         oldest = max(self._ports.terms.broker_epoch, self._oldest_epoch())
         if NO_EPOCH < broker_epoch < oldest or oldest == NOT_YET:
@@ -166,7 +168,7 @@ class ReplicaManager:
         return STALE_CONTROLLER_EPOCH if controller_epoch < self.controller_epoch else NONE
 
     def in_turn(self, controller_epoch: int, broker_epoch: int, steps: Callable[[], Steps[None]]) -> Steps[int]:
-        """Process a request after all earlier ones, and return an error code if it is outdated by then."""
+        """Run the steps of a request after all earlier requests; return an error code if the request is outdated by then."""
 
         def taken() -> Steps[int]:
             error_code = self.epoch_error(controller_epoch, broker_epoch)
@@ -186,7 +188,7 @@ class ReplicaManager:
         return (yield from self._turns.steps(taken()))
 
     def take_roles(self, told: Iterable[RoleTold]) -> Steps[Errors]:
-        """Apply roles, and return an error code per partition. Raise `RegistryAway`: the controller must send them again."""
+        """Apply roles, and return an error code per partition. Raise `RegistryAway`; the controller then sends the roles again."""
         asked = list(told)
         yield from self._configs.learn((role.topic, role.topic_id) for role in asked)
         errors: Errors = {}
@@ -208,9 +210,9 @@ class ReplicaManager:
         return errors
 
     def _take_id(self, role: RoleTold, followers: list[Replica]) -> None:
-        """Apply a topic id that arrives after the replicas, without new roles: from the first controller with 2.8 or later.
+        """Apply a topic id that arrives without a new role, from the first controller of version 2.8 or later.
 
-        A later controller of an older version sends no ids: its leaders have none, and are asked by topic name.
+        A later controller of an older version sends no ids. Its leaders have no ids, and are asked by topic name.
         """
         replica = self._partitions.get(role.topic, role.index)
         if replica is None or role.assigned.leader_epoch < replica.leader_epoch:
@@ -278,7 +280,7 @@ class ReplicaManager:
         return held
 
     def stop_replicas(self, told: Iterable[StopTold]) -> Steps[Errors]:
-        """Stop replicas, and delete some of them: afterwards no power failure can restore them."""
+        """Stop replicas, and delete some of them. After the steps, no power failure can restore the deleted replicas."""
         errors: Errors = {}
         gone: list[StopTold] = []
         for stop in told:
@@ -320,7 +322,7 @@ class ReplicaManager:
         return self._delete_directory(str(replica))
 
     def _delete_directory(self, name: str) -> int:
-        """Delete the directory of a partition that is not open: deleted while this broker was down, or damaged."""
+        """Delete the directory of a partition that is not open, because it was deleted while this broker was down or is damaged."""
         topic, _, index = name.rpartition("-")
         self._partitions.checkpoints.forget(topic, int(index))
         try:
@@ -362,7 +364,7 @@ class ReplicaManager:
         every("high watermarks", lambda: settings.value.replica_high_watermark_checkpoint_interval_ms, note, now)
 
     def brokers_gone(self) -> Steps[None]:
-        """Apply that fewer brokers are alive: records that waited for dead ones may be acknowledged now."""
+        """Apply that fewer brokers are alive: records that waited for dead brokers can be acknowledged now."""
         for replica in self._replicas():
             replica.brokers_gone(self._scheduler.now())
             yield None

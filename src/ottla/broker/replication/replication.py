@@ -94,5 +94,5 @@ class Replication:
         membership.woken.append(manager.wake_up)
 
     def rooms(self) -> dict[object, object]:
-        """Return the objects that handlers can take as parameters, by type."""
+        """Return the replication's objects that handlers can take as parameters, by type."""
         return {ReplicaManager: self.manager, ClusterNews: self.news}

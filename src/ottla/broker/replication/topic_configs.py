@@ -48,7 +48,7 @@ class TopicConfigs:
         self._owed.difference_update(names)
 
     def _understood(self, name: str, value: bytes | None) -> dict[str, str]:
-        """Return the configs in a topic's entry; one damaged entry does not affect other topics."""
+        """Return the configs in a topic's entry. A damaged entry is logged, so that it does not affect other topics."""
         path = layout.topic_config_path(name)
         try:
             configs = configs_in(value)

@@ -1,4 +1,4 @@
-"""Topics deleted while no controller notified this broker, which can happen at the end of a controller or of a session.
+"""The search for topics whose deletion no controller sent to this broker, because a controller or a session ended.
 
 Each controller sends all existing topics to every new broker. Topics that it has not sent after a while are looked up in the
 registry. Depends on the cluster image and the shared registry, and not on messages.
@@ -18,7 +18,7 @@ from ottla.ports import Now, SharedRegistry, Steps
 log = logging.getLogger("ottla.broker")
 
 LOOK_MS = 10_000
-"""Time after which a controller has sent everything, in ms: its first request may contain brokers only."""
+"""Time after which a controller has sent all topics, in ms. Its first request can contain brokers only."""
 AGAIN_MS, MOST_AGAIN_MS = 1_000, 10_000
 
 
@@ -36,7 +36,7 @@ class UnheardDeletions:
         self._from_ms = 0
         self._repeats = Repeats(AGAIN_MS, MOST_AGAIN_MS)
         self._untold: set[str] = set()
-        """Topics known before this controller's first request to this registration, and not sent since."""
+        """Topics known before this controller's first request to this registration, and not sent by the controller yet."""
 
     def hears(self, controller_epoch: int, broker_epoch: int) -> None:
         """Record the first request of a controller epoch to this registration."""
