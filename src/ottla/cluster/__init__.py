@@ -1,1 +1,1 @@
-"""Topics, leaders, replicas and settings, on which brokers agree. The package decides and applies changes by the registry port."""
+"""Topics, leaders, replicas and settings: the state on which all brokers agree. The registry port stores it and its changes."""

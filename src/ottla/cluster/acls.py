@@ -17,15 +17,15 @@ from ottla.ports import Change, Entries
 from ottla.wire.errors import INVALID_REQUEST, POLICY_VIOLATION
 
 ANY: Final = 1
-"""In a filter: matches every value of that field."""
+"""The number in an `AclFilter` that matches every value of its field."""
 WILDCARD: Final = "*"
 """The literal name that matches every resource, and the host that matches every host."""
 EVERYBODY: Final = "User:*"
 CLUSTER_NAME: Final = "kafka-cluster"
-"""The only name that a cluster resource may have."""
+"""The only valid name of a cluster resource."""
 RULE_BYTES: Final = 80
 MOST_BYTES: Final = 512 << 10
-"""About the bytes of an ACL besides principal and host, and the most bytes of one resource's ACLs: ZooKeeper stores up to 1 MB."""
+"""The approximate bytes of an ACL without principal and host, and the most bytes of one resource's ACLs. ZooKeeper allows 1 MB."""
 TOO_MANY: Final = "This resource has too many ACLs: use a prefixed ACL, or fewer principals."
 
 
@@ -60,7 +60,7 @@ class Resource(IntEnum):
 
 
 class Pattern(IntEnum):
-    """How the name of an ACL matches resources. `MATCH` is for filters alone: all ACLs that apply to the resource of that name."""
+    """How the name of an ACL matches resources. `MATCH`, only in filters, selects all ACLs that apply to a resource's name."""
 
     MATCH = 2
     LITERAL = 3
@@ -128,7 +128,7 @@ class Acls:
     def __init__(self) -> None:
         self.rules: dict[Key, tuple[Acl, ...]] = {}
         self.changes = 0
-        """Counts the changes of ACLs."""
+        """The number of changes so far, with which callers check whether their cached results are current."""
         self.lengths: dict[Resource, tuple[int, ...]] = {}
         """The lengths of the prefixes that have ACLs, in characters."""
         self._prefixes: dict[Resource, Counter[int]] = {}
@@ -148,7 +148,10 @@ class Acls:
             yield from rules.get((resource, Pattern.LITERAL, WILDCARD), ())
 
     def apply(self, kind: str, entry: str, value: bytes | None, *, is_prefixed: bool) -> None:
-        """Load the present value of an entry of the registry; None if it is deleted. Raises `LookupError` and `ValueError`."""
+        """Load the present value of an entry of the registry. A `value` of None means that the entry is deleted.
+
+        Raises `LookupError` or `ValueError` if the entry cannot be parsed.
+        """
         pattern = Pattern.PREFIXED if is_prefixed else Pattern.LITERAL
         resource, name = _RESOURCES[kind], layout.name_in(entry)
         key = resource, pattern, name
@@ -207,7 +210,7 @@ def delete(present: Acls, filters: Iterable[AclFilter], keys: Iterable[Key]) -> 
 
 
 def _size(acl: Acl) -> int:
-    """Return about how many bytes an ACL takes in its entry."""
+    """Estimate the bytes that an ACL takes in its entry."""
     return RULE_BYTES + layout.size_in_json(acl.principal) + layout.size_in_json(acl.host)
 
 

@@ -32,7 +32,7 @@ _KINDS: Final = {told(resource): resource for resource in Resource}
 def announced(changes: Sequence[Change]) -> list[Change]:
     """Return the notifications to commit together with these changes, so that all brokers read the changed entries again.
 
-    The settings of a topic that is created or deleted by the same changes get none: brokers read them when they learn of the topic.
+    If the same changes create or delete a topic, its settings get no notification, because brokers read them with the topic.
     """
     topics = {change.path.removeprefix(f"{layout.TOPICS}/") for change in changes if change.path.startswith(f"{layout.TOPICS}/")}
     found = [_announcement(change.path.split("/")[1:], topics) for change in changes]
@@ -58,7 +58,7 @@ def _announcement(parts: Sequence[str], topics: set[str]) -> tuple[Announcements
 
 
 def told_by(where: Announcements, value: bytes) -> str:
-    """Return the path of the entry to read again. Raises `ValueError` for a notification that cannot be parsed."""
+    """Parse a notification from the directory `where`: return the path of the changed entry. Raises `ValueError`."""
     try:
         return _READ[where](value)
     except (LookupError, TypeError, AttributeError) as error:
@@ -88,7 +88,7 @@ def _other_path(value: bytes) -> str:
 
 
 def _kind(written: str) -> str:
-    """Return the resource type as in entries' paths, from the spelling of any release: TRANSACTIONAL_ID or TransactionalId."""
+    """Return the resource type as in entries' paths. Notifications spell it TRANSACTIONAL_ID or TransactionalId."""
     plain = written.replace("_", "").lower()
     return {kind.lower(): kind for kind in _KINDS}[plain]
 

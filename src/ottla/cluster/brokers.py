@@ -1,4 +1,4 @@
-"""The entries of registered brokers, as messages to people name them."""
+"""The text by which messages to people name a registered broker."""
 
 from __future__ import annotations
 

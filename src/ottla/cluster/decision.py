@@ -10,7 +10,7 @@ from ottla.wire.errors import NONE
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of one request about `name`. `error_code` is Kafka's; with an error, `message` is a sentence for a person."""
+    """The outcome of one request about `name`. `error_code` is Kafka's; `message` explains an error to people."""
 
     name: str
     error_code: int = NONE

@@ -36,7 +36,7 @@ TRANSACTION_VERSION: Final = Feature("transaction.version", OFF, 2)
 """1: states are stored in a format that can grow. 2: each transaction has an epoch of its own (KIP-890)."""
 OFFERED: Final = {feature.name: feature for feature in (GROUP_VERSION, TRANSACTION_VERSION)}
 NEWEST: Final = {feature.name: feature.highest for feature in OFFERED.values()}
-"""The levels of a cluster in which no other levels were ever set."""
+"""The levels of a cluster in which no feature was ever updated."""
 
 ENABLED: Final = 1
 """The status of an entry whose levels are in force."""
@@ -65,7 +65,7 @@ def unserved(levels: Mapping[str, int], offered: Mapping[str, Feature]) -> dict[
 
 
 def served_by_all(offered: Mapping[str, Feature], brokers: Iterable[Mapping[str, Feature]]) -> dict[str, Feature]:
-    """Return these features, limited to the levels that every broker supports; a feature that one broker does not have is off."""
+    """Return the features, limited to the levels that every broker supports. A feature that one broker does not support is off."""
     highest = [{name: feature.highest for name, feature in each.items()} for each in brokers]
     return {
         name: one._replace(highest=min([one.highest, *(each.get(name, OFF) for each in highest)])) for name, one in offered.items()
@@ -73,7 +73,7 @@ def served_by_all(offered: Mapping[str, Feature], brokers: Iterable[Mapping[str,
 
 
 def update(present: Mapping[str, int], offered: Mapping[str, Feature], updates: Iterable[FeatureUpdate]) -> Decision:
-    """Set features to these levels, all of them or none. Of several updates of one feature the last one counts.
+    """Set features to the levels of `updates`, all of them or none. If a feature occurs several times, its last update counts.
 
     `present` is the level of each feature that is not off. `offered` are the features that can be updated, by name.
     """

@@ -1,4 +1,4 @@
-"""Decisions about the settings of groups, the only facts about groups that brokers agree on. The caller checks the settings."""
+"""Decisions about the settings of groups, the only data of groups that the registry contains. Callers check the settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.ports import Change
 from ottla.wire.errors import INVALID_CONFIG, NONE
 
 ConfigError = Callable[[Mapping[str, str]], str | None]
-"""Returns why these settings are refused for a group, as a sentence; None if they are accepted."""
+"""A function that returns a message that says why a group's settings are invalid; None if they are valid."""
 
 
 def set_configs(group_id: str, configs: Mapping[str, str], config_error: ConfigError) -> Decision:

@@ -1,4 +1,4 @@
-"""This broker's image of the cluster: the content of the registry, changed only by `apply`, at start-up and afterwards.
+"""This broker's image of the cluster: the content of the registry. After `load`, only `apply` changes it.
 
 The module reads the registry's layout. `ottla.cluster.topics` makes decisions; logs are kept elsewhere.
 """
@@ -22,7 +22,7 @@ V = TypeVar("V")
 NO_LEADER = -1
 NO_TOPIC_ID = bytes(16)
 READ_AT_ONCE = 500
-"""The most partitions read from an entry between two pauses."""
+"""The most partitions that are read from an entry between two pauses."""
 
 
 @dataclass(slots=True)
@@ -73,9 +73,9 @@ class ClusterImage:
         self.topics: dict[str, TopicImage] = {}
         self.brokers: dict[int, BrokerImage] = {}
         self.configs_ahead: dict[str, dict[str, str]] = {}
-        """The settings of topics that are not in the image yet, or that replace a topic of the same name which still is."""
+        """The settings of new topics before the image contains them. A former topic of the same name can still be in the image."""
         self.keeps_configs_ahead = False
-        """Whether settings may come before their topic: true for brokers of a cluster, which get topics from the controller."""
+        """Whether settings can arrive before their topic. True for brokers of a cluster, which get topics from the controller."""
         self.offline_replicas: dict[tuple[str, int], tuple[int, ...]] = {}
         """The replicas of a partition that are on a stopped broker or a failed disk, by the controller's last update."""
         self.broker_configs: dict[int | None, dict[str, str]] = {}
@@ -91,18 +91,18 @@ class ClusterImage:
         self.controller_id = -1
         self.controller_epoch = 0
         self.changes = 0
-        """Counts the changes of the image."""
+        """The number of changes so far, with which callers check whether results derived from the image are current."""
         self._names: dict[bytes, str] = {}
         self._alike: dict[str, str] = {}
         self._clients: Counter[str] = Counter()
         """The number of client ids with quotas, by user."""
 
     def may_go(self, user: str) -> bool:
-        """Return whether a user's entry may be removed: as far as this broker's image goes, it has no children."""
+        """Return whether a user's entry can be removed: in this image it has no children, which are quotas by client id."""
         return user not in self._clients
 
     def clients_of(self, user: str) -> int:
-        """Return for how many client ids a user has quotas."""
+        """Return the number of client ids for which a user has quotas."""
         return self._clients[user]
 
     def name_of(self, topic_id: bytes) -> str | None:
@@ -117,7 +117,7 @@ class ClusterImage:
         return None if name is None else self.topics.get(name)
 
     def colliding(self, name: str) -> str | None:
-        """Return a topic whose name differs from this one only in '.' and '_'; None if there is none."""
+        """Return another topic, whose name differs from `name` only in '.' and '_'; None if there is no such topic."""
         found = self._alike.get(collision_key(name))
         return None if found == name else found
 
@@ -150,7 +150,7 @@ class ClusterImage:
             self.apply(change.path, change.value)
 
     def apply(self, path: str, value: bytes | None) -> None:
-        """Apply the present value of an entry of the registry, None if it is deleted. Entries of other kinds are ignored."""
+        """Apply the present value of an entry of the registry, or its deletion (None). Ignore entries that no image contains."""
         self.changes += 1
         match path.split("/")[1:]:
             case ["brokers", "topics", name]:
@@ -215,9 +215,9 @@ class ClusterImage:
         known.partitions += read.new
 
     def put_topic(self, name: str, topic_id: bytes) -> TopicImage:
-        """Return the topic of this name and id; create it if it is missing, and drop a topic of the same name with another id.
+        """Return the topic of this name and id; create it if it is missing. Drop a topic of the same name with another id.
 
-        Topics of releases before 2.8 have no id, and get one with an upgrade.
+        A topic from before 2.8 has no id until an upgrade; the first id that arrives is added to the topic.
         """
         known = self.topics.get(name)
         if known is not None and NO_TOPIC_ID in (known.topic_id, topic_id):
@@ -237,12 +237,12 @@ class ClusterImage:
             self._names[topic_id] = name
 
     def is_known(self, name: str, topic_id: bytes) -> bool:
-        """Return whether this topic is in the image, and not only a former one of its name. Topics from before 2.8 have no ids."""
+        """Return whether the image has a topic of this name and id. If one id is missing (before 2.8), only the names count."""
         known = self.topics.get(name)
         return known is not None and (known.topic_id == topic_id or NO_TOPIC_ID in (known.topic_id, topic_id))
 
     def know_configs(self, name: str, topic_id: bytes, configs: dict[str, str]) -> None:
-        """Set the settings of a topic; keep them for `put_topic` while the image has no topic of this name and id."""
+        """Set the settings of a topic. If the image has no topic of this name and id yet, keep the settings for `put_topic`."""
         self.changes += 1
         if self.is_known(name, topic_id):
             self.topics[name].configs = configs
@@ -250,7 +250,7 @@ class ClusterImage:
             self.configs_ahead[name] = configs
 
     def drop_topic(self, name: str) -> TopicImage | None:
-        """Remove a topic from the image and return it; None if there is none."""
+        """Remove a topic from the image and return it; None if the topic is not in the image."""
         known = self.topics.pop(name, None)
         self.configs_ahead.pop(name, None)
         if known is not None:
@@ -317,7 +317,7 @@ class ClusterImage:
 
 
 def configs_in(value: bytes | None) -> dict[str, str]:
-    """Return the settings in an entry of the registry. Raises several exceptions if it cannot be parsed."""
+    """Return the settings in an entry of the registry. Raises an exception of `layout.NOT_UNDERSTOOD` if it is invalid."""
     return {str(name): str(text) for name, text in layout.read(value)["config"].items()} if value else {}
 
 
@@ -359,7 +359,7 @@ def _paths(registry: Entries) -> Iterator[str]:
 
 
 def _set(known: dict[K, dict[str, V]], name: K, values: dict[str, V]) -> None:
-    """Set the values of a name; remove the name if there are none."""
+    """Set the values of a name; remove the name if `values` is empty."""
     if values:
         known[name] = values
     else:

@@ -30,21 +30,21 @@ PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 DELEGATION_TOKENS = "/delegation_token/tokens"
 DELEGATION_TOKEN_VERSION = 3
 ACLS = {3: "/kafka-acl", 4: "/kafka-acl-extended/prefixed"}
-"""The directories of ACLs, by Kafka's number of their pattern: literal and prefixed."""
+"""The directories of ACLs, by Kafka's number of the pattern type: 3 is literal, 4 is prefixed."""
 BROKER_SEQUENCE = "/brokers/seqid"
 BROKER_EPOCHS = "/ottla/broker_epochs"
-"""The newest epoch of each broker's data directory, which brokers of Ottla write when they register."""
+"""The parent of one entry per broker: the broker's newest epoch, which brokers of Ottla write when they register."""
 SEEN_BROKERS = "/ottla/seen_brokers"
-"""The epochs of the brokers whose registrations the last controller of Ottla's has processed."""
+"""The epochs of the brokers whose registrations the last controller that runs Ottla has processed."""
 ACCEPTED_LOSSES = "/ottla/accepted_losses"
-"""The brokers whose lost directories an operator has accepted."""
+"""The parent of one entry per broker for which an operator has accepted that its data directory is lost."""
 UNKNOWN_USERS = "/ottla/unknown_users"
 """The secret from which brokers derive the SCRAM salts of users that do not exist."""
 PERSISTENT = (
     CONSUMERS, BROKERS, TOPICS, "/config/changes", "/admin/delete_topics", BROKER_SEQUENCE, "/isr_change_notification",
     PRODUCER_ID_BLOCK, "/log_dir_event_notification", TOPIC_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, BROKER_CONFIGS, IP_CONFIGS,
 )  # fmt: skip
-"""Entries without a value that exist from the start."""
+"""The entries without a value that a starting broker creates if they are missing."""
 
 SEPARATORS = (",", ":")
 _ESCAPED = re.compile(rb"[^a-zA-Z0-9._-]+")
@@ -53,12 +53,12 @@ _ESCAPED_IN_ACLS = re.compile(rb"[^a-zA-Z0-9._*:-]+")
 _ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})+|%")
 
 NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError)
-"""What reading an entry raises where it can't be understood; `why` says it for people."""
+"""The exceptions that parsing an invalid entry can raise. `why` turns them into text for people."""
 LARGEST = 2**31 - 1
-"""The largest number of a broker, an epoch or a partition."""
+"""The largest broker id, epoch or partition index."""
 LONGEST_TEXT_BYTES = 32_767
 LONGEST_NAME_BYTES = 4096
-"""The longest name of a user, client id, principal or ACL resource that is stored, in bytes: entries of ZooKeeper are small."""
+"""The longest stored name of a user, client id, principal or ACL resource, in bytes, because ZooKeeper's entries are small."""
 
 
 def broker_path(node_id: int) -> str:
@@ -90,12 +90,12 @@ def topic_config_path(name: str) -> str:
 
 
 def broker_config_path(node_id: int | None) -> str:
-    """Return the path of one broker's settings; with None, of the default for all brokers."""
+    """Return the path of one broker's settings; with None, the path of the defaults for all brokers."""
     return f"{BROKER_CONFIGS}/{DEFAULT_ENTRY if node_id is None else node_id}"
 
 
 def consumer_offset_path(group_id: str, topic: str, index: int) -> str | None:
-    """Return the path of an offset that consumers of release 0.8 kept; None for a group id that cannot be the name of an entry."""
+    """Return the path of an offset committed by a consumer of release 0.8; None if the group id cannot be an entry's name."""
     if not group_id or group_id in (".", "..") or "/" in group_id or not group_id.isprintable():
         return None
     return f"{CONSUMERS}/{group_id}/offsets/{topic}/{index}"
@@ -106,7 +106,7 @@ def group_config_path(group_id: str) -> str:
 
 
 def user_config_path(user: str) -> str:
-    """Return the path of a user's settings, quotas and credentials; the empty name is the default for users without their own."""
+    """Return the path of a user's settings, quotas and credentials. The empty name means the default for users without an entry."""
     return f"{USER_CONFIGS}/{_entry(user)}"
 
 
@@ -131,12 +131,12 @@ def acl_path(pattern: int, kind: str, name: str) -> str:
 
 
 def is_too_long(*names: str) -> bool:
-    """Return whether one of these names is too long to be stored."""
+    """Return whether any name is longer than `LONGEST_NAME_BYTES`."""
     return any(len(name) > LONGEST_NAME_BYTES or len(name.encode()) > LONGEST_NAME_BYTES for name in names)
 
 
 def _written(name: str, escaped: re.Pattern[bytes] = _ESCAPED) -> str:
-    """Escape a text for the name of an entry: bytes that a path cannot hold, and a leading dot, become %XX."""
+    """Escape a text for the name of an entry: the bytes that match `escaped`, and a leading dot, become %XX."""
     written = escaped.sub(_hexadecimal, name.encode()).decode()
     return "%2E" + written[1:] if written.startswith(".") else written
 
@@ -146,7 +146,10 @@ def _hexadecimal(found: re.Match[bytes]) -> bytes:
 
 
 def name_in(entry: str) -> str:
-    """Return the group, user or client in the name of an entry; the empty name for `DEFAULT_ENTRY`. Raises `ValueError`."""
+    """Return the name of a group, user or client from an entry's escaped name; the empty name for `DEFAULT_ENTRY`.
+
+    Raises `ValueError` if the name is not UTF-8, or contains a percent sign without two hexadecimal digits.
+    """
     if entry == DEFAULT_ENTRY:
         return ""
     return _ESCAPES.sub(_bytes, entry.encode()).decode()
@@ -166,7 +169,7 @@ def uuid_text(uuid: bytes) -> str:
 
 
 def uuid_bytes(text: str) -> bytes:
-    """Return the bytes that `uuid_text` wrote. Raises `ValueError` if they are not 16."""
+    """Decode the text of `uuid_text`. Raises `ValueError` if it is not the base64 of 16 bytes."""
     uuid = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if len(uuid) != 16:
         raise ValueError(f"{text!r} is not a topic id")
@@ -178,7 +181,7 @@ def cluster_id_json(cluster_id: str) -> bytes:
 
 
 def broker_json(host: str, port: int, endpoints: Sequence[str], rack: str | None, wall_ms: int) -> bytes:
-    """Return the entry of a lone broker; `endpoints` are PLAINTEXT://host:port."""
+    """Encode the registration of a broker without a cluster. Each endpoint is LISTENER://host:port, with PLAINTEXT security."""
     protocols = {endpoint.partition("://")[0]: "PLAINTEXT" for endpoint in endpoints}
     value: dict[str, Any] = {
         "features": {},
@@ -202,11 +205,12 @@ def member_json(
     version: int,
     features: Mapping[str, int],
 ) -> bytes:
-    """Return the entry of a broker of a cluster in JSON version 2 to 5. `endpoints` are (listener, host, port, security protocol).
+    """Encode the registration of a cluster's broker in JSON version 2 to 5.
 
-    `features` are the highest levels that it supports.
+    `endpoints` are (listener, host, port, security protocol). `features` are the highest feature levels that the broker supports.
 
-    Old clients read only `host` and `port`, and have no security: both are of the first PLAINTEXT listener, or null and -1.
+    Old clients read only the fields `host` and `port`, and connect without security. Therefore both fields are from the first
+    PLAINTEXT listener; without a PLAINTEXT listener they are null and -1.
     """
     plain = ((host, port) for _, host, port, security in endpoints if security == "PLAINTEXT")
     host, port = next(plain, (None, -1))
@@ -228,9 +232,9 @@ def member_json(
 
 
 def topic_json(topic_id: bytes, replicas: Mapping[int, Sequence[int]]) -> bytes:
-    """Return the entry of a topic from the `replicas` of each partition; an id of zeros is left out, as before 2.8.
+    """Encode the entry of a topic from the `replicas` of each partition. An id of zeros is left out, as in releases before 2.8.
 
-    Ten thousand partitions have few distinct lists of replicas: each list is encoded once.
+    Ten thousand partitions have few distinct lists of replicas, so each list is encoded only once.
     """
     kinds = {kind: dumps(kind, separators=SEPARATORS) for kind in set(map(tuple, replicas.values()))}
     places = [f'"{index}":{kinds[tuple(nodes)]}' for index, nodes in replicas.items()]
@@ -251,7 +255,7 @@ def config_json(configs: Mapping[str, str]) -> bytes:
 
 
 def acls_json(rules: Sequence[Mapping[str, str]]) -> bytes:
-    """Return an entry of ACLs; each one has principal, permissionType, operation and host."""
+    """Encode the ACLs of one resource pattern. Each ACL has the keys principal, permissionType, operation and host."""
     return json_bytes({"version": 1, "acls": [dict(rule) for rule in rules]})
 
 
@@ -260,12 +264,12 @@ def controller_json(node_id: int, wall_ms: int) -> bytes:
 
 
 def producer_id_block_json(node_id: int, first: int, last: int) -> bytes:
-    """Return the entry of a block of producer ids. Its bounds are strings, as Kafka writes them."""
+    """Encode a block of producer ids, from `first` to `last` inclusive. Both are strings in the JSON, as in Kafka."""
     return json_bytes({"version": 1, "broker": node_id, "block_start": str(first), "block_end": str(last)})
 
 
 def features_json(levels: Mapping[str, int], version: int = 2) -> bytes:
-    """Return the entry of the features that are not off. Version 1 is that of Kafka 2.7 to 3.2."""
+    """Encode the finalized levels of the features that are not off. Kafka 2.7 to 3.2 use version 1."""
     features = {name: {"max_version_level": level} for name, level in levels.items()}
     if version == 1:
         features = {name: {"min_version_level": 1, **one} for name, one in features.items()}
@@ -273,7 +277,7 @@ def features_json(levels: Mapping[str, int], version: int = 2) -> bytes:
 
 
 def delegation_token_json(people: tuple[str, str, Sequence[str]], times_ms: tuple[int, int, int], token_id: str) -> bytes:
-    """Return a token's entry. `people` are owner, requester and renewers; `times_ms` the issue, maximum and expiry timestamp."""
+    """Encode a delegation token. `people` are owner, requester and renewers; `times_ms` the issue, maximum and expiry times."""
     owner, requester, renewers = people
     return json_bytes(
         {
@@ -290,9 +294,9 @@ def delegation_token_json(people: tuple[str, str, Sequence[str]], times_ms: tupl
 
 
 def read(value: bytes) -> dict[str, Any]:
-    """Return what an entry says: a JSON object. Raises `ValueError` if it is none, or holds what no request could tell.
+    """Parse the JSON object of an entry. Raises `ValueError` for anything else, and for text or numbers that no request can carry.
 
-    Tools and people write entries, too: whatever they are, reading one ends no broker.
+    Tools and people also write entries. Therefore every invalid value raises an exception that the caller handles.
     """
     try:
         found = _DECODER.decode(value.decode())
@@ -301,26 +305,26 @@ def read(value: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("it is not a JSON object")
     if b"\\ud" in value or b"\\uD" in value:
-        dumps(found, ensure_ascii=False).encode()  # half of a pair of surrogates is no text
+        dumps(found, ensure_ascii=False).encode()  # raises ValueError for half of a surrogate pair, which UTF-8 cannot encode
     return found
 
 
 def why(error: Exception) -> str:
-    """Return why an entry can't be understood, for people, of one of `NOT_UNDERSTOOD`."""
+    """Describe an exception of `NOT_UNDERSTOOD` for people: the reason why the entry cannot be parsed."""
     if isinstance(error, KeyError):
         return f"{error} is missing, or unknown"
     return str(error) if isinstance(error, ValueError) else "a part of it has another type than Kafka writes"
 
 
 def whole(value: object, lowest: int = 0, highest: int = LARGEST) -> int:
-    """Return a number of an entry. Raises `ValueError` where it is no whole one within these bounds."""
+    """Check and return an integer of an entry. Raises `ValueError` unless it is an `int` from `lowest` to `highest`."""
     if type(value) is not int or not lowest <= value <= highest:
         raise ValueError(f"{str(value)[:40]!r} is not a whole number from {lowest} to {highest}")
     return value
 
 
 def nodes(value: object) -> tuple[int, ...]:
-    """Return the brokers that an entry lists. Raises `ValueError` where one is no broker's number, or there twice."""
+    """Check and return a list of broker ids of an entry. Raises `ValueError` if an id is invalid or occurs twice."""
     if not isinstance(value, list):
         raise ValueError(f"{str(value)[:40]!r} is not a list of brokers")
     found = tuple(whole(one) for one in value)
@@ -330,7 +334,7 @@ def nodes(value: object) -> tuple[int, ...]:
 
 
 def text(value: object) -> str:
-    """Return a text of an entry. Raises `ValueError` where it is none, or longer than a request can tell."""
+    """Check and return a string of an entry. Raises `ValueError` if it is not a string, or longer than a request can carry."""
     if not isinstance(value, str) or len(value.encode()) > LONGEST_TEXT_BYTES:
         raise ValueError(f"{str(value)[:40]!r} is not a string of at most {LONGEST_TEXT_BYTES} bytes")
     return value
@@ -351,7 +355,7 @@ _DECODER = JSONDecoder(parse_float=_finite, parse_constant=_no_number)
 
 
 def size_in_json(text: str) -> int:
-    """Return how many bytes a text takes in JSON at most: all but plain characters are escaped there."""
+    """Return the most bytes that a text takes in JSON. All characters except printable ASCII are escaped, with up to 12 bytes."""
     is_plain = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
     return len(text) if is_plain else 3 * len(text.encode("utf-16-le"))
 

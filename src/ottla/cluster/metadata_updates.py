@@ -12,21 +12,21 @@ from ottla.cluster.image import BrokerImage, ClusterImage, PartitionImage, Topic
 from ottla.ports import Pauses
 
 LEADER_DURING_DELETE = -2
-"""The leader id of a topic that is being deleted: clients must not see the topic any more."""
+"""The leader id of a partition whose topic is being deleted. Clients must no longer see the topic."""
 
 TAKEN_AT_ONCE = 200
 """The most partitions applied between two pauses."""
 
 
 class ToldPartition(NamedTuple):
-    """One partition in an update."""
+    """One partition in an UpdateMetadata request."""
 
     image: PartitionImage
     offline_replicas: tuple[int, ...] = ()
 
 
 class ToldTopic(NamedTuple):
-    """Some partitions of a topic, perhaps not all."""
+    """A topic in an UpdateMetadata request, with some or all of its partitions."""
 
     name: str
     topic_id: bytes
@@ -34,23 +34,24 @@ class ToldTopic(NamedTuple):
 
 
 class Noticed(NamedTuple):
-    """The topics for which other parts of the broker have work: `changed` are new or larger, `deleted` are gone."""
+    """The topics that other parts of the broker must process: `changed` are new or have new partitions, `deleted` are gone."""
 
     changed: list[str]
     deleted: list[str]
 
 
 def has_left(node_id: int, leader_epoch: int, told: PartitionImage) -> bool:
-    """Return whether a broker with this leader epoch of a partition has lost its replica, by the controller's later update.
+    """Return whether the controller's update `told` removes a replica, whose broker has state of an older leader epoch.
 
-    Both must be of the same topic id, not only of the same name. A broker in sync has not left: others may have fewer records.
+    The caller checks that both have the same topic id. An in-sync replica is never removed, because other replicas can lack
+    records.
     """
     is_later = told.leader_epoch > leader_epoch or told.leader == LEADER_DURING_DELETE
     return is_later and bool(told.replicas) and node_id not in told.replicas and node_id not in told.isr
 
 
 def take_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int, BrokerImage]) -> None:
-    """Set all live brokers, and the controller. `image.brokers` stays the same mapping."""
+    """Replace the image's live brokers and its controller. `image.brokers` is changed in place."""
     image.changes += 1
     image.controller_id = controller_id
     for node_id in image.brokers.keys() - brokers.keys():
@@ -59,7 +60,7 @@ def take_brokers(image: ClusterImage, controller_id: int, brokers: Mapping[int, 
 
 
 def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Pauses[Noticed]:
-    """Apply an update of these topics, with pauses; partitions that are not in it stay as they are."""
+    """Apply the partitions of an update to the image, with pauses. Partitions that the update does not contain stay unchanged."""
     noticed, taken = Noticed([], []), 0
     for told in topics:
         image.changes += 1
@@ -72,7 +73,7 @@ def take_topics(image: ClusterImage, topics: Iterable[ToldTopic]) -> Pauses[Noti
             _put(image, known, partition, offline)
             taken += 1
             if taken % TAKEN_AT_ONCE == 0:
-                image.changes += 1  # results that others derived from the image at the last pause are out of date
+                image.changes += 1  # results that other code derived from the image during the last pause are out of date
                 yield
         image.changes += 1
         if len(known.partitions) > before:
@@ -98,7 +99,7 @@ def _forget(image: ClusterImage, name: str, noticed: Noticed) -> None:
 
 
 def _put(image: ClusterImage, topic: TopicImage, partition: PartitionImage, offline: tuple[int, ...]) -> None:
-    """Set one partition; add partitions before it that are still missing without a leader."""
+    """Set one partition. Partitions of lower indexes that are still missing are added without a leader."""
     for index in range(len(topic.partitions), partition.index + 1):
         topic.partitions.append(PartitionImage(index))
     topic.partitions[partition.index] = partition

@@ -10,7 +10,7 @@ LONGEST = 249
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
-"""Topics that brokers create for themselves."""
+"""The topics in which brokers store offsets and transactions."""
 
 ADMIN_CLIENT = "__admin_client"
 """The client id of tools that may write to internal topics, as in Apache Kafka."""
@@ -21,7 +21,7 @@ _ALLOWED = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 def name_error(name: str) -> str | None:
-    """Return why a topic cannot have this name, as a sentence; None if it can."""
+    """Return a message that says why a topic's name is invalid; None if it is valid."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed; give letters, digits, '.', '_' and '-'."
     if name in (".", ".."):
@@ -37,10 +37,10 @@ def name_error(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Return a key that is equal for names of one metric name, in which '.' and '_' are the same."""
+    """Return a key that is equal for topic names with the same metric name, because metrics do not distinguish '.' from '_'."""
     return name.replace(".", "_")
 
 
 def printable(name: str) -> str:
-    """Return a name for one line of a log: line breaks and control characters are escaped."""
+    """Escape line breaks and control characters, so that a name fits into one line of a log."""
     return name if name.isprintable() else ascii(name)

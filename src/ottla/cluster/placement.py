@@ -14,10 +14,11 @@ Replicas = tuple[tuple[int, ...], ...]
 def spread(brokers: Sequence[int], partitions: int, replication_factor: int, first: int = 0) -> Replicas:
     """Place replicas on `replication_factor` different brokers, with leaders spread evenly from the `first`-th broker on.
 
-    The second replica is shifted by one more after every full turn, so that a broker's followers are not all on its neighbour.
+    After every `len(brokers)` partitions the second replica is shifted by one more, so that the followers of a broker's partitions
+    are not all on the next broker.
     """
     count = len(brokers)
-    if replication_factor == 1:  # one request may create ten thousand partitions
+    if replication_factor == 1:  # a fast path, because one request can create ten thousand partitions
         begin = first % count
         return (tuple((node,) for node in (*brokers[begin:], *brokers[:begin])) * (partitions // count + 1))[:partitions]
     placed = []
@@ -29,7 +30,7 @@ def spread(brokers: Sequence[int], partitions: int, replication_factor: int, fir
 
 
 def spread_over_racks(racks: Mapping[int, str | None], partitions: int, replication_factor: int, first: int = 0) -> Replicas:
-    """Place replicas as `spread` does, and those of a partition on as many racks as possible.
+    """Place replicas evenly as `spread` does, but the replicas of each partition on as many racks as possible.
 
     Racks are ignored if one broker has none.
     """
@@ -66,7 +67,7 @@ def _alternating(racks: Mapping[int, str | None]) -> list[int]:
 
 
 def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None]:
-    """Return (error code, sentence) for an impossible replication factor, else (NONE, None)."""
+    """Return (error code, message) for an impossible replication factor; (NONE, None) for a possible one."""
     if replication_factor < 1:
         return INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
     if replication_factor > brokers:
@@ -80,11 +81,11 @@ def factor_error(replication_factor: int, brokers: int) -> tuple[int, str | None
 
 
 def assignment_error(replicas: Sequence[Sequence[int]], brokers: Sequence[int], size: int | None = None) -> tuple[int, str | None]:
-    """Return (error code, sentence) for an invalid manual assignment, else (NONE, None); `size` is the replicas per partition."""
+    """Return (error code, message) for an invalid manual assignment, else (NONE, None). `size` is the replication factor."""
     size = len(replicas[0]) if size is None and replicas else size
     sound: set[tuple[int, ...]] = set()
     for index, nodes in enumerate(map(tuple, replicas)):
-        if nodes in sound:  # most lists of thousands are equal
+        if nodes in sound:  # a fast path, because most of thousands of lists are equal
             continue
         sentence = _fault(index, nodes, brokers)
         if sentence is None and len(nodes) != size:

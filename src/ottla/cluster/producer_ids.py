@@ -1,4 +1,4 @@
-"""Blocks of producer ids: a broker takes a block from the registry before it gives out an id of it, as in Kafka."""
+"""Blocks of producer ids: a broker reserves a block in the registry before it assigns the block's ids, as in Kafka."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BLOCK_SIZE = 1000
 """The number of ids in the first block."""
 
 GROWTH = 16
-"""The factor by which each block is larger than the one before: every commit of a block waits for the disk."""
+"""The factor by which each block is larger than the previous block. Larger blocks need fewer commits, which wait for the disk."""
 
 LARGEST_BLOCK = 4096 * BLOCK_SIZE
 
@@ -18,7 +18,7 @@ LAST_ID = 2**63 - 1
 
 
 def end_of(value: bytes) -> int:
-    """Return the last id of a block, after which there is room for another one. Raises `StorageFailed` where there is none."""
+    """Parse the last id of a block. Raises `StorageFailed` if the entry is invalid, or no ids are left for another block."""
     try:
         return layout.whole(int(layout.read(value)["block_end"]), highest=LAST_ID - LARGEST_BLOCK)
     except layout.NOT_UNDERSTOOD as error:
@@ -27,9 +27,9 @@ def end_of(value: bytes) -> int:
 
 
 def take_block(present: Entry | None, node_id: int, size: int = BLOCK_SIZE) -> tuple[Change, range]:
-    """Return the change that takes the next block, and its ids. They may be used only after the commit, and not if it conflicts.
+    """Return the change that reserves the next block, and the block's ids. Use the ids only after a commit without conflict.
 
-    Brokers of ZooKeeper's time create the entry, still empty, when they start. Raises `StorageFailed` if it cannot be parsed.
+    Kafka's brokers with ZooKeeper create the entry without a value at their start. Raises `StorageFailed` if the entry is invalid.
     """
     first = 0 if present is None or not present.value else end_of(present.value) + 1
     block = range(first, first + size)

@@ -1,6 +1,6 @@
 """Decisions about quotas by user, client id and address (KIP-13, 55, 124, 546, 599, 612).
 
-The module has the valid quotas of each entity and their entries in the registry. Requests and enforcement are elsewhere.
+The module defines which quotas each entity can have, and their entries in the registry. Requests and enforcement are elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 
 WHOLE: Final = {PRODUCER_BYTE_RATE: "LONG", CONSUMER_BYTE_RATE: "LONG", CONNECTION_CREATION_RATE: "INT"}
-"""Quotas that are whole numbers, with the type that must hold them, in Kafka's words."""
+"""The quotas that must be whole numbers, with the name of the integer type in which Kafka stores each."""
 LARGEST: Final = {"LONG": (1 << 63) - 1, "INT": (1 << 31) - 1}
 OF_CLIENTS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
 OF_ADDRESSES: Final = (CONNECTION_CREATION_RATE,)
@@ -30,11 +30,11 @@ OF_ADDRESSES: Final = (CONNECTION_CREATION_RATE,)
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 TYPES: Final = (USER, CLIENT_ID, IP)
 DEFAULT: Final = ""
-"""The name of the default for entities that have no quota of their own."""
+"""The name in place of a user, client id or address that means the default for entities without quotas of their own."""
 
 
 class QuotaEntity(NamedTuple):
-    """The owner of quotas: a user, a client id, both, or an address. `DEFAULT` is the default of a type; None is an absent type."""
+    """The owner of quotas: a user, a client id, both, or an address. `DEFAULT` is the default of a type; None is no such type."""
 
     user: str | None = None
     client_id: str | None = None
@@ -42,7 +42,7 @@ class QuotaEntity(NamedTuple):
 
     @property
     def names(self) -> dict[str, str | None]:
-        """Return type -> name, as in requests: None for the default of the type."""
+        """Return the names by entity type, as in requests. The name None means the default of its type."""
         return {kind: name or None for kind, name in zip(TYPES, self, strict=True) if name is not None}
 
     def __str__(self) -> str:
@@ -50,11 +50,11 @@ class QuotaEntity(NamedTuple):
 
 
 class RefusedQuota(Exception):
-    """A quota is invalid: one sentence."""
+    """A quota is invalid. The text says why, in one sentence."""
 
 
 def entity_of(named: list[tuple[str, str | None]]) -> QuotaEntity:
-    """Return the entity of these types and names; a name None is the type's default. Raises `RefusedQuota`."""
+    """Return the entity of these (type, name) pairs. The name None means the default of its type. Raises `RefusedQuota`."""
     found: dict[str, str] = {}
     for kind, name in named:
         if kind not in TYPES:
@@ -81,7 +81,7 @@ def entity_of(named: list[tuple[str, str | None]]) -> QuotaEntity:
 def altered(
     entity: QuotaEntity, present: Mapping[QuotaEntity, Mapping[str, float]], ops: list[tuple[str, float | None]]
 ) -> dict[str, float]:
-    """Return the quotas of an entity after these are set, or removed if None. Raises `RefusedQuota`."""
+    """Return the quotas of an entity after `ops`: (quota, value) sets a quota, (quota, None) removes it. Raises `RefusedQuota`."""
     after = dict(present.get(entity, {}))
     keys = [key for key, _ in ops]
     for key, value in ops:
@@ -116,9 +116,9 @@ def decide(
     user_configs: Mapping[str, Mapping[str, str]],
     may_go: Callable[[str], bool] = lambda user: False,
 ) -> Decision:
-    """Replace all quotas of an entity. `user_configs` are the settings of each user; those that are no quotas are kept.
+    """Replace all quotas of an entity. `user_configs` are the settings of each user; settings that are not quotas are kept.
 
-    An entry that becomes empty is removed; a user's only if `may_go` returns True for it.
+    An entry that becomes empty is removed. A user's entry is removed only if `may_go` returns True for the user.
     """
     texts = {key: _text(key, value) for key, value in quotas.items()}
     if entity.user is not None and entity.client_id is None:
@@ -130,7 +130,7 @@ def decide(
 
 
 def refused(name: str, why: RefusedQuota) -> Decision:
-    """Return a decision that changes nothing, with the reason."""
+    """Return a decision that refuses a request, with the exception's text as its message."""
     return Decision(name, INVALID_REQUEST, str(why))
 
 

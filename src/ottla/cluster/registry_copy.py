@@ -1,4 +1,4 @@
-"""The copy of a registry: which entries are copied, and how they change for a broker that continues alone. No input or output."""
+"""Rules for a copy of a registry: which entries are copied, and their changes for a broker alone. No input or output."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ ROOTS: Final = (
     "/isr_change_notification", "/kafka-acl", "/kafka-acl-extended", layout.PRODUCER_ID_BLOCK, "/log_dir_event_notification",
     layout.UNKNOWN_USERS,
 )  # fmt: skip
-"""The topmost entries that brokers keep. A directory may hold other entries beside them: ZooKeeper's own, for example."""
+"""The topmost entries that brokers use. The same directory can contain other entries, for example ZooKeeper's own."""
 
 DELETIONS: Final = "/admin/delete_topics"
 MOVES: Final = "/admin/reassign_partitions"
 PREFERENCES: Final = "/admin/preferred_replica_election"
 NOTES: Final = ("/isr_change_notification", "/log_dir_event_notification", *(each.path for each in announcements.ALL))
-"""Entries below these are notifications for running brokers."""
+"""The directories of notifications, which only running brokers need."""
 
 
 class NotCarried(Exception):
-    """The registry cannot be copied: one sentence that says why and what to do."""
+    """The registry cannot be copied. The text says why, and what to do."""
 
 
 class Carried(NamedTuple):
-    """An entry to copy. Parents come before their children."""
+    """An entry to copy. Sequences of entries have parents before their children."""
 
     path: str
     value: bytes
@@ -36,7 +36,7 @@ class Carried(NamedTuple):
 
 
 def is_carried(path: str) -> bool:
-    """Return whether an entry is copied: it belongs to no session, and is no notification."""
+    """Return whether an entry is copied: every entry below `ROOTS` except notifications and entries that belong to a session."""
     match path.split("/")[1:]:
         case ["brokers", "ids", _, *_] | ["controller"] | ["consumers", _, "ids", _, *_] | ["consumers", _, "owners", _, _]:
             return False
@@ -54,7 +54,7 @@ def check_at_rest(members: Iterable[str], where: str) -> None:
 
 
 def check_free(topics: Iterable[str], carried: Sequence[Carried], where: str) -> None:
-    """Raise `NotCarried` if the target has topics of another cluster. A copy that was interrupted may be repeated."""
+    """Raise `NotCarried` if the target has topics that are not in the copy. After an interruption a copy can be repeated."""
     known = {each.path for each in carried}
     others = sorted(name for name in topics if layout.topic_path(name) not in known)
     if others:
@@ -62,21 +62,22 @@ def check_free(topics: Iterable[str], carried: Sequence[Carried], where: str) ->
 
 
 def for_cluster(carried: Iterable[Carried]) -> Iterator[Change]:
-    """Yield the changes that copy to a shared registry. The cluster's id comes last: an interrupted copy is no cluster yet."""
+    """Yield the changes that copy to a shared registry. The cluster id is last, so that no broker joins an incomplete copy."""
     some = [each for each in carried if each.path != layout.BROKER_SEQUENCE]
     for path, value, _ in sorted(some, key=lambda each: each.path == layout.CLUSTER_ID):
         yield Change(path, value)
 
 
 def numbers_given(carried: Iterable[Carried]) -> int:
-    """Return how many brokers got their id from the registry. It is the version of an entry, which the copy must reach again."""
+    """Return the number of broker ids that the registry has assigned: the version of its sequence, which the copy must reach."""
     return sum(each.version for each in carried if each.path == layout.BROKER_SEQUENCE)
 
 
 def for_one(carried: Iterable[Carried], entries: Entries, node_id: int) -> list[Change]:
     """Return the changes to write for broker `node_id`, which continues alone and leads every partition.
 
-    `entries` are the same entries. Raises `NotCarried`, and `RegistryDamaged` if they cannot be parsed.
+    `entries` contains the entries of `carried`. Raises `NotCarried` if topics are being deleted or reassigned or are on other
+    brokers, and `RegistryDamaged` if entries cannot be parsed.
     """
     image = ClusterImage()
     image.load(entries)
@@ -122,13 +123,13 @@ def _is_led(one: PartitionImage, node_id: int) -> bool:
 
 
 def _led(controller_epoch: int, topic: TopicImage, one: PartitionImage, node_id: int) -> Change:
-    """Return the change that makes `node_id` the leader. If the controller stopped before the last broker, a partition has none."""
+    """Return the change that makes `node_id` the leader. A partition has no leader if the controller was not the last to stop."""
     return Change(
         layout.state_path(topic.name, one.index), layout.state_json(controller_epoch, node_id, one.leader_epoch + 1, [node_id])
     )
 
 
 def _named(what: str, names: Sequence[str]) -> str:
-    """Return the first name for a message, and the number of the others."""
+    """Return text for a message: `what`, the first name, and the number of further names."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"{what.capitalize()} {names[0]}{more}"

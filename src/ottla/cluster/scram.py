@@ -19,7 +19,7 @@ from ottla.wire.errors import DUPLICATE_RESOURCE, RESOURCE_NOT_FOUND, UNACCEPTAB
 
 MOST_ITERATIONS: Final = 16384
 MOST_NAME: Final = 255
-"""The longest name of a user in bytes; it becomes the name of an entry."""
+"""The longest name of a user, in bytes: it becomes the name of an entry."""
 BY_NUMBER: Final = {algorithm.number: algorithm for algorithm in ALGORITHMS.values()}
 
 UserConfigs = Mapping[str, Mapping[str, str]]
@@ -27,14 +27,14 @@ UserConfigs = Mapping[str, Mapping[str, str]]
 
 
 class ScramRemoval(NamedTuple):
-    """A request to remove a user's credential of one mechanism; `number` is the mechanism's on the wire."""
+    """A request to remove a user's credential of one mechanism. `number` is the mechanism's number in the protocol."""
 
     user: str
     number: int
 
 
 class ScramUpsertion(NamedTuple):
-    """A request to set a user's credential of one mechanism, from a salted password."""
+    """A request to set a user's credential of one mechanism from a salted password. `number` is the mechanism's number."""
 
     user: str
     number: int
@@ -47,13 +47,13 @@ class ScramUpsertion(NamedTuple):
 
 
 def text_of(credential: Credential) -> str:
-    """Return a credential as the value of a setting."""
+    """Encode a credential as the value of a user's setting."""
     salt, stored, server = (b64encode(part).decode() for part in (credential.salt, credential.stored_key, credential.server_key))
     return f"salt={salt},stored_key={stored},server_key={server},iterations={credential.iterations}"
 
 
 def credential_in(configs: Mapping[str, str], algorithm: Algorithm) -> Credential | None:
-    """Return the credential of this mechanism among a user's settings; None if there is none, or one that cannot be parsed."""
+    """Return the credential of this mechanism from a user's settings; None if it is missing or cannot be parsed."""
     parts = dict(part.partition("=")[::2] for part in configs.get(algorithm.name, "").split(","))
     try:
         salt, stored, server = (b64decode(parts[key], validate=True) for key in ("salt", "stored_key", "server_key"))
@@ -64,7 +64,7 @@ def credential_in(configs: Mapping[str, str], algorithm: Algorithm) -> Credentia
 
 
 def credentials_in(configs: Mapping[str, str]) -> dict[Algorithm, Credential]:
-    """Return all credentials among a user's settings, by mechanism."""
+    """Return all valid credentials from a user's settings, by mechanism."""
     found = {algorithm: credential_in(configs, algorithm) for algorithm in ALGORITHMS.values()}
     return {algorithm: credential for algorithm, credential in found.items() if credential is not None}
 
@@ -75,9 +75,9 @@ def alter(
     upsertions: Sequence[ScramUpsertion],
     may_go: Callable[[str], bool] = lambda user: False,
 ) -> list[Decision]:
-    """Decide for each user separately, and refuse a user named twice. The decisions are named by user.
+    """Return one decision for each user, with the user as its name. A user that occurs twice is refused.
 
-    The entry of a user that has no more settings is removed if `may_go` returns True.
+    The entry of a user without remaining settings is removed if `may_go` returns True for the user.
     """
     wanted: list[ScramRemoval | ScramUpsertion] = [*removals, *upsertions]
     times = Counter(one.user for one in wanted)
@@ -107,7 +107,7 @@ def _decide(present: UserConfigs, wanted: ScramRemoval | ScramUpsertion, may_go:
 
 
 def _refusal(wanted: ScramUpsertion) -> str | None:
-    """Return why a credential is refused. As in Kafka a salted password may have any size, though no login matches a wrong size."""
+    """Return why a credential is refused; None if it is valid. As in Kafka, a salted password of a wrong size is not refused."""
     if not LEAST_ITERATIONS <= wanted.iterations <= MOST_ITERATIONS:
         few = "few" if wanted.iterations < LEAST_ITERATIONS else "many"
         return f"Too {few} iterations: choose {LEAST_ITERATIONS} to {MOST_ITERATIONS}."

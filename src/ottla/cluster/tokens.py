@@ -1,6 +1,6 @@
 """Decisions about delegation tokens (KIP-48, KIP-373): create, renew, expire, remove. Callers pass the times.
 
-Keys and requests are elsewhere. A token's entry is no secret: its HMAC is made from its id and a key that no registry holds.
+Keys and requests are elsewhere. A token's entry is no secret, because its HMAC also depends on a key that no registry contains.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ TOKEN_BYTES, NAME_BYTES = 1000, 60
 MOST_BYTES: Final = 64 << 10
 MOST_BYTES_OF_ONE: Final = 4 << 20
 MOST_BYTES_OF_ALL: Final = 32 << 20
-"""About the most memory in bytes of one token, of all that one principal requested, and of all: each broker keeps them."""
+"""The most memory, in estimated bytes, of one token, of one requester's tokens, and of all: each broker stores all tokens."""
 LATEST_MS: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token. Principals are "User:name". It is valid until `expiry_ms`, which renewals extend up to `max_ms`."""
+    """A token, valid until `expiry_ms`. Renewals extend `expiry_ms` up to `max_ms`. Principals have the form "User:name"."""
 
     token_id: str
     owner: str
@@ -49,17 +49,17 @@ class DelegationToken:
 
     @property
     def size_bytes(self) -> int:
-        """Return about how many bytes of memory the token takes."""
+        """Return an estimate of the token's memory in bytes."""
         return TOKEN_BYTES + len(self.owner) + len(self.requester) + sum(len(name) + NAME_BYTES for name in self.renewers)
 
     def is_of(self, principals: Collection[str]) -> bool:
-        """Return whether one of these owns the token or may renew it."""
+        """Return whether one of the principals is the token's owner or one of its renewers."""
         return self.owner in principals or any(renewer in principals for renewer in self.renewers)
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """The longest total lifetime of tokens (`delegation.token.max.lifetime.ms`), and the longest time between renewals."""
+    """The longest lifetime of a token (`delegation.token.max.lifetime.ms`), and the longest time between two renewals."""
 
     max_ms: int
     renewal_ms: int
@@ -68,10 +68,10 @@ class Lifetimes:
 def create(
     wanted: DelegationToken, max_lifetime_ms: int, lifetimes: Lifetimes, present: Collection[DelegationToken] = ()
 ) -> Decision:
-    """Create this token at its `issue_ms`, and decide its other times.
+    """Create a token at `wanted.issue_ms`, and decide its maximum and expiry times.
 
-    A `max_lifetime_ms` of 0 or less requests the longest lifetime. Return INVALID_REQUEST for a token that is too large, and
-    POLICY_VIOLATION if it exceeds the limits together with the `present` ones.
+    A `max_lifetime_ms` of 0 or less requests the longest lifetime. Return INVALID_REQUEST if the token is too large, and
+    POLICY_VIOLATION if it exceeds the limits of memory together with the `present` tokens.
     """
     if not all(principal.startswith(USER) for principal in wanted.renewers):
         return _refused(wanted.token_id, INVALID_PRINCIPAL_TYPE)
@@ -87,7 +87,7 @@ def create(
 
 
 def renew(token: DelegationToken | None, principal: str, period_ms: int, lifetimes: Lifetimes, now_ms: int) -> Decision:
-    """Extend a token to `period_ms` from now, limited by the longest renewal and its maximum; 0 or less requests the longest."""
+    """Set a token to expire after `period_ms`, within the limits. A `period_ms` of 0 or less requests the longest period."""
     refusal = _refusal(token, principal, now_ms)
     if refusal is not None or token is None:
         return refusal or _refused("", DELEGATION_TOKEN_NOT_FOUND)
@@ -96,7 +96,7 @@ def renew(token: DelegationToken | None, principal: str, period_ms: int, lifetim
 
 
 def expire(token: DelegationToken | None, principal: str, period_ms: int, now_ms: int) -> Decision:
-    """Set a token to expire after `period_ms`; delete it at once if that is negative, even if it has expired already."""
+    """Set a token to expire after `period_ms`. A negative period deletes the token at once, even an expired token."""
     if token is not None and period_ms < 0 and token.is_of((principal,)):
         return Decision(token.token_id, changes=(Change(layout.delegation_token_path(token.token_id), None),))
     refusal = _refusal(token, principal, now_ms, owner_first=True)
@@ -112,13 +112,13 @@ def sweep(tokens: Iterable[DelegationToken], now_ms: int) -> list[Decision]:
 
 
 def _json(token: DelegationToken) -> bytes:
-    """Return a token's entry in the format of ZooKeeper's brokers."""
+    """Encode a token's entry in the format of Kafka's brokers with ZooKeeper."""
     people = token.owner, token.requester, token.renewers
     return layout.delegation_token_json(people, (token.issue_ms, token.max_ms, token.expiry_ms), token.token_id)
 
 
 def read(token_id: str, value: bytes) -> DelegationToken:
-    """Parse a token's entry, of older versions too. Raises `ValueError`, `LookupError` or `TypeError`."""
+    """Parse a token's entry, of any version. Raises `ValueError`, `LookupError` or `TypeError` if it is invalid."""
     stored: dict[str, Any] = layout.read(value)
     owner = layout.name_in(stored["owner"])
     return DelegationToken(
@@ -133,7 +133,7 @@ def read(token_id: str, value: bytes) -> DelegationToken:
 
 
 def _refusal(token: DelegationToken | None, principal: str, now_ms: int, *, owner_first: bool = False) -> Decision | None:
-    """Return why a token may not be changed, or None. As in Kafka, renewal reports an expired token before a wrong owner."""
+    """Return the refusal to change a token, or None. An expired token is reported before a wrong owner, unless `owner_first`."""
     if token is None:
         return _refused("", DELEGATION_TOKEN_NOT_FOUND)
     faults = [

@@ -1,7 +1,7 @@
 """Decisions about topics: create them, delete them, add partitions, change settings.
 
 Every function reads the image, changes nothing, and returns changes of the registry (`Decision`) with Kafka's error codes.
-Requests and defaults are resolved by callers: numbers may still be invalid.
+Callers parse requests and fill in defaults. Numbers can still be invalid.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _MOVING = "A partition reassignment is in progress for the topic '{}'. Wait unti
 _NOT_BOTH = "A manual partition assignment was specified, but {} was not set to -1: leave it out."
 
 ConfigError = Callable[[Mapping[str, str | None]], str | None]
-"""Returns why these settings are refused for a topic, as a sentence; None if they are accepted."""
+"""A function that returns a message that says why a topic's settings are invalid; None if they are valid."""
 
 Fault = tuple[int, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic to create. With `assignments` (partition index -> replicas) both numbers are -1."""
+    """A topic to create. With `assignments` (replicas by partition index) the partition count and replication factor are -1."""
 
     name: str
     partitions: int = 1
@@ -61,7 +61,7 @@ def create(
     config_error: ConfigError,
     room: int = MOST_PARTITIONS,
 ) -> list[Decision]:
-    """Decide for each of these topics, in order; refuse every topic whose name occurs twice. `room` counts allowed partitions."""
+    """Return a decision for each topic, in order. A name that occurs twice is refused. `room` is the most partitions in total."""
     twice = {name for name, times in Counter(topic.name for topic in wanted).items() if times > 1}
     claimed: dict[str, str] = {}
     decisions: list[Decision] = []
@@ -120,7 +120,7 @@ def _name_fault(image: ClusterImage, name: str, claimed: Mapping[str, str]) -> F
 
 
 def _placed(image: ClusterImage, topic: TopicSpec, room: int) -> Replicas | Decision:
-    """Return the replicas of each partition, or the refusal. A request above the limit is refused before anything is read."""
+    """Return the replicas of each partition, or the refusal. More than `room` partitions are refused first."""
     if len(topic.assignments) > MOST_PARTITIONS:
         return Decision(topic.name, POLICY_VIOLATION, _TOO_MANY)
     brokers = sorted(image.brokers)
@@ -170,14 +170,14 @@ def _by_number(topic: TopicSpec, brokers: int) -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class StoredTopic:
-    """A topic as in its entry, and whether replicas of it are being added or removed, which the image does not contain."""
+    """A topic from its entry, and whether it is being reassigned, which the image does not contain."""
 
     topic: TopicImage
     is_being_reassigned: bool
 
 
 def stored(name: str, entry: Entry | None) -> StoredTopic | None:
-    """Parse the entry of a topic, without its partitions' leaders. Raises `ValueError`."""
+    """Parse the entry of a topic, which contains no leaders; None if there is no entry. Raises `ValueError`."""
     if entry is None:
         return None
     read = layout.read(entry.value)
@@ -195,7 +195,7 @@ def stored(name: str, entry: Entry | None) -> StoredTopic | None:
 def add_partitions(
     image: ClusterImage, name: str, found: TopicImage | StoredTopic | None, count: int, assignments: Sequence[Sequence[int]] | None
 ) -> Decision:
-    """Raise a topic to `count` partitions, unless it is being reassigned; `assignments` are the replicas of the new ones."""
+    """Increase a topic to `count` partitions; refuse this during a reassignment. `assignments` are the new partitions' replicas."""
     topic = found.topic if isinstance(found, StoredTopic) else found
     if topic is None:
         return Decision(
@@ -237,7 +237,7 @@ def _growth_fault(topic: TopicImage, count: int, assignments: Sequence[Sequence[
 
 
 def set_configs(topic: TopicImage, configs: Mapping[str, str | None], config_error: ConfigError) -> Decision:
-    """Replace all settings that the topic has of its own."""
+    """Replace all settings of a topic."""
     sentence = config_error(configs)
     if sentence is not None:
         return Decision(topic.name, INVALID_CONFIG, sentence)

@@ -1,7 +1,7 @@
-"""The cluster's entry that keeps SCRAM logins from showing which users exist: a secret, and the parameters of real credentials.
+"""The entry that prevents SCRAM logins from showing which users exist: a secret, and the parameters of real credentials.
 
-All brokers derive the salts of users that do not exist from the secret. The secret is written once, and never changes with
-users: only credentials of real users ever change, with their passwords.
+All brokers derive the salts of users that do not exist from the secret. The secret is written once and never changes, so these
+salts are as constant as the salts of real users.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SECRET_BYTES: Final = 32
 
 
 class UnknownUsers(NamedTuple):
-    """The content of the entry. `likenesses` has the parameters of each mechanism's first credential, by the mechanism's name."""
+    """The content of the entry. `likenesses` are the parameters of each mechanism's first credential, by the mechanism's name."""
 
     secret: bytes
     likenesses: Mapping[str, Likeness] = MappingProxyType({})
 
 
 def read(value: bytes) -> UnknownUsers:
-    """Parse the entry. Raises several exceptions if it cannot be parsed."""
+    """Parse the entry. Raises an exception of `layout.NOT_UNDERSTOOD` if it is invalid."""
     stored = layout.read(value)
     secret = b64decode(stored["secret"], validate=True)
     if len(secret) < SECRET_BYTES:
@@ -42,7 +42,7 @@ def read(value: bytes) -> UnknownUsers:
 def keep(
     present: UnknownUsers | None, first: Callable[[Algorithm], Credential | None], random_bytes: Callable[[int], bytes]
 ) -> tuple[Change, ...]:
-    """Return the change that creates the entry, or adds mechanisms that have a `first` credential now; none if it is complete."""
+    """Return the change that creates the entry, or adds mechanisms for which `first` returns a credential; () if none is needed."""
     missing = [one for one in ALGORITHMS.values() if present is None or one.name not in present.likenesses]
     found = {algorithm.name: first(algorithm) for algorithm in missing}
     new = {name: likeness_of(credential) for name, credential in found.items() if credential is not None}

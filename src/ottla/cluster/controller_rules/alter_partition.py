@@ -19,7 +19,7 @@ from ottla.wire.errors import (
 
 UNKNOWN = -1
 EPOCHS_FROM, INELIGIBLE_FROM = 3, 2
-"""The first versions with replicas' epochs (KIP-903), and whose leaders understand INELIGIBLE_REPLICA (KIP-841)."""
+"""The first AlterPartition versions with the replicas' broker epochs (KIP-903), and with the error INELIGIBLE_REPLICA (KIP-841)."""
 
 
 def asked(partition: AlterPartitionRequest.PartitionData, leader: int, version: int) -> LeaderAndIsr:
@@ -30,17 +30,17 @@ def asked(partition: AlterPartitionRequest.PartitionData, leader: int, version: 
 
 
 def lives(partition: AlterPartitionRequest.PartitionData) -> dict[int, int]:
-    """Return the broker epochs with which the replicas fetched, where the leader has them (KIP-903)."""
+    """Return the broker epoch of each replica's last fetch, by broker id; replicas with an unknown epoch are missing (KIP-903)."""
     return {one.broker_id: one.broker_epoch for one in partition.new_isr_with_epochs if one.broker_epoch != UNKNOWN}
 
 
 def fault(
     context: ControllerContext, partition: TopicPartition, wanted: LeaderAndIsr, epochs: Mapping[int, int], version: int
 ) -> int | None:
-    """Return why the state is not written: an error code, or NONE if it is so already. Return None if it is to be written.
+    """Return None if the state can be written; NONE if it is written already; else the error code of the refusal.
 
-    `epochs` are from `lives`. A replica that joins must have the same broker epoch as when it fetched: a broker that registered
-    again since then may have lost its disk.
+    `epochs` are from `lives`. A replica that joins must still have the broker epoch of its last fetch, because a broker that
+    registered again after that fetch may have lost its disk.
     """
     known = context.leaders.get(partition)
     if known is None:
@@ -71,7 +71,10 @@ def _is_there(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
 
 
 def _recovers(known: LeaderAndIsr, wanted: LeaderAndIsr) -> bool:
-    """Return whether a recovering leader stays alone in the set, and no leader begins to recover without an election."""
+    """Return whether the requested recovery state is allowed.
+
+    A leader that recovers must be the only in-sync replica, and can begin to recover only by an election.
+    """
     if wanted.leader_recovery_state == RECOVERING:
         return known.leader_recovery_state == RECOVERING and len(wanted.isr) == 1
     return wanted.leader_recovery_state == RECOVERED

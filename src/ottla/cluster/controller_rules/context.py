@@ -1,6 +1,6 @@
 """The controller's state of its cluster: live brokers, replicas of partitions, and leaders.
 
-It is a copy of the registry, changed only after the registry has committed a change. Registry and messages are unknown here.
+It is a copy of the registry's entries, changed only after the registry has committed a change. It uses no registry and no messages.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ TopicPartition: TypeAlias = tuple[str, int]
 """A topic's name and the index of one of its partitions."""
 
 AT_ONCE = 200
-"""Partitions processed between two pauses: less than a millisecond's work in every use."""
+"""The most partitions that a function processes between two pauses, which takes less than a millisecond in every use."""
 
 RECOVERED, RECOVERING = 0, 1
 """A leader's recovery state (KIP-704): after an unclean election it is `RECOVERING` until the leader reports otherwise."""
 
 EPOCH_DURING_DELETE = LEADER_DURING_DELETE = -2
-"""The leader id and the leader epoch of a topic that is being deleted: the epoch overrides any other."""
+"""The leader id and the leader epoch of a topic that is being deleted. This epoch overrides every other leader epoch."""
 
 NO_EPOCH = -1
 """The leader epoch of a partition that never had a leader."""
@@ -41,12 +41,12 @@ class LeaderAndIsr(NamedTuple):
     partition_epoch: int = 0
 
     def led(self, leader: int, isr: tuple[int, ...]) -> LeaderAndIsr:
-        """Return the next state, with this leader: every change by a controller is a new leader epoch."""
+        """Return the next state, with this leader and in-sync set, in a new leader epoch as for every change by a controller."""
         return self._replace(leader=leader, isr=isr, leader_epoch=self.leader_epoch + 1)
 
 
 class ReplicaAssignment(NamedTuple):
-    """The brokers with replicas of a partition, the preferred leader first; `adding` and `removing` are among `replicas`."""
+    """The brokers with replicas of a partition, the preferred leader first. `adding` and `removing` are subsets of `replicas`."""
 
     replicas: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
@@ -63,7 +63,7 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """Return the replicas from before the reassignment."""
+        """Return the replicas that the partition had when the reassignment began."""
         return tuple(node for node in self.replicas if node not in self.adding)
 
 
@@ -77,7 +77,7 @@ class Endpoint(NamedTuple):
 
 
 class LiveBroker(NamedTuple):
-    """A registered broker. `epoch` is the number of the transaction that registered it, so each registration has another one."""
+    """A registered broker. `epoch` is the transaction number of its registration, so each registration has a new epoch."""
 
     node_id: int
     epoch: int
@@ -86,13 +86,13 @@ class LiveBroker(NamedTuple):
     features: tuple[tuple[str, int, int], ...] = ()
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """Return the broker's address under this listener name; None if it has none."""
+        """Return the broker's address for this listener name; None if the broker has no such listener."""
         return next((one for one in self.endpoints if one.listener == listener), None)
 
 
 @dataclass(slots=True)
 class ControllerContext:
-    """The state of a cluster while this broker is the controller. A new one is filled after each election."""
+    """The state of a cluster while this broker is the controller. A new context is loaded after each election."""
 
     epoch: int = 0
     epoch_version: int = 0
@@ -110,7 +110,7 @@ class ControllerContext:
     failed: dict[int, set[TopicPartition]] = field(default_factory=dict)
     """The replicas that a live broker cannot use because their log directory failed."""
     begun_anew: set[int] = field(default_factory=set)
-    """Brokers that registered again before this controller was elected: none of them is elected if other replicas are in sync."""
+    """Brokers that registered again before this controller was elected. They become leaders only if no other replica is in sync."""
 
     def set_topic(self, name: str, topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> list[TopicPartition]:
         """Set a topic from its entry; return the partitions that are new."""
@@ -143,7 +143,7 @@ class ControllerContext:
             self.names.pop(topic_id, None)
 
     def remove_partition(self, partition: TopicPartition) -> None:
-        """Remove one partition of a deleted topic, for removal in slices; the topic is removed last."""
+        """Remove one partition of a deleted topic. Callers that pause between partitions call `remove_topic` last."""
         self.topics.get(partition[0], {}).pop(partition[1], None)
         self.leaders.pop(partition, None)
         self.reassigning.pop(partition, None)
@@ -157,7 +157,7 @@ class ControllerContext:
         self.failed.pop(node_id, None)
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """Return the replicas of a partition; none if the partition does not exist."""
+        """Return the replicas of a partition; an assignment without replicas if the partition does not exist."""
         return self.topics.get(partition[0], {}).get(partition[1], _NO_REPLICAS)
 
     def partitions(self, topics: Iterable[str] | None = None) -> Iterator[TopicPartition]:
@@ -176,23 +176,26 @@ class ControllerContext:
         ]
 
     def live(self) -> set[int]:
-        """Return the brokers that may lead: registered, and not in a controlled shutdown."""
+        """Return the brokers that can become leaders: registered, and not in a controlled shutdown."""
         return self.brokers.keys() - self.shutting_down
 
     def is_online(self, node_id: int, partition: TopicPartition, *, is_stopping_counted: bool = False) -> bool:
-        """Return whether a broker can serve its replica of this partition: it is live, and its log directory has not failed."""
+        """Return whether a broker is live and the log directory of its replica has not failed.
+
+        With `is_stopping_counted`, a broker in a controlled shutdown also counts as live.
+        """
         if node_id not in self.brokers or (node_id in self.shutting_down and not is_stopping_counted):
             return False
         failed = self.failed.get(node_id)
         return not failed or partition not in failed
 
     def online(self, partition: TopicPartition, *, is_stopping_counted: bool = False) -> tuple[int, ...]:
-        """Return the replicas of a partition that are online, the preferred leader first."""
+        """Return the replicas of a partition for which `is_online` returns True, the preferred leader first."""
         replicas = self.assignment(partition).replicas
         return tuple(node for node in replicas if self.is_online(node, partition, is_stopping_counted=is_stopping_counted))
 
     def needs_leader(self, partition: TopicPartition) -> bool:
-        """Return whether a partition has no leader: it is new, or its leader is gone. A leader that shuts down still counts."""
+        """Return whether a partition has no online leader. A leader in a controlled shutdown still counts as online."""
         state = self.leaders.get(partition)
         if state is None or state.leader == NO_LEADER or state.leader in self.begun_anew:
             return True

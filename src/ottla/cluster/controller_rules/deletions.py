@@ -1,7 +1,7 @@
-"""Topics that are being deleted: when brokers must delete their replicas, and when all have. Only the context is used.
+"""Topics that are being deleted: the replicas that brokers must delete next, and whether all are deleted. It uses only the context.
 
-A deletion waits while a broker is offline, has failed to delete a replica, or a reassignment is in progress, until it is
-resumed.
+A deletion is halted when a broker is offline or has failed to delete a replica, until `resume`. It also waits for the end of the
+topic's reassignments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.ports import Pauses
 
 @dataclass(slots=True)
 class Deletion:
-    """The deletion of one topic: (partition, broker) of the replicas in unanswered requests, and of the deleted replicas."""
+    """The deletion of one topic, as (partition, broker) pairs: `asked` are in unanswered requests, `deleted` are deleted."""
 
     asked: set[tuple[int, int]] = field(default_factory=set)
     deleted: set[tuple[int, int]] = field(default_factory=set)
@@ -35,7 +35,7 @@ class TopicDeletions:
 
     @property
     def forgotten(self) -> frozenset[str]:
-        """Return the topics that brokers drop: all except those being reassigned, whose partitions a leader must keep."""
+        """Return the topics that brokers must drop: all except topics that are being reassigned, which their leaders must keep."""
         return self.topics.difference(name for name, _ in self._context.reassigning)
 
     def __contains__(self, topic: str) -> bool:
@@ -47,13 +47,13 @@ class TopicDeletions:
             self._deletions.setdefault(name, Deletion())
 
     def resume(self, topics: Iterable[str]) -> None:
-        """Continue halted deletions of these topics: a broker is back."""
+        """Continue halted deletions of these topics, after a broker came back."""
         for name in topics:
             if name in self._deletions:
                 self._deletions[name].is_halted = False
 
     def forget(self, topic: str) -> None:
-        """Remove a deletion: the topic is gone, or stays after all."""
+        """Remove the deletion of a topic that is completely deleted, or that is kept after all."""
         self._deletions.pop(topic, None)
 
     def is_over(self, topic: str) -> bool:
@@ -62,11 +62,11 @@ class TopicDeletions:
         return not deletion.asked and not self._left(topic, deletion)
 
     def begin(self, topic: str) -> Pauses[dict[TopicPartition, list[int]]]:
-        """Return, with pauses, the replicas of a topic to delete now, none if its deletion waits. They count as asked.
+        """Return, with pauses, the brokers whose replicas are to be deleted now, by partition, and mark them as asked.
 
-        A topic with a replica on a broker that is away is halted, but its other replicas are deleted. A replica that its broker
-        cannot use can be deleted all the same. Nothing is deleted while partitions are
-        reassigned, because replicas that are being added would be created again.
+        A topic with a replica on an unregistered broker is halted, but its other replicas are deleted. A replica on a failed
+        log directory is deleted too. Nothing is deleted while a partition of the topic is reassigned, because replicas that
+        are being added would be created again.
         """
         beginning: dict[TopicPartition, list[int]] = {}
         deletion = self._deletions[topic]
@@ -95,7 +95,7 @@ class TopicDeletions:
                 deletion.deleted.add((index, node_id))
 
     def failed(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """Halt the topics of these partitions: a broker could not delete its replicas, or is gone."""
+        """Halt the deletion of these partitions' topics, because a broker could not delete its replicas or is gone."""
         for name, index in partitions:
             deletion = self._deletions.get(name)
             if deletion is not None:

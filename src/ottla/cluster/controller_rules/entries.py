@@ -1,6 +1,6 @@
-"""Readers and writers of the registry's entries of brokers, topics, states and notifications, in every JSON version of Kafka.
+"""Parsers and encoders of the registry's entries of brokers, topics, partition states and notifications, in Kafka's JSON versions.
 
-They follow the layout and decide nothing. All readers raise `ValueError` for a value that cannot be parsed.
+They follow the layout and decide nothing. All parsers raise `ValueError` for a value that cannot be parsed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ DELETIONS = "/admin/delete_topics"
 
 HIGHEST_LEVEL = 2**15 - 1
 LEADER_DURING_DELETE = -2
-"""As Kafka has it for the leader of a partition that is being deleted; -1 is nobody."""
+"""Kafka's leader id for a partition that is being deleted. A partition without a leader has -1 instead."""
 LAST_EPOCH = layout.LARGEST - 1
-"""The last epoch of a leader after which there can be another one."""
+"""The largest leader epoch of a stored state: one more is still within 32 bits."""
 NO_PORT = -1
 
 
 class TopicEntry(NamedTuple):
-    """The parsed entry of a topic, and its version. Before 2.8 a topic has no id."""
+    """The parsed entry of a topic. `version` is the entry's version in the registry. Topics from before 2.8 have no id."""
 
     topic_id: bytes | None
     assignments: dict[int, ReplicaAssignment]
@@ -46,7 +46,7 @@ class TopicEntry(NamedTuple):
 
 
 def broker(node_id: int, entry: Entry) -> LiveBroker:
-    """Parse a broker's registration, of versions 0 to 5."""
+    """Parse a broker's registration in JSON version 0 to 5."""
     return _understood(lambda: _broker(node_id, entry))
 
 
@@ -78,7 +78,7 @@ def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
 
 
 def topic(entry: Entry) -> TopicEntry:
-    """Parse a topic's entry, of versions 1 to 3."""
+    """Parse a topic's entry in JSON version 1 to 3."""
     return _understood(lambda: _topic(entry))
 
 
@@ -100,7 +100,7 @@ def _topic(entry: Entry) -> TopicEntry:
 
 
 def topic_value(topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignment]) -> bytes:
-    """Encode a topic's entry in version 3, for `topic`."""
+    """Encode a topic's entry in JSON version 3; `topic` parses it."""
     value: dict[str, Any] = {
         "removing_replicas": {str(index): list(one.removing) for index, one in assignments.items() if one.removing},
         "partitions": {str(index): list(one.replicas) for index, one in assignments.items()},
@@ -113,7 +113,7 @@ def topic_value(topic_id: bytes | None, assignments: Mapping[int, ReplicaAssignm
 
 
 def state(entry: Entry) -> LeaderAndIsr:
-    """Parse the state of a partition."""
+    """Parse the state entry of a partition."""
     return _understood(lambda: _state(entry))
 
 
@@ -130,7 +130,7 @@ def _state(entry: Entry) -> LeaderAndIsr:
 
 
 def state_value(written: LeaderAndIsr) -> bytes:
-    """Encode a state for `state`: RECOVERED is left out, as before 3.2."""
+    """Encode the state entry of a partition. The recovery state RECOVERED is left out, as in releases before 3.2."""
     value: dict[str, Any] = {
         "controller_epoch": written.controller_epoch,
         "leader": written.leader,
@@ -144,41 +144,41 @@ def state_value(written: LeaderAndIsr) -> bytes:
 
 
 def changed_isrs(value: bytes) -> list[TopicPartition]:
-    """Return the partitions whose in-sync replicas a leader has changed by itself (before 2.7)."""
+    """Parse the partitions in a notification of a leader that changed their in-sync replicas itself, as before 2.7."""
     return _understood(
         lambda: [(layout.text(one["topic"]), layout.whole(one["partition"])) for one in layout.read(value)["partitions"]]
     )
 
 
 def changed_isrs_value(partitions: Iterable[TopicPartition]) -> bytes:
-    """Encode a notification for `changed_isrs`."""
+    """Encode the notification that `changed_isrs` parses."""
     value = {"version": 1, "partitions": [{"topic": name, "partition": index} for name, index in partitions]}
     return dumps(value, separators=layout.SEPARATORS).encode()
 
 
 def broker_epochs(value: bytes) -> dict[int, int]:
-    """Return the epochs of brokers whose last registration a controller has processed."""
+    """Parse the broker epochs, by broker id, of the registrations that a controller has processed."""
     return _understood(lambda: {int(node_id): int(epoch) for node_id, epoch in layout.read(value)["brokers"].items()})
 
 
 def broker_epochs_value(brokers: Iterable[LiveBroker]) -> bytes:
-    """Encode epochs for `broker_epochs`."""
+    """Encode the epochs of these brokers; `broker_epochs` parses them."""
     epochs = {str(one.node_id): one.epoch for one in sorted(brokers)}
     return dumps({"version": 1, "brokers": epochs}, separators=layout.SEPARATORS).encode()
 
 
 def failed_broker(value: bytes) -> int:
-    """Return the broker with a failed log directory."""
+    """Parse the id of the broker that has a failed log directory."""
     return _understood(lambda: layout.whole(layout.read(value)["broker"]))
 
 
 def failed_broker_value(node_id: int) -> bytes:
-    """Encode a notification for `failed_broker`: event 1, the failure of a log directory, is the only event."""
+    """Encode the notification that `failed_broker` parses. Event 1, the failure of a log directory, is the only event."""
     return dumps({"version": 1, "broker": node_id, "event": 1}, separators=layout.SEPARATORS).encode()
 
 
 def controller(value: bytes) -> int:
-    """Return the id of the controller."""
+    """Parse the id of the controller."""
     return _understood(lambda: layout.whole(layout.read(value)["brokerid"]))
 
 

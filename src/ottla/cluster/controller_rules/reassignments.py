@@ -1,8 +1,8 @@
 """Reassignments of partitions to other replicas (KIP-455): valid requests, completion, and the leader afterwards.
 
-A reassignment has two parts. First the replicas are the former and the wanted ones, until all wanted ones are in sync. Then one of
-them leads, the others are removed, and last the entry of the topic is written, because only it contains the former replicas. The
-module reads the context and changes nothing.
+A reassignment has two parts. First a partition has both its former and its target replicas, until all target replicas are in sync.
+Then a target replica leads, and the other replicas are removed. The topic's entry is written last, because only this entry contains
+the former replicas. The module reads the context and changes nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PREFERRED_ELECTIONS = "/admin/preferred_replica_election"
 """The entry in which tools from before 2.2 request elections of preferred leaders."""
 
 Fault = tuple[int, str]
-"""An error code, and a sentence for a person."""
+"""A refusal: an error code, and a message for people."""
 
 
 def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaAssignment:
-    """Return the assignment for a move to these replicas. It replaces a reassignment in progress and starts from its origin."""
+    """Return the assignment during a move to `target`. A move in progress is replaced: the new move starts from the same origin."""
     origin = assignment.origin
     both = tuple(dict.fromkeys((*target, *origin)))
     adding = tuple(node for node in both if node not in origin)
@@ -41,7 +41,10 @@ def reassigned(assignment: ReplicaAssignment, target: Sequence[int]) -> ReplicaA
 def wanted(
     context: ControllerContext, partition: TopicPartition, target: Sequence[int] | None, *, may_resize: bool = True
 ) -> ReplicaAssignment | Fault:
-    """Return the assignment for a move to `target`; None cancels a move. Without `may_resize` the number of replicas must stay."""
+    """Return the assignment during a move to `target`, or the refusal. A `target` of None cancels the move in progress.
+
+    Without `may_resize` a target with another number of replicas is refused.
+    """
     present = context.assignment(partition)
     if not present.replicas:
         return UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist: refresh the metadata."
@@ -61,7 +64,7 @@ def wanted(
 
 
 def _fault(context: ControllerContext, present: ReplicaAssignment, target: Sequence[int]) -> str:
-    """Return why these replicas are invalid, as a sentence; empty if they are valid."""
+    """Return a message that says why these target replicas are invalid; empty if they are valid."""
     if not target:
         return "Empty replica list specified in partition reassignment: name at least one broker."
     if len(set(target)) < len(target):
@@ -82,17 +85,17 @@ def is_complete(context: ControllerContext, partition: TopicPartition) -> bool:
 
 
 def told_anew(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Return the state in a new epoch, which informs brokers of a changed assignment; None if no replica can lead.
+    """Return the state in a new leader epoch, after a change of the assignment; None if no replica can lead.
 
-    Replicas that the assignment no longer has leave the in-sync set.
+    The new epoch makes brokers apply the assignment. Replicas that are no longer assigned leave the in-sync set.
     """
     return _led_within(context, partition, context.assignment(partition).replicas)
 
 
 def settled(context: ControllerContext, partition: TopicPartition) -> LeaderAndIsr | None:
-    """Return the state with only the target replicas in sync. The present leader stays if it is one, else the first able one leads.
+    """Return the state with only target replicas in the in-sync set; None if no target replica is both online and in sync.
 
-    None while none of them is both online and in sync.
+    The present leader stays if it is such a replica; otherwise the first such replica leads.
     """
     return _led_within(context, partition, context.assignment(partition).target)
 
@@ -117,7 +120,7 @@ def moves_wanted(value: bytes) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def value_of(moves: Mapping[TopicPartition, Sequence[int]]) -> bytes:
-    """Encode the remaining reassignments for `moves_wanted`."""
+    """Encode the remaining reassignments as a value of `REASSIGNMENTS`."""
     partitions = [{"topic": name, "partition": index, "replicas": list(nodes)} for (name, index), nodes in moves.items()]
     return layout.json_bytes({"version": 1, "partitions": partitions})
 
@@ -135,7 +138,10 @@ def _partitions(value: bytes) -> dict[TopicPartition, Any]:
 
 
 def imbalanced(context: ControllerContext, partitions: Iterable[TopicPartition], percentage: int) -> Pauses[list[TopicPartition]]:
-    """Return, with pauses, partitions not led by their first replica, of brokers that miss more than `percentage` of their own."""
+    """Return, with pauses, partitions that their preferred leader does not lead.
+
+    Only brokers count that do not lead more than `percentage` percent of the partitions for which they are preferred.
+    """
     mine: Counter[int] = Counter()
     missed: dict[int, list[TopicPartition]] = {}
     for number, partition in enumerate(partitions, 1):

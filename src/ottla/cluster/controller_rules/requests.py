@@ -1,4 +1,4 @@
-"""The controller's requests to brokers: collected during its decisions, then taken for each broker.
+"""The controller's requests to brokers: collected during its decisions, then built for each broker.
 
 The module builds messages from the context, and sends nothing.
 """
@@ -49,7 +49,7 @@ class ControlVersions(NamedTuple):
 
 
 class ControlRequest(NamedTuple):
-    """A request for one broker, about so many partitions. `deleted` are the replicas that it deletes (StopReplica)."""
+    """A request for one broker, and the number of partitions in it. `deleted` are the replicas that StopReplica deletes."""
 
     node_id: int
     message: Message
@@ -59,7 +59,7 @@ class ControlRequest(NamedTuple):
 
 
 class ControlRequests:
-    """The collected requests by broker. Their content is the context at the time when they are taken."""
+    """The collected requests, by broker. `take` fills them from the context as it is then."""
 
     def __init__(self, context: ControllerContext, node_id: int, versions: ControlVersions) -> None:
         self._context = context
@@ -72,7 +72,7 @@ class ControlRequests:
         self._deleted_topics: frozenset[str] = frozenset()
 
     def lead(self, nodes: Iterable[int], partition: TopicPartition, *, is_new: bool = False, is_known: bool = False) -> None:
-        """Send brokers the leader and followers of a partition (LeaderAndIsr), and all brokers its metadata, unless `is_known`."""
+        """Queue LeaderAndIsr for `nodes` with a partition's state; unless `is_known`, also UpdateMetadata for all brokers."""
         for node in nodes:
             roles = self._roles.setdefault(node, {})
             roles[partition] = is_new or roles.get(partition, False)
@@ -80,24 +80,24 @@ class ControlRequests:
             self.tell_all((partition,))
 
     def stop(self, nodes: Iterable[int], partition: TopicPartition, *, is_deleted: bool) -> None:
-        """Stop the brokers' replicas of a partition, and delete them if `is_deleted` (StopReplica)."""
+        """Queue StopReplica for `nodes`, which stops their replicas of a partition, and also deletes them if `is_deleted`."""
         for node in nodes:
             stopped = self._stopped.setdefault(node, {})
             stopped[partition] = is_deleted or stopped.get(partition, False)
 
     def tell(self, nodes: Iterable[int], partitions: Iterable[TopicPartition] = ()) -> None:
-        """Send these brokers the live brokers, and the state of these partitions (UpdateMetadata)."""
+        """Queue UpdateMetadata for `nodes`, with all live brokers and the state of these partitions."""
         self._hearing.update(nodes)
         self._told.update(dict.fromkeys(partitions))
 
     def tell_all(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Send all brokers the live brokers, and the state of these partitions (UpdateMetadata)."""
+        """Queue UpdateMetadata for all brokers, with all live brokers and the state of these partitions."""
         self.tell(self._context.brokers, partitions)
 
     def take(self, deleting: frozenset[str]) -> Iterator[ControlRequest | None]:
-        """Yield the requests, in the order in which each broker must get them; `deleting` are the topics that are being deleted.
+        """Remove and yield all queued requests, in the order in which each broker must get them. `deleting` are topics in deletion.
 
-        Nothing is left afterwards. Brokers that are not registered get no requests. None is a pause in which other work may run.
+        Brokers that are not registered get no requests. A yielded None is a pause in which other work can run.
         """
         roles, stopped = self._roles, self._stopped
         hearing, told = self._hearing & self._context.brokers.keys(), self._told

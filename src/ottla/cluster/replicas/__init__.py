@@ -1,1 +1,1 @@
-"""Decisions of a partition's replicas: the leader's about in-sync replicas and high watermark, the follower's about readers."""
+"""Decisions of a partition's replicas: the leader's in-sync set and high watermark, the follower's reads and truncation."""

@@ -1,4 +1,4 @@
-"""A follower of a partition: its leader, and the limit of what clients may read. It uses offsets and ids only."""
+"""A follower's state of a partition: its leader, and its high watermark, which limits reads. It uses only offsets and ids."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ottla.cluster.replicas.partition_state import Assigned
 class FollowerState:
     """The state of a partition that this broker follows, over successive leader epochs.
 
-    `topic_id` is from the controller's last request: zeros before 2.8, also for a topic that has an id. The leader got the same
-    id, and may have no other.
+    `topic_id` is from the controller's last request, and the leader has the same id. Controllers from before 2.8 send zeros,
+    even for a topic that has an id.
     """
 
     __slots__ = ("adding_replicas", "leader", "leader_epoch", "partition_epoch", "removing_replicas", "replicas", "topic_id")
@@ -31,6 +31,6 @@ class FollowerState:
     def high_watermark(told: int, known: int, log_start_offset: int, log_end_offset: int) -> int:
         """Return the high watermark of this replica, from the leader's high watermark `told` and the present one.
 
-        It falls only with the log's end. It rises to the leader's only when the log has reached it.
+        The high watermark falls only with the log's end. It rises to the leader's when the log has reached that offset.
         """
         return min(max(told, known, log_start_offset), log_end_offset)

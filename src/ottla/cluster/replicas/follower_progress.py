@@ -1,19 +1,19 @@
-"""A leader's state of one follower, from its fetches alone. It uses offsets and times only."""
+"""A leader's state of one follower, derived only from the follower's fetches. It uses only offsets and times."""
 
 from __future__ import annotations
 
 UNKNOWN = -1
 NEVER = -(1 << 62)
 REFUSED_MS = 2_000
-"""How long after a refusal by the controller a follower is not proposed again, in milliseconds: its next fetch comes at once."""
+"""The milliseconds after a refusal by the controller in which a follower is not proposed again, though it fetches all the time."""
 
 
 class Follower:
     """The progress of a follower.
 
-    `log_end_offset` is the offset of its last fetch: it has all records below. `caught_up_ms` is the latest monotonic time at which
-    it had all records of the leader. `broker_epoch` is that of its fetches (KIP-903), or -1. `refused_ms` is when the controller
-    refused the broker with this epoch as in-sync replica.
+    `log_end_offset` is the offset of its last fetch: the follower has all records below. `caught_up_ms` is the latest monotonic
+    time at which it had all records of the leader. `broker_epoch` is the epoch in its last fetch (KIP-903), or -1. `refused_ms` is
+    the time at which the controller refused the broker with this epoch as in-sync replica.
     """
 
     __slots__ = ("broker_epoch", "caught_up_ms", "fetch_end_offset", "fetch_ms", "log_end_offset", "log_start_offset", "refused_ms")
@@ -30,8 +30,8 @@ class Follower:
     def fetched(self, offset: int, log_start_offset: int, end_offset: int, now_ms: int, broker_epoch: int) -> None:
         """Record a fetch from `offset` while the leader's log ended at `end_offset`.
 
-        A fetch from the end that the log had at the fetch before shows that the follower was caught up then. With many small
-        appends a follower is always a little behind, and still in sync.
+        If `offset` has reached the log's end at the time of the previous fetch, the follower was caught up at that time. With many
+        small appends a follower is always a little behind, and is still in sync by this rule.
         """
         if offset >= end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -46,19 +46,19 @@ class Follower:
             self.refused_ms = NEVER
 
     def begin_epoch(self, end_offset: int, now_ms: int, *, is_in_sync: bool) -> None:
-        """Begin a leader epoch: its end is unknown until it fetches, and a follower in sync counts as caught up until now."""
+        """Begin a leader epoch. A follower in sync counts as caught up until now, any other as never caught up."""
         self.fetch_end_offset = end_offset
         self.fetch_ms = self.caught_up_ms = now_ms if is_in_sync else NEVER
 
     @property
     def was_refused(self) -> bool:
-        """Return whether the controller has refused it as in-sync replica since its broker registered."""
+        """Return whether the controller has refused the follower as in-sync replica in its present broker epoch."""
         return self.refused_ms != NEVER
 
     def may_be_named(self, now_ms: int) -> bool:
-        """Return whether the leader may propose it (again) as in-sync replica."""
+        """Return whether the leader can propose the follower as in-sync replica: `REFUSED_MS` have passed since any refusal."""
         return now_ms - self.refused_ms >= REFUSED_MS
 
     def is_caught_up(self, end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        """Return whether it has all records, or had them within the last `lag_time_max_ms`."""
+        """Return whether the follower has all records, or had all within the last `lag_time_max_ms`."""
         return self.log_end_offset == end_offset or now_ms - self.caught_up_ms <= lag_time_max_ms

@@ -14,7 +14,7 @@ Told = Callable[[int], None]
 
 
 class LeaderTerms:
-    """What all leaders on a broker share: the live brokers, and `lag_time_max_ms` (replica.lag.time.max.ms)."""
+    """The data that all leaders on a broker share: the live brokers, and `lag_time_max_ms` (replica.lag.time.max.ms)."""
 
     __slots__ = ("broker_epoch", "lag_time_max_ms", "live_brokers")
 
@@ -28,9 +28,9 @@ class LeaderTerms:
 class LeaderState:
     """The state of a partition that this broker leads, over successive leader epochs.
 
-    `isr` is the in-sync set of the controller. `pending` is the requested change that has no answer yet. Until then
-    `maximal_isr` has all replicas that may be in sync with any answer, and the high watermark waits for all of them.
-    `start_offset` is where this leader epoch begins, `end_offset` the end of the log when the state last used it.
+    `isr` is the in-sync set by the controller's last decision. `pending` is the requested change without an answer, or None.
+    `maximal_isr` also has the replicas that `pending` would add, and the high watermark waits for all of them.
+    `start_offset` is the first offset of this leader epoch, `end_offset` the last known end of the log.
     """
 
     __slots__ = (
@@ -62,7 +62,7 @@ class LeaderState:
         self.lead(assigned, end_offset, now_ms)
 
     def lead(self, assigned: Assigned, end_offset: int, now_ms: int) -> None:
-        """Set the controller's decision: at first, for a new leader epoch, or for other replicas in the same epoch."""
+        """Apply the controller's decision: the first one, a new leader epoch, or other replicas in the same epoch."""
         is_new = assigned.leader_epoch > self.leader_epoch
         # Other brokers may have led between two epochs of this leader, and followers may have truncated what they had fetched.
         known = {} if is_new else self.followers
@@ -89,17 +89,18 @@ class LeaderState:
     # High watermark
 
     def min_isr(self, min_insync_replicas: int) -> int:
-        """Return how many replicas must be in sync for acks=all: never more than there are."""
+        """Return how many replicas must be in sync for acks=all: `min_insync_replicas`, but at most the number of replicas."""
         return min(min_insync_replicas, len(self.followers) + 1)
 
     def is_under_min_isr(self, min_insync_replicas: int) -> bool:
-        """Return whether too few replicas are in sync to accept acks=all, and for the high watermark to rise."""
+        """Return whether too few replicas are in sync. Then acks=all is refused, and the high watermark does not rise."""
         return len(self.isr) < self.min_isr(min_insync_replicas)
 
     def high_watermark(self, end_offset: int, now_ms: int, min_insync_replicas: int) -> int:
-        """Return the offset below which all records are on every in-sync replica, and on those about to join; -1 if unknown.
+        """Return the offset below which every in-sync replica has all records; -1 if too few replicas are in sync.
 
-        The caller never lets it fall. It waits for followers that keep up: otherwise they could never catch up with a lone leader.
+        Followers that are caught up count too, although they are not in sync yet. Otherwise they could never reach the high
+        watermark of a lone leader. The caller keeps the former high watermark if this one is lower.
         """
         if end_offset > self.end_offset:
             self._grown(end_offset, now_ms)
@@ -115,24 +116,24 @@ class LeaderState:
         return lowest
 
     def _grown(self, end_offset: int, now_ms: int) -> None:
-        """Note that followers at the former end were caught up until now, however long they waited for more records."""
+        """Set the new end of the log. Followers at the former end were caught up until now, however long no record came."""
         for follower in self.followers.values():
             if follower.log_end_offset == self.end_offset:
                 follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
         self.end_offset = end_offset
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """Return the lowest log start offset of the live replicas: records below it are deleted everywhere (DeleteRecords)."""
+        """Return the lowest log start offset of the live replicas. Records below it are deleted on all of them (DeleteRecords)."""
         starts = [one.log_start_offset for node_id, one in self.followers.items() if node_id in self._terms.live_brokers]
         return min([log_start_offset, *starts])
 
     # In-sync replicas
 
     def expand(self, node_id: int, high_watermark: int, now_ms: int) -> IsrChange | None:
-        """Return the change to request if this follower may join; else None.
+        """Return the change to request if this follower can join the in-sync set, and store it as `pending`; else None.
 
-        It needs all records below the high watermark, and below the start of this leader epoch: otherwise it could become leader
-        without committed records. A refused follower is proposed again after a pause, or when its broker has registered again.
+        The follower needs all records below the high watermark and below the start of this leader epoch. Otherwise it could
+        become leader without committed records. A refused follower is proposed again after a pause, or in a new broker epoch.
         """
         if self.pending is not None or node_id in self.isr or node_id not in self._terms.live_brokers:
             return None
@@ -146,7 +147,7 @@ class LeaderState:
         return change
 
     def shrink(self, end_offset: int, now_ms: int) -> IsrChange | None:
-        """Return the change to request if followers have been behind for too long; else None."""
+        """Return the change to request if in-sync followers have been behind for too long, and store it as `pending`; else None."""
         if self.pending is not None:
             return None
         kept = tuple(node_id for node_id in self.isr if self._is_in_sync(node_id, end_offset, now_ms))
@@ -172,14 +173,14 @@ class LeaderState:
         return UNKNOWN if follower is None else follower.broker_epoch
 
     def changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int) -> bool:
-        """Set the controller's answer to a change. Return False for an old answer: a later state is already set."""
+        """Apply the controller's answer to a change. Return False if the answer is older than the present state."""
         if self.pending is not change or leader_epoch != self.leader_epoch or partition_epoch < self.partition_epoch:
             return False
         self._commit(isr, partition_epoch)
         return True
 
     def refused(self, change: IsrChange, now_ms: int) -> None:
-        """Cancel a change that the controller refused, when it is certain that the set is unchanged."""
+        """Cancel a change that the controller has refused. Call this only if the controller has certainly not changed the set."""
         if self.pending is not change:
             return
         for node_id in set(change.isr).difference(self.isr):
@@ -188,24 +189,24 @@ class LeaderState:
         self._commit(self.isr, self.partition_epoch)
 
     def is_repeated(self, change: IsrChange) -> bool:
-        """Return whether all replicas that this change would add were refused before."""
+        """Return whether the controller has already refused every replica that this change adds."""
         added = [self.followers.get(node_id) for node_id in set(change.isr).difference(self.isr)]
         return bool(added) and all(one is not None and one.was_refused for one in added)
 
     # Callbacks that wait for replicas
 
     def when_high_watermark(self, offset: int, told: Told) -> None:
-        """Register `told(error_code)` for the time when the high watermark reaches `offset`, or this role ends."""
+        """Register the callback `told(error_code)` until the high watermark reaches `offset`, or this broker stops leading."""
         self.waiting.append((offset, told))
 
     def released(self, high_watermark: int) -> list[Told]:
-        """Remove and return the callbacks that waited for at most this high watermark."""
+        """Remove and return the callbacks whose offset is at most `high_watermark`."""
         told = [told for offset, told in self.waiting if offset <= high_watermark]
         if told:
             self.waiting = [(offset, told) for offset, told in self.waiting if offset > high_watermark]
         return told
 
     def abandoned(self) -> list[Told]:
-        """Remove and return all callbacks, when the role ends."""
+        """Remove and return all callbacks, because this broker stops leading the partition."""
         waiting, self.waiting = self.waiting, []
         return [told for _, told in waiting]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 RECOVERED = 0
-"""The leader was elected cleanly, or has reported its recovery since then (KIP-704)."""
+"""The recovery state of a leader that was elected cleanly, or that has reported its recovery (KIP-704)."""
 
 
 class Assigned(NamedTuple):
     """The leader and replicas of a partition.
 
     `partition_epoch` is the version of the partition's state in the registry, `controller_epoch` the epoch of the controller that
-    decided it. `adding_replicas` and `removing_replicas` are those of a reassignment in progress (KIP-455).
+    decided it. `adding_replicas` and `removing_replicas` are empty unless a reassignment is in progress (KIP-455).
     """
 
     leader: int
@@ -28,9 +28,9 @@ class Assigned(NamedTuple):
 
 
 class IsrChange(NamedTuple):
-    """A leader's request: `isr` is to replace the set of `leader_epoch` and `partition_epoch`.
+    """A leader's request to replace the in-sync set of `leader_epoch` and `partition_epoch` with `isr`.
 
-    `broker_epochs` are those of the members' last fetches, in the order of `isr`; -1 if unknown (KIP-903).
+    `broker_epochs` are the broker epochs of the members' last fetches, in the order of `isr`; -1 if unknown (KIP-903).
     """
 
     isr: tuple[int, ...]

@@ -8,7 +8,7 @@ UNKNOWN = -1
 
 
 class EpochEnd(NamedTuple):
-    """A leader epoch and its end offset in a log; -1 if unknown."""
+    """A leader epoch and its end offset in a log. Either is -1 if unknown."""
 
     epoch: int
     end_offset: int
@@ -22,10 +22,11 @@ class Cut(NamedTuple):
 
 
 def cut(leaders: EpochEnd, own: EpochEnd, log_end_offset: int, high_watermark: int) -> Cut:
-    """Return the truncation, from the leader's end of the largest epoch up to the follower's last one.
+    """Return where to truncate the follower's log, from the leader's answer `leaders` about the follower's last epoch.
 
-    `own` is the end of the largest epoch up to the leader's in the follower's log. If the leader has no epochs at all, the high
-    watermark is used. If its answer has no epoch (OffsetForLeaderEpoch 0), its end offset is that of the follower's last epoch.
+    `leaders` is the leader's largest epoch that is not above the follower's last one. `own` is the follower's largest epoch that
+    is not above `leaders.epoch`. If the leader has no epochs, the log is truncated to the high watermark. OffsetForLeaderEpoch 0
+    answers without an epoch: then its end offset belongs to the follower's last epoch.
     """
     if leaders.end_offset == UNKNOWN:
         return Cut(high_watermark, is_final=True)

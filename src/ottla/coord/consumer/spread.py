@@ -1,4 +1,4 @@
-"""A mapping of very many entries whose next version copies a small part of it. A value."""
+"""An immutable mapping for a million entries: a changed version copies only a small part of the entries."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 PARTS: Final = 1024
-"""As a million entries are spread, one change copies a thousand of them."""
+"""The number of parts. With a million entries, a change of one entry copies a part of about a thousand."""
 
 
 class Spread(Generic[K, V]):
-    """Entries in parts by the hashes of their keys. Immutable: `changed` returns another one, which shares all other parts."""
+    """An immutable mapping, in parts by the keys' hashes. `changed` returns a new mapping that shares all unchanged parts."""
 
     __slots__ = ("_parts", "_size")
 
@@ -31,7 +31,7 @@ class Spread(Generic[K, V]):
         self._size = sum(map(len, self._parts))
 
     def changed(self, news: Mapping[K, V], gone: Iterable[K] = ()) -> Spread[K, V]:
-        """Return the entries without those gone, and with these added or replaced."""
+        """Return a mapping without the keys in `gone`, and with the entries of `news` added or replaced."""
         after: Spread[K, V] = Spread.__new__(Spread)
         after._parts, after._size = [*self._parts], self._size
         touched: defaultdict[int, list[K]] = defaultdict(list)
@@ -54,15 +54,15 @@ class Spread(Generic[K, V]):
         return chain.from_iterable(self._parts)
 
     def values(self) -> Iterator[V]:
-        """Return all values."""
+        """Return an iterator over all values."""
         return chain.from_iterable(part.values() for part in self._parts)
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key; None if there is none."""
+        """Return the value of a key; None if the key is missing."""
         return self._parts[hash(key) % PARTS].get(key)
 
     def among(self, keys: AbstractSet[K]) -> list[V]:
-        """Return the values of these keys, as far as there are any, looking at the keys or all entries: whichever are fewer."""
+        """Return the values of the keys that exist here. Iterates over `keys` or over all entries, whichever are fewer."""
         parts = self._parts
         if len(keys) < self._size:
             return [part[key] for key in keys if key in (part := parts[hash(key) % PARTS])]
